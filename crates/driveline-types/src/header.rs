@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The header that travels with every sample, and the lineage in it.
+//!
+//! Layout, writers and rules: `docs/protocols/sample-header.md`. The header is [`HEADER_WORDS`] little-endian 64-bit
+//! words. Version 1 is frozen: new facts go into the reserved words, never into those in use.
+
+use crate::id::TopicId;
+use crate::time::MonotonicNs;
+use thiserror::Error;
+
+/// Version written by this library.
+pub const HEADER_VERSION: u16 = 1;
+/// Length of an encoded header in 64-bit words.
+pub const HEADER_WORDS: usize = 64;
+/// Most origins that one sample can name; more are counted in [`SampleHeader::origins_dropped`].
+pub const MAX_ORIGINS: usize = 8;
+
+const ORIGIN_WORDS: usize = 6;
+const FIRST_ORIGIN: usize = 8;
+const FLAG_CHECKSUM: u64 = 1;
+
+/// One source that a sample descends from, and where its age went.
+///
+/// For the oldest source time: `publish_time - source_oldest = communication + computation + idle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The source topic.
+    pub topic: TopicId,
+    /// Source time of the oldest data that contributed, on the source host's `CLOCK_MONOTONIC`.
+    pub source_oldest: MonotonicNs,
+    /// Source time of the newest data that contributed.
+    pub source_newest: MonotonicNs,
+    /// Nanoseconds from a publish to the start of the callback that it triggered, summed over the hops.
+    pub communication_ns: u64,
+    /// Nanoseconds from the start of a callback (or from the source time, at the source) to the publish, summed.
+    pub computation_ns: u64,
+    /// Nanoseconds that data lay ready until something else (a timer, another input) had it read, summed.
+    pub idle_ns: u64,
+}
+
+impl Origin {
+    /// Age of the oldest contribution at `now`, in nanoseconds; negative if the clocks disagree.
+    #[must_use]
+    pub fn age_ns(&self, now: MonotonicNs) -> i64 {
+        now.signed_since(self.source_oldest)
+    }
+}
+
+/// A bounded list of origins, at most one per source topic. No allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origins {
+    list: [Origin; MAX_ORIGINS],
+    len: u16,
+    dropped: u32,
+}
+
+impl Origins {
+    /// The origins, in the order in which they were first seen.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Origin] {
+        &self.list[..usize::from(self.len)]
+    }
+
+    /// How many distinct origins did not fit.
+    #[must_use]
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
+    /// Joins one origin in: widens the time span, and keeps the split of whichever has the oldest source time.
+    pub fn merge(&mut self, origin: Origin) {
+        let used = usize::from(self.len);
+        if let Some(have) = self.list[..used].iter_mut().find(|o| o.topic == origin.topic) {
+            let newest = have.source_newest.max(origin.source_newest);
+            if origin.source_oldest < have.source_oldest {
+                *have = origin;
+            }
+            have.source_newest = newest;
+        } else if let Some(free) = self.list.get_mut(used) {
+            *free = origin;
+            self.len += 1;
+        } else {
+            self.dropped = self.dropped.saturating_add(1);
+        }
+    }
+
+    fn each(&mut self, mut f: impl FnMut(&mut Origin)) {
+        for o in &mut self.list[..usize::from(self.len)] {
+            f(o);
+        }
+    }
+}
+
+/// How a sample came into a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Its publication started the callback: the time since publish is communication.
+    Triggered,
+    /// It lay ready and was read: the time since publish is idle.
+    Read,
+}
+
+/// What a callback has consumed so far; what it publishes inherits it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    origins: Origins,
+    trace_id: u64,
+    since: MonotonicNs,
+}
+
+impl Lineage {
+    /// A lineage with no ancestors, for a callback that starts at `start`.
+    #[must_use]
+    pub fn start(start: MonotonicNs) -> Self {
+        Self { origins: Origins::default(), trace_id: 0, since: start }
+    }
+
+    /// Adds a sample that the callback was triggered by or has read at `taken`.
+    ///
+    /// The trace id of the first one that has any is inherited.
+    pub fn inherit(&mut self, header: &SampleHeader, arrival: Arrival, taken: MonotonicNs) {
+        if self.trace_id == 0 {
+            self.trace_id = header.trace_id;
+        }
+        let waited = taken.since(header.publish_time);
+        let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        // Computation is counted from one instant for all inputs, so what is read later than `since` has computed less.
+        let early = taken.0.saturating_sub(self.since.0);
+        for &origin in header.origins.as_slice() {
+            let mut o = origin;
+            match arrival {
+                Arrival::Triggered => o.communication_ns = o.communication_ns.saturating_add(waited),
+                Arrival::Read => o.idle_ns = o.idle_ns.saturating_add(waited.saturating_sub(early)),
+            }
+            if arrival == Arrival::Read && early > waited {
+                // Published after this callback began: only the time since then was spent computing on it.
+                o.computation_ns = o.computation_ns.wrapping_sub(early - waited);
+            }
+            self.origins.merge(o);
+        }
+        self.origins.dropped = self.origins.dropped.saturating_add(header.origins.dropped);
+    }
+
+    /// The origins and trace id of a sample published at `publish_time` as endpoint `topic`, sequence `sequence`.
+    ///
+    /// Without ancestors the sample is itself an origin with the given source time.
+    #[must_use]
+    pub fn publish(&self, topic: TopicId, source_time: Option<MonotonicNs>, publish_time: MonotonicNs, fresh_trace: u64) -> (Origins, u64) {
+        let mut origins = self.origins;
+        let trace = if self.trace_id == 0 { fresh_trace } else { self.trace_id };
+        if origins.len == 0 {
+            let source = source_time.unwrap_or(publish_time);
+            let computing = publish_time.0.saturating_sub(source.0);
+            origins.merge(Origin { topic, source_oldest: source, source_newest: source, computation_ns: computing, ..Origin::default() });
+        } else {
+            let computing = publish_time.0.saturating_sub(self.since.0);
+            origins.each(|o| o.computation_ns = o.computation_ns.wrapping_add(computing));
+        }
+        (origins, trace)
+    }
+
+    /// Whether anything was inherited.
+    #[must_use]
+    pub fn has_ancestors(&self) -> bool {
+        self.origins.len != 0
+    }
+}
+
+/// The header of one sample, as read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleHeader {
+    /// 1 for a publisher's first sample, then one more each; never reused.
+    pub sequence: u64,
+    /// When it was published.
+    pub publish_time: MonotonicNs,
+    /// The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time, in nanoseconds.
+    pub wall_offset_ns: i64,
+    /// Shared by everything that descends from one source sample; 0 is never used.
+    pub trace_id: u64,
+    /// Payload length in bytes.
+    pub payload_len: u64,
+    /// XXH3-64 of the payload where the topic asks for it.
+    pub checksum: Option<u64>,
+    /// What this sample descends from.
+    pub origins: Origins,
+}
+
+/// Why header words were refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum HeaderError {
+    /// Written by a newer library, or not a header at all.
+    #[error("sample header version {found} is not {HEADER_VERSION}: the publisher runs another release, or its memory is damaged")]
+    Version {
+        /// Version in the words.
+        found: u16,
+    },
+    /// The list of origins claims more than fits.
+    #[error("sample header claims {found} origins where {MAX_ORIGINS} fit: the publisher's memory is damaged")]
+    Origins {
+        /// Count in the words.
+        found: u16,
+    },
+}
+
+impl SampleHeader {
+    /// Number of origins that did not fit into the list anywhere along the way.
+    #[must_use]
+    pub fn origins_dropped(&self) -> u32 {
+        self.origins.dropped
+    }
+
+    /// The header as words.
+    #[must_use]
+    pub fn encode(&self) -> [u64; HEADER_WORDS] {
+        let mut w = [0; HEADER_WORDS];
+        let flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 };
+        w[0] = u64::from(HEADER_VERSION) | u64::from(self.origins.len) << 16 | flags << 32;
+        w[1] = self.sequence;
+        w[2] = self.publish_time.0;
+        w[3] = self.wall_offset_ns as u64;
+        w[4] = self.trace_id;
+        w[5] = self.payload_len;
+        w[6] = u64::from(self.origins.dropped);
+        w[7] = self.checksum.unwrap_or(0);
+        for (o, w) in self.origins.as_slice().iter().zip(w[FIRST_ORIGIN..].chunks_exact_mut(ORIGIN_WORDS)) {
+            w.copy_from_slice(&[o.topic.0, o.source_oldest.0, o.source_newest.0, o.communication_ns, o.computation_ns, o.idle_ns]);
+        }
+        w
+    }
+
+    /// Reads words that another process wrote; any words give a header or an error.
+    ///
+    /// # Errors
+    /// [`HeaderError`] if the words are not a header of this version.
+    pub fn decode(w: &[u64; HEADER_WORDS]) -> Result<Self, HeaderError> {
+        let version = w[0] as u16;
+        if version != HEADER_VERSION {
+            return Err(HeaderError::Version { found: version });
+        }
+        let len = (w[0] >> 16) as u16;
+        if usize::from(len) > MAX_ORIGINS {
+            return Err(HeaderError::Origins { found: len });
+        }
+        let mut origins = Origins { len, dropped: w[6] as u32, ..Origins::default() };
+        for (o, w) in origins.list[..usize::from(len)].iter_mut().zip(w[FIRST_ORIGIN..].chunks_exact(ORIGIN_WORDS)) {
+            *o = Origin {
+                topic: TopicId(w[0]),
+                source_oldest: MonotonicNs(w[1]),
+                source_newest: MonotonicNs(w[2]),
+                communication_ns: w[3],
+                computation_ns: w[4],
+                idle_ns: w[5],
+            };
+        }
+        Ok(Self {
+            sequence: w[1],
+            publish_time: MonotonicNs(w[2]),
+            wall_offset_ns: w[3] as i64,
+            trace_id: w[4],
+            payload_len: w[5],
+            checksum: ((w[0] >> 32) & FLAG_CHECKSUM != 0).then_some(w[7]),
+            origins,
+        })
+    }
+}
+
+// Room to grow is part of the contract.
+const _: () = assert!(FIRST_ORIGIN + MAX_ORIGINS * ORIGIN_WORDS + 8 <= HEADER_WORDS);
+
+#[cfg(test)]
+#[path = "header_tests.rs"]
+mod tests;

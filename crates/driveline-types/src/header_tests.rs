@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+fn root(topic: u64, source: u64, publish: u64) -> SampleHeader {
+    let (origins, trace_id) =
+        Lineage::start(MonotonicNs(source)).publish(TopicId(topic), Some(MonotonicNs(source)), MonotonicNs(publish), 77);
+    SampleHeader { sequence: 1, publish_time: MonotonicNs(publish), trace_id, origins, ..SampleHeader::default() }
+}
+
+fn closes(h: &SampleHeader) -> bool {
+    h.origins.as_slice().iter().all(|o| {
+        let parts = o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns);
+        parts == h.publish_time.0 - o.source_oldest.0
+    })
+}
+
+#[test]
+fn a_source_sample_is_its_own_origin() {
+    let h = root(5, 100, 130);
+    assert_eq!(h.origins.as_slice().len(), 1);
+    assert_eq!(h.origins.as_slice()[0].computation_ns, 30);
+    assert_eq!(h.trace_id, 77);
+    assert!(closes(&h));
+}
+
+#[test]
+fn two_ways_from_one_source_become_one_origin_and_the_sum_closes() {
+    let camera = root(5, 100, 100);
+    let mut detect = Lineage::start(MonotonicNs(120));
+    detect.inherit(&camera, Arrival::Triggered, MonotonicNs(120));
+    let (origins, trace_id) = detect.publish(TopicId(6), None, MonotonicNs(200), 1);
+    let detections = SampleHeader { publish_time: MonotonicNs(200), trace_id, origins, ..SampleHeader::default() };
+
+    let newer_camera = root(5, 240, 240);
+    let mut fuse = Lineage::start(MonotonicNs(250));
+    fuse.inherit(&newer_camera, Arrival::Triggered, MonotonicNs(250));
+    fuse.inherit(&detections, Arrival::Read, MonotonicNs(260));
+    let (origins, _) = fuse.publish(TopicId(7), None, MonotonicNs(300), 1);
+    let scene = SampleHeader { publish_time: MonotonicNs(300), origins, ..SampleHeader::default() };
+
+    let o = scene.origins.as_slice();
+    assert_eq!(o.len(), 1);
+    assert_eq!((o[0].source_oldest.0, o[0].source_newest.0), (100, 240));
+    assert_eq!((o[0].communication_ns, o[0].computation_ns, o[0].idle_ns), (20, 130, 50));
+    assert!(closes(&scene));
+}
+
+#[test]
+fn origins_beyond_the_bound_are_counted() {
+    let mut all = Lineage::start(MonotonicNs(10));
+    for t in 0..MAX_ORIGINS as u64 + 3 {
+        all.inherit(&root(t, 1, 2), Arrival::Read, MonotonicNs(10));
+    }
+    let (origins, _) = all.publish(TopicId(99), None, MonotonicNs(11), 1);
+    assert_eq!(origins.as_slice().len(), MAX_ORIGINS);
+    assert_eq!(origins.dropped(), 3);
+}
+
+proptest! {
+    #[test]
+    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
+        let mut origins = Origins::default();
+        for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: t ^ 9, ..Origin::default() }); }
+        let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, origins };
+        prop_assert_eq!(SampleHeader::decode(&h.encode()), Ok(h));
+    }
+
+    #[test]
+    fn any_words_are_a_header_or_an_error(words in proptest::collection::vec(any::<u64>(), HEADER_WORDS)) {
+        let mut w = [0; HEADER_WORDS];
+        w.copy_from_slice(&words);
+        if let Ok(h) = SampleHeader::decode(&w) { prop_assert!(h.origins.as_slice().len() <= MAX_ORIGINS); }
+        w[0] = (w[0] & !0xffff_ffff) | u64::from(HEADER_VERSION) | (w[1] % 9) << 16;
+        prop_assert!(SampleHeader::decode(&w).is_ok());
+    }
+
+    #[test]
+    fn the_split_of_any_chain_adds_up(steps in proptest::collection::vec((0u64..1000, 0u64..1000, 0u64..1000, any::<bool>()), 1..20)) {
+        let mut h = root(1, 50, 60);
+        for (wait, read_late, compute, triggered) in steps {
+            let start = h.publish_time.0 + wait;
+            let mut l = Lineage::start(MonotonicNs(start));
+            if triggered { l.inherit(&h, Arrival::Triggered, MonotonicNs(start)); }
+            else { l.inherit(&h, Arrival::Read, MonotonicNs(start + read_late)); }
+            let publish = start + read_late + compute;
+            let (origins, trace_id) = l.publish(TopicId(2), None, MonotonicNs(publish), 5);
+            h = SampleHeader { publish_time: MonotonicNs(publish), trace_id, origins, ..h };
+            prop_assert!(closes(&h));
+            prop_assert_eq!(h.trace_id, 77);
+        }
+    }
+
+    #[test]
+    fn a_sample_published_while_the_callback_ran_still_adds_up(start in 0u64..1000, publish in 1000u64..2000, take in 0u64..500, end in 0u64..500) {
+        let late = root(3, 900 + publish, 1000 + publish);
+        let taken = late.publish_time.0 + take;
+        let mut l = Lineage::start(MonotonicNs(start));
+        l.inherit(&late, Arrival::Read, MonotonicNs(taken));
+        let (origins, _) = l.publish(TopicId(2), None, MonotonicNs(taken + end), 5);
+        let h = SampleHeader { publish_time: MonotonicNs(taken + end), origins, ..late };
+        prop_assert!(closes(&h));
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Vocabulary of Driveline: ids, time, QoS, schemas, the sample header.
+//!
+//! This crate is the leftmost layer: it knows no transport, no thread and no file. Everything here is a value that two
+//! processes must understand in the same way, so what is laid out in bytes ([`header`], [`plain`]) is versioned.
+//!
+//! ```
+//! use driveline_types::{Qos, TopicName};
+//! let topic: TopicName = "camera/front/image".parse().unwrap();
+//! assert_eq!(Qos::default().depth, 1); // newest wins
+//! # let _ = topic;
+//! ```
+
+pub mod header;
+pub mod id;
+pub mod plain;
+pub mod qos;
+pub mod schema;
+pub mod time;
+
+pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, SampleHeader};
+pub use id::{EndpointId, NameError, NodeName, TopicId, TopicName};
+pub use plain::{Field, NoTail, Plain, PlainLayout, TailElement};
+pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
+pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};
+pub use time::{MonotonicNs, wall_offset_ns};
+
+// The derive macro names these crates through the type's own dependency, so that a user needs only one.
+#[doc(hidden)]
+pub use zerocopy;

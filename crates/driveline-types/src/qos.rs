@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Quality of service, with DDS's names and its rule of request and offer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Whether a publisher waits for slow subscriptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reliability {
+    /// Newest wins; what a subscription is too slow for is overwritten and counted as missed.
+    #[default]
+    BestEffort,
+    /// The publisher waits, at most `max_blocking_ms`, until every reliable subscription has read the sample that
+    /// would be overwritten; then it overwrites and counts.
+    Reliable,
+}
+
+/// Whether late subscriptions get samples from before they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Only what is published after the match.
+    #[default]
+    Volatile,
+    /// Also the last `depth` samples before it.
+    TransientLocal,
+}
+
+/// How a publisher shows that it is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Liveliness {
+    /// By its process being alive.
+    #[default]
+    Automatic,
+    /// By publishing, or asserting it, at least once per lease.
+    ManualByTopic,
+}
+
+/// Quality of service of one end. The default is keep-last 1, best effort, volatile.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Qos {
+    /// Keep the last `depth` samples; at least 1. It bounds how far a subscription may lag before it misses samples.
+    pub depth: u32,
+    /// See [`Reliability`].
+    pub reliability: Reliability,
+    /// Longest wait of a reliable publish, in milliseconds.
+    pub max_blocking_ms: u32,
+    /// See [`Durability`].
+    pub durability: Durability,
+    /// Longest interval between samples, in milliseconds.
+    pub deadline_ms: Option<u32>,
+    /// Age from which a sample is no longer delivered, in milliseconds.
+    pub lifespan_ms: Option<u32>,
+    /// See [`Liveliness`].
+    pub liveliness: Liveliness,
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
+    pub lease_ms: Option<u32>,
+    /// The publisher puts an XXH3-64 of the payload into each header; readers can verify it.
+    pub checksum: bool,
+}
+
+impl Default for Qos {
+    fn default() -> Self {
+        Self {
+            depth: 1,
+            reliability: Reliability::BestEffort,
+            max_blocking_ms: 100,
+            durability: Durability::Volatile,
+            deadline_ms: None,
+            lifespan_ms: None,
+            liveliness: Liveliness::Automatic,
+            lease_ms: None,
+            checksum: false,
+        }
+    }
+}
+
+/// An offered QoS that does not satisfy a requested one.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("topic '{topic}': QoS '{policy}' does not match: the publisher offers {offered}, the subscription requests {requested}; {remedy}")]
+pub struct QosMismatch {
+    /// The topic.
+    pub topic: String,
+    /// The policy, by its DDS name.
+    pub policy: &'static str,
+    /// What the publisher offers.
+    pub offered: String,
+    /// What the subscription requests.
+    pub requested: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
+impl Qos {
+    /// Greatest history depth that a publisher may declare.
+    pub const MAX_DEPTH: u32 = 1024;
+
+    /// DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`). Depth, lifespan, history and
+    /// checksum do not matter.
+    ///
+    /// # Errors
+    /// [`QosMismatch`] with the first policy that does not match.
+    pub fn satisfies(&self, requested: &Qos, topic: &str) -> Result<(), QosMismatch> {
+        let refuse = |policy, offered: String, requested: String, remedy| {
+            Err(QosMismatch { topic: topic.to_owned(), policy, offered, requested, remedy })
+        };
+        let ms = |v: Option<u32>| v.map_or("infinite".to_owned(), |v| format!("{v} ms"));
+        let longer = |offered: Option<u32>, requested: Option<u32>| requested.is_some_and(|r| offered.is_none_or(|o| o > r));
+        if self.reliability < requested.reliability {
+            return refuse(
+                "RELIABILITY",
+                "best_effort".into(),
+                "reliable".into(),
+                "make the publisher reliable or the subscription best_effort",
+            );
+        }
+        if self.durability < requested.durability {
+            return refuse(
+                "DURABILITY",
+                "volatile".into(),
+                "transient_local".into(),
+                "make the publisher transient_local or the subscription volatile",
+            );
+        }
+        if longer(self.deadline_ms, requested.deadline_ms) {
+            return refuse(
+                "DEADLINE",
+                ms(self.deadline_ms),
+                ms(requested.deadline_ms),
+                "let the publisher promise a deadline that is no longer than the requested one",
+            );
+        }
+        if self.liveliness < requested.liveliness {
+            return refuse(
+                "LIVELINESS",
+                "automatic".into(),
+                "manual_by_topic".into(),
+                "make the publisher manual_by_topic or the subscription automatic",
+            );
+        }
+        if longer(self.lease_ms, requested.lease_ms) {
+            return refuse(
+                "LIVELINESS lease",
+                ms(self.lease_ms),
+                ms(requested.lease_ms),
+                "let the publisher promise a lease that is no longer than the requested one",
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(offer: Qos, request: Qos) -> Option<&'static str> {
+        offer.satisfies(&request, "t").err().map(|e| e.policy)
+    }
+
+    #[test]
+    fn every_policy_matches_one_way_and_not_the_other() {
+        let d = Qos::default;
+        let cases: [(Qos, &str); 5] = [
+            (Qos { reliability: Reliability::Reliable, ..d() }, "RELIABILITY"),
+            (Qos { durability: Durability::TransientLocal, ..d() }, "DURABILITY"),
+            (Qos { deadline_ms: Some(10), ..d() }, "DEADLINE"),
+            (Qos { liveliness: Liveliness::ManualByTopic, ..d() }, "LIVELINESS"),
+            (Qos { lease_ms: Some(10), ..d() }, "LIVELINESS lease"),
+        ];
+        for (stronger, policy) in cases {
+            assert_eq!(verdict(stronger.clone(), d()), None, "{policy}: a stronger offer is fine");
+            assert_eq!(verdict(d(), stronger.clone()), Some(policy));
+            assert_eq!(verdict(stronger.clone(), stronger), None);
+        }
+        assert_eq!(verdict(Qos { deadline_ms: Some(20), ..d() }, Qos { deadline_ms: Some(10), ..d() }), Some("DEADLINE"));
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_by_name() {
+        let e = serde_json_error(r#"{"dept": 3}"#);
+        assert!(e.contains("dept"), "{e}");
+    }
+
+    fn serde_json_error(text: &str) -> String {
+        serde_json::from_str::<Qos>(text).unwrap_err().to_string()
+    }
+}
