@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` tells what there is. Everything is built into ./build and ./target; both may be deleted at any time.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo bench install clean
+
+# A Rust that `make setup` has just installed is not yet in anybody's PATH.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+# CMake and cargo share one build of the core.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@echo "  variables       VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  PREFIX= (install)  ARGS= (bench)"
+
+setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or newer)
+	@tools/setup.sh test
+
+build: ## the core, the C++ SDK, the tools and the examples, optimised
+	@tools/setup.sh demo
+	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE
+	cmake --build build -j $(JOBS)
+
+test: ## everything that is checked: style, layers, licences, Rust, C++, models, sanitizers
+	@tools/setup.sh test
+	@python3 tools/run_tests.py $(ONLY)
+
+demo: build ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own
+	@tools/demo.sh "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
+
+bench: build ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
+	$(TARGET)/release/driveline bench link $(ARGS)
+
+install: build ## into PREFIX (default /usr/local); find_package(Driveline) and pkg-config find it there
+	cmake --install build --prefix "$(PREFIX)"
+
+clean: ## remove everything that was built
+	rm -rf build target

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks rules of the source tree that compilers do not know.
+
+- A crate depends only on crates to its left in LAYERS.
+- `unsafe` occurs only in the crates of QUARANTINE, and every crate takes over the workspace's lints.
+- Every source file starts with its SPDX line, names no home directory, and can be read in one sitting.
+
+Usage: check_source.py [ROOT]. Prints one line for each violation; exit status 1 if there is any.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# From left to right; a crate may use those in layers to its left, and those before it in its own layer.
+LAYERS = [
+    ["driveline-derive", "driveline-types", "driveline-msgs"],
+    ["driveline-shm"],
+    ["driveline"],
+    ["driveline-runtime"],
+    ["driveline-capi"],
+    ["driveline-analyze", "driveline-bench", "driveline-cli"],
+]
+QUARANTINE = {"driveline-shm", "driveline-capi"}
+
+LINES_WARN = 500
+LINES_MAX = 800
+SOURCE = {".rs", ".py", ".sh", ".h", ".hpp", ".cpp", ".proto", ".cmake", ".toml", ".yaml", ".yml"}
+SOURCE_NAMES = {"Makefile", "CMakeLists.txt", "run"}
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+HOME_PATH = re.compile(r"""(?<![\w.$}~-])/(?:home|root|Users)/[\w.-]+""")
+
+
+def positions():
+    """Layer and place in it for every crate."""
+    return {name: (i, k) for i, layer in enumerate(LAYERS) for k, name in enumerate(layer)}
+
+
+def check_layers(packages):
+    """`packages`: list of {name, dependencies: [{name, kind}]} as in `cargo metadata`."""
+    at = positions()
+    ours = {p["name"] for p in packages}
+    for package in packages:
+        name = package["name"]
+        if name not in at:
+            yield f"crate {name} is in no layer: give it its place in LAYERS of tools/check_source.py and in ARCHITECTURE.md"
+            continue
+        for dependency in package["dependencies"]:
+            other = dependency["name"]
+            if other not in ours or other not in at or other == name:
+                continue
+            # Tests may use any crate of their own layer: the derive macro is tested with the types that it derives.
+            test_of_own_layer = dependency["kind"] == "dev" and at[other][0] <= at[name][0]
+            if at[other] > at[name] and not test_of_own_layer:
+                yield f"crate {name} must not depend on {other}: that is to its right in the layers (ARCHITECTURE.md)"
+
+
+def without_comments_and_strings(rust):
+    """The code of a Rust source with comments and literals blanked, so that words in them do not count."""
+    token = re.compile(
+        r"""//[^\n]*|/\*.*?\*/|b?r(?P<h>\#*)".*?"(?P=h)|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^\n]{1,10}?|[^'\\\n])'""",
+        re.DOTALL,
+    )
+    return token.sub(lambda m: "\n" * m.group(0).count("\n"), rust)
+
+
+def check_unsafe(crate, path, text):
+    """No unsafe code, and nothing that lets it in, outside the quarantine."""
+    if crate in QUARANTINE:
+        return
+    for number, line in enumerate(without_comments_and_strings(text).split("\n"), 1):
+        if re.search(r"\bunsafe\b", line):
+            yield f"{path}:{number}: unsafe code outside {', '.join(sorted(QUARANTINE))}: move it there behind a safe function"
+        if re.search(r"\b(allow|expect|warn)\s*\([^)]*\bunsafe_code\b", line):
+            yield f"{path}:{number}: the lint unsafe_code is switched off outside the quarantine"
+
+
+def check_manifest(path, text):
+    """Every crate inherits the lints of the workspace."""
+    if not re.search(r"^\[lints\]\s*\nworkspace\s*=\s*true\s*$", text, re.MULTILINE):
+        yield f"{path}: write `[lints]` / `workspace = true`, so that the workspace's lints hold here"
+
+
+def check_text(path, text):
+    """SPDX line, length, home directories. Yields (is_error, message)."""
+    head = "\n".join(text.split("\n", 3)[:3])
+    if SPDX not in head:
+        yield True, f"{path}:1: the first line (after #!) must be the comment `{SPDX}`"
+    lines = text.count("\n")
+    if lines > LINES_MAX:
+        yield True, f"{path}: {lines} lines; more than {LINES_MAX} cannot be read in one sitting: split it by topic"
+    elif lines > LINES_WARN:
+        yield False, f"{path}: {lines} lines; think of splitting it ({LINES_WARN} are aimed at)"
+    for number, line in enumerate(text.split("\n"), 1):
+        found = HOME_PATH.search(line)
+        if found:
+            yield True, f"{path}:{number}: {found.group(0)} exists on one machine only"
+
+
+def source_files(root):
+    """Files under version control, or about to be."""
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True
+    )
+    for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
+        path = Path(name)
+        generated = path.name == "Cargo.lock"
+        if (path.suffix in SOURCE or path.name in SOURCE_NAMES) and not generated and (Path(root) / path).is_file():
+            yield path
+
+
+def crate_of(path, manifests):
+    """Name of the crate whose directory holds `path`, or None."""
+    for directory in path.parents:
+        if directory in manifests:
+            return manifests[directory]
+    return None
+
+
+def check_tree(root):
+    """All rules over the tree at `root`. Returns (errors, warnings)."""
+    root = Path(root).resolve()
+    metadata = json.loads(
+        subprocess.run(
+            ["cargo", "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=root, check=True, stdout=subprocess.PIPE
+        ).stdout
+    )
+    packages = metadata["packages"]
+    manifests = {Path(p["manifest_path"]).parent.relative_to(root): p["name"] for p in packages}
+    errors, warnings = list(check_layers(packages)), []
+    for directory in manifests:
+        manifest = root / directory / "Cargo.toml"
+        errors += check_manifest(directory / "Cargo.toml", manifest.read_text())
+    for path in source_files(root):
+        text = (root / path).read_text(errors="replace")
+        for is_error, message in check_text(path, text):
+            (errors if is_error else warnings).append(message)
+        if path.suffix == ".rs":
+            errors += check_unsafe(crate_of(path, manifests), path, text)
+    return errors, warnings
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    errors, warnings = check_tree(root)
+    for message in warnings:
+        print(f"warning: {message}")
+    for message in errors:
+        print(f"error: {message}")
+    print(f"source rules: {len(errors)} violations, {len(warnings)} warnings")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what Driveline needs on Debian 12, Ubuntu 24.04 or newer. Does nothing, quietly, where everything is there.
+# Usage: tools/setup.sh demo|test
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+case "${1:-}" in
+    demo) lists=(tools/packages/demo.txt) ;;
+    test) lists=(tools/packages/demo.txt tools/packages/test.txt) ;;
+    *) die "usage: tools/setup.sh demo|test" ;;
+esac
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install_packages() {
+    local missing=() name why
+    while read -r name why; do
+        case "$name" in '' | '#'*) continue ;; esac
+        if [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" != installed ]; then
+            missing+=("$name")
+            say "missing: $name ($why)"
+        fi
+    done < <(cat "${lists[@]}")
+    [ ${#missing[@]} -eq 0 ] && return
+    command -v apt-get >/dev/null || die "no apt-get here; install by other means: ${missing[*]}"
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+        die "installing needs root and there is no sudo; run as root: apt-get install ${missing[*]}"
+    say "installing with apt-get: ${missing[*]}"
+    as_root apt-get update -q || say "apt-get update failed; trying with the package lists that are here"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" ||
+        die "apt-get could not install the packages; its reason is above"
+}
+
+# Succeeds if version $1 is at least version $2.
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n1)" = "$2" ]; }
+
+# Prints nothing where there is no cargo.
+cargo_version() { (cargo --version 2>/dev/null || true) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'; }
+
+install_rust() {
+    local needed have
+    needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    [ -n "$needed" ] || die "Cargo.toml names no rust-version"
+    have=$(cargo_version)
+    if [ -z "$have" ] || ! at_least "$have" "$needed"; then
+        if command -v rustup >/dev/null; then
+            say "Rust ${have:-(none)} is older than $needed; installing stable with rustup, for this directory only"
+            rustup toolchain install stable --profile minimal
+            rustup override set stable
+        else
+            say "Rust ${have:-(none)} is missing or older than $needed; installing stable with rustup into your home directory"
+            curl --proto '=https' --tlsv1.2 -fsS https://sh.rustup.rs |
+                sh -s -- -y --quiet --no-modify-path --profile minimal --default-toolchain stable ||
+                die "the Rust installer failed; install Rust $needed or newer (https://rustup.rs) and try again"
+            hash -r
+        fi
+        have=$(cargo_version)
+        at_least "${have:-0}" "$needed" || die "Rust is still ${have:-missing}; $needed or newer is needed"
+    fi
+    [ "$1" = test ] || return 0
+    local tool
+    for tool in fmt clippy; do
+        cargo "$tool" --version >/dev/null 2>&1 && continue
+        command -v rustup >/dev/null || die "cargo $tool is missing; install your distribution's package for it"
+        say "adding cargo $tool"
+        rustup component add "${tool/#fmt/rustfmt}"
+    done
+}
+
+# Where rustup puts its programs; a fresh installation is not yet in anybody's PATH.
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+install_packages
+install_rust "$1"

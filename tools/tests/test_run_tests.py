@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The test driver must not call a failure a success."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import leftovers  # noqa: E402
+from run_tests import Step, Tally, count, main, run_step  # noqa: E402
+
+
+def shell(script, counts="tests"):
+    """Runs a step made of one shell script, and swallows what it prints."""
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+        return run_step(Step("x", "x", [["sh", "-c", script]], counts))
+
+
+class Counting(unittest.TestCase):
+    def test_lines_of_every_tool(self):
+        for line, expected in {
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s": Tally(12, 0, 1),
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured": Tally(3, 2, 0),
+            "100% tests passed, 0 tests failed out of 7": Tally(7, 0),
+            "71% tests passed, 2 tests failed out of 7": Tally(5, 2),
+            "Ran 1 test in 0.1s": Tally(1),
+            "Ran 18 tests in 0.2s": Tally(18),
+            "FAILED (failures=2, errors=1, skipped=4)": Tally(-3, 3),
+            "running 5 tests": Tally(),
+        }.items():
+            self.assertEqual(count(line), expected, line)
+
+
+class Steps(unittest.TestCase):
+    def test_counts_add_up_over_test_programs(self):
+        line = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored;'"
+        self.assertEqual(shell(f"{line}; {line}"), Tally(4, 0))
+
+    def test_a_crash_without_a_count_is_a_failure(self):
+        self.assertEqual(shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored;'; exit 3"), Tally(2, 1))
+
+    def test_no_test_at_all_is_a_failure(self):
+        self.assertEqual(shell("true"), Tally(0, 1))
+
+    def test_a_check_is_one_test(self):
+        self.assertEqual(shell("true", "check"), Tally(1, 0))
+        self.assertEqual(shell("false", "check"), Tally(0, 1))
+
+    def test_a_missing_program_is_a_failure(self):
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            self.assertEqual(run_step(Step("x", "x", [["no-such-program-here"]])), Tally(0, 1))
+        self.assertIn("make setup", output.getvalue())
+
+    def test_an_unknown_step_is_refused(self):
+        with contextlib.redirect_stderr(io.StringIO()) as output:
+            self.assertEqual(main(["lomo"]), 2)
+        self.assertIn("lomo", output.getvalue())
+
+
+class Leftovers(unittest.TestCase):
+    def test_files_and_processes_are_found(self):
+        with tempfile.TemporaryDirectory() as directory:
+            shm = Path(directory)
+            (shm / "driveline-7/default").mkdir(parents=True)
+            (shm / "driveline-7/default/old").touch()
+            (shm / "somebody-else").touch()
+            before = leftovers.snapshot(shm)
+            self.assertEqual(leftovers.since(before), [])
+            (shm / "driveline-7/default/new").touch()
+            (shm / "driveline-file").touch()
+            sleeper = subprocess.Popen(["sleep", "60"], env=dict(os.environ))
+            try:
+                found = "\n".join(leftovers.since(before, patience_s=0))
+            finally:
+                sleeper.kill()
+                sleeper.wait()
+            self.assertIn("default/new was left", found)
+            self.assertIn("driveline-file was left", found)
+            self.assertIn(f"process {sleeper.pid} (sleep)", found)
+            self.assertNotIn("old", found)
+            self.assertNotIn("somebody-else", found)
+
+
+if __name__ == "__main__":
+    unittest.main()
