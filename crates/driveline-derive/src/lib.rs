@@ -1,2 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! Declares plain types: C-layout structs that Driveline carries between processes without copying or encoding.
+//!
+//! ```
+//! use driveline_derive::plain_type;
+//!
+//! /// Wheel speeds in metres per second.
+//! #[plain_type(name = "demo/WheelSpeeds")]
+//! struct WheelSpeeds {
+//!     source_time_ns: u64,
+//!     speed_m_s: [f32; 4],
+//! }
+//!
+//! /// A head that an array of bytes follows.
+//! #[plain_type(name = "demo/Blob", tail(data: u8))]
+//! struct Blob {
+//!     source_time_ns: u64,
+//! }
+//! # let _ = (WheelSpeeds { source_time_ns: 0, speed_m_s: [0.0; 4] }, Blob { source_time_ns: 0 });
+//! ```
+//!
+//! Users reach both macros through the `driveline` crate; it (or `driveline-types`) is all they depend on.
+
+mod derive;
+mod options;
+
+use proc_macro::TokenStream;
+
+/// Makes a struct a plain type.
+///
+/// It adds `#[repr(C)]` and derives `Clone`, `Copy`, `Plain` and what that rests on (zerocopy's `FromBytes`,
+/// `IntoBytes`, `Immutable`, `KnownLayout`).
+///
+/// Options, as for [`macro@Plain`]: `name = "package/Type"` (required), `tail(NAME: TYPE)` for a trailing array,
+/// `crate = PATH` where Driveline is reachable under another name.
+///
+/// Put it above other attributes such as `#[derive(Debug)]`.
+#[proc_macro_attribute]
+pub fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
+    derive::plain_type(options.into(), item.into()).unwrap_or_else(|e| e.into_compile_error()).into()
+}
+
+/// Implements `driveline::Plain` for a `#[repr(C)]` struct that also derives `Clone`, `Copy`, `FromBytes`, `IntoBytes`,
+/// `Immutable` and `KnownLayout`. [`macro@plain_type`] writes all of that in one line.
+///
+/// `#[plain(name = "package/Type")]` names the type; with `tail(NAME: TYPE)` an array of `TYPE` (a primitive or a plain
+/// struct) follows the struct in each payload. Fields are `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, fixed arrays of
+/// these, and plain structs without a trailing array. Padding is refused: add explicit fields instead.
+#[proc_macro_derive(Plain, attributes(plain))]
+pub fn derive_plain(item: TokenStream) -> TokenStream {
+    derive::derive_plain(item.into()).unwrap_or_else(|e| e.into_compile_error()).into()
+}

@@ -11,6 +11,10 @@
 //! # let _ = topic;
 //! ```
 
+// The macros name this crate from outside, also when its own tests use them.
+#[cfg(test)]
+extern crate self as driveline_types;
+
 pub mod header;
 pub mod id;
 pub mod plain;
@@ -18,9 +22,10 @@ pub mod qos;
 pub mod schema;
 pub mod time;
 
+pub use driveline_derive::{Plain, plain_type};
 pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, SampleHeader};
 pub use id::{EndpointId, NameError, NodeName, TopicId, TopicName};
-pub use plain::{Field, NoTail, Plain, PlainLayout, TailElement};
+pub use plain::{NoTail, PayloadError, Plain, PlainField, PlainLayout, PlainMut, PlainRef, TailElement};
 pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
 pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};
 pub use time::{MonotonicNs, wall_offset_ns};

@@ -4,37 +4,97 @@
 //! A payload of plain type `T` is the `size_of::<T>()` bytes of the head; if `T::Tail` is not [`NoTail`], zero bytes up
 //! to the next multiple of [`TAIL_ALIGN`], then the elements of the array to the end of the payload. Head and elements
 //! have no implicit padding and are valid for any bit pattern, which the `zerocopy` bounds guarantee.
+//! The rules and the canonical text are in `docs/protocols/plain-types.md`.
+//!
+//! Types are declared with `#[driveline::plain_type]` or `#[derive(Plain)]`; [`PlainRef`] and [`PlainMut`] look at
+//! payload bytes as such a type.
 
+mod layout;
+mod view;
+
+pub use layout::{Element, Field, LayoutSyntaxError, MAX_FIELDS, PlainLayout, Primitive, Tail};
+pub use view::{PayloadError, PlainMut, PlainRef, payload_len};
+
+use crate::schema::Schema;
 use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
-use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of the trailing array within a payload, in bytes: a cache line, enough for any vector instruction.
+/// Transports align payloads to it as well.
 pub const TAIL_ALIGN: usize = 64;
 
-/// An element type of a trailing array.
+/// A plain type. Declare it with `#[driveline::plain_type]` or `#[derive(Plain)]`, never by hand: the layout must be
+/// that of the struct.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a plain type",
+    note = "declare it with `#[driveline::plain_type(name = \"package/Type\")]`"
+)]
+pub trait Plain: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static {
+    /// Element of the trailing array, or [`NoTail`].
+    type Tail: TailElement;
+
+    /// Type name, such as `driveline/Image`.
+    const NAME: &'static str;
+
+    /// Name of the trailing array; `None` exactly if `Tail` is [`NoTail`].
+    const TAIL_NAME: Option<&'static str> = None;
+
+    /// Number of fields after flattening nested structs.
+    const FIELD_COUNT: usize;
+
+    /// Appends the struct's fields, with `prefix` before each name and `base` added to each offset.
+    fn describe(prefix: &str, base: usize, out: &mut Vec<Field>);
+
+    /// The layout that both ends must share. Allocates.
+    #[must_use]
+    fn layout() -> PlainLayout {
+        let mut fields = Vec::with_capacity(Self::FIELD_COUNT);
+        Self::describe("", 0, &mut fields);
+        let tail = Self::TAIL_NAME.and_then(|name| Self::Tail::element().map(|element| Tail { name: Cow::Borrowed(name), element }));
+        PlainLayout { name: Cow::Borrowed(Self::NAME), size: size_of::<Self>(), align: align_of::<Self>(), fields, tail }
+    }
+
+    /// The schema of topics that carry this type. Allocates.
+    #[must_use]
+    fn schema() -> Schema {
+        Schema::plain(&Self::layout())
+    }
+}
+
+/// A type that a field of a plain struct may have: `u8` … `i64`, `f32`, `f64`, another plain struct without a trailing
+/// array, or a fixed array of any of these.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a field of a plain type",
+    label = "not an integer, float, fixed array or plain struct",
+    note = "plain fields are u8 to u64, i8 to i64, f32, f64, fixed arrays of these, and plain structs without a trailing array",
+    note = "a bool, char or enum is not valid for every bit pattern that a peer can send: store an integer and convert it with a check"
+)]
+pub trait PlainField: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {
+    /// Number of entries that [`describe_field`](Self::describe_field) appends.
+    const FIELD_COUNT: usize;
+
+    /// Whether this is a primitive or an array of them: one entry, however long the array.
+    const PRIMITIVE: bool;
+
+    /// Appends the entries of a field of this type that is called `name` and lies at `offset`.
+    fn describe_field(name: &str, offset: usize, out: &mut Vec<Field>);
+}
+
+/// An element type of a trailing array: a primitive or a plain struct without a trailing array.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the element of a trailing array",
+    note = "elements are u8 to u64, i8 to i64, f32, f64, or plain structs without a trailing array"
+)]
 pub trait TailElement: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static {
-    /// Canonical name and, for structs, the fields; `None` for [`NoTail`].
+    /// What an element is; `None` for [`NoTail`].
     fn element() -> Option<Element>;
 }
 
-/// What a trailing array consists of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Element {
-    /// `u8`, `f32`, … or a struct's name.
-    pub type_name: Cow<'static, str>,
-    /// Size of one element in bytes.
-    pub size: usize,
-    /// Fields if it is a struct.
-    pub fields: Vec<Field>,
-}
-
-/// The absence of a trailing array.
+/// The absence of a trailing array. No payload ever holds one.
+// One byte, because slices of zero-sized elements have no meaningful length in a payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct NoTail;
+pub struct NoTail(u8);
 
 impl TailElement for NoTail {
     fn element() -> Option<Element> {
@@ -42,79 +102,55 @@ impl TailElement for NoTail {
     }
 }
 
-/// A plain type. Implement it with `#[derive(Plain)]`.
-pub trait Plain: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static {
-    /// Element of the trailing array.
-    type Tail: TailElement;
-
-    /// The layout that both ends must share.
-    fn layout() -> PlainLayout;
+macro_rules! primitives {
+    ($($ty:ident => $primitive:ident),+) => {$(
+        impl PlainField for $ty {
+            const FIELD_COUNT: usize = 1;
+            const PRIMITIVE: bool = true;
+            fn describe_field(name: &str, offset: usize, out: &mut Vec<Field>) {
+                out.push(Field { name: Cow::Owned(name.to_owned()), primitive: Primitive::$primitive, count: 1, offset });
+            }
+        }
+        impl TailElement for $ty {
+            fn element() -> Option<Element> { Some(Element::Primitive(Primitive::$primitive)) }
+        }
+    )+};
 }
+primitives!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32, i64 => I64, f32 => F32, f64 => F64);
 
-/// One field of a plain struct.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Name; nested structs are flattened as `outer.inner`.
-    pub name: Cow<'static, str>,
-    /// Canonical primitive name: `u8` … `i64`, `f32`, `f64`.
-    pub type_name: Cow<'static, str>,
-    /// Number of elements: 1, or the length of a fixed array.
-    pub count: usize,
-    /// Offset in bytes.
-    pub offset: usize,
-    /// Size of the whole field in bytes.
-    pub size: usize,
-}
+impl<T: PlainField, const N: usize> PlainField for [T; N] {
+    const FIELD_COUNT: usize = if T::PRIMITIVE { 1 } else { N * T::FIELD_COUNT };
+    const PRIMITIVE: bool = T::PRIMITIVE;
 
-/// The layout of a plain type. Its `Display` text is canonical: it is hashed, compared and parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlainLayout {
-    /// Type name, such as `driveline/Image`.
-    pub name: Cow<'static, str>,
-    /// Size of the head in bytes.
-    pub size: usize,
-    /// Alignment of the head in bytes.
-    pub align: usize,
-    /// Fields in order of offset.
-    pub fields: Vec<Field>,
-    /// Trailing array, if any.
-    pub tail: Option<(Cow<'static, str>, Element)>,
-}
-
-/// Text that is not a layout.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("line {line} of a plain layout is not understood: {text:?}")]
-pub struct LayoutSyntaxError {
-    /// Line number, from 1.
-    pub line: usize,
-    /// The line.
-    pub text: String,
-}
-
-impl PlainLayout {
-    /// Offset of the trailing array in a payload, in bytes.
-    #[must_use]
-    pub fn tail_offset(&self) -> usize {
-        self.size.next_multiple_of(TAIL_ALIGN)
-    }
-
-    /// Says what first differs from `other` (the subscription's), or `None` if nothing does.
-    #[must_use]
-    pub fn first_difference(&self, other: &PlainLayout) -> Option<String> {
-        let _ = other;
-        None
+    fn describe_field(name: &str, offset: usize, out: &mut Vec<Field>) {
+        if T::PRIMITIVE {
+            let first = out.len();
+            T::describe_field(name, offset, out);
+            out[first..].iter_mut().for_each(|f| f.count *= N);
+        } else {
+            for i in 0..N {
+                T::describe_field(&format!("{name}[{i}]"), offset + i * size_of::<T>(), out);
+            }
+        }
     }
 }
 
-impl fmt::Display for PlainLayout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name)
+impl<T: Plain<Tail = NoTail>> PlainField for T {
+    const FIELD_COUNT: usize = <T as Plain>::FIELD_COUNT;
+    const PRIMITIVE: bool = false;
+
+    fn describe_field(name: &str, offset: usize, out: &mut Vec<Field>) {
+        T::describe(&format!("{name}."), offset, out);
     }
 }
 
-impl FromStr for PlainLayout {
-    type Err = LayoutSyntaxError;
-    fn from_str(s: &str) -> Result<Self, Self::Err> {
-        Err(LayoutSyntaxError { line: 1, text: s.to_owned() })
+impl<T: Plain<Tail = NoTail>> TailElement for T {
+    fn element() -> Option<Element> {
+        let PlainLayout { name, size, align, fields, .. } = T::layout();
+        Some(Element::Struct { name, size, align, fields })
     }
 }
+
+#[cfg(test)]
+#[path = "plain_tests.rs"]
+mod tests;
