@@ -18,6 +18,7 @@ extern crate self as driveline_types;
 pub mod header;
 pub mod id;
 pub mod plain;
+pub mod protobuf;
 pub mod qos;
 pub mod schema;
 pub mod time;
@@ -26,10 +27,13 @@ pub use driveline_derive::{Plain, plain_type};
 pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, SampleHeader};
 pub use id::{EndpointId, NameError, NodeName, TopicId, TopicName};
 pub use plain::{NoTail, PayloadError, Plain, PlainField, PlainLayout, PlainMut, PlainRef, TailElement};
+pub use protobuf::ProtobufMessage;
 pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
 pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};
 pub use time::{MonotonicNs, wall_offset_ns};
 
 // The derive macro names these crates through the type's own dependency, so that a user needs only one.
+#[doc(hidden)]
+pub use prost;
 #[doc(hidden)]
 pub use zerocopy;

@@ -51,8 +51,8 @@ impl fmt::Debug for SchemaHash {
 
 /// The identity of a payload type.
 ///
-/// For plain types `definition` is the canonical text of a [`PlainLayout`]; for protobuf the serialised
-/// `FileDescriptorSet`'s message in canonical form; for bytes whatever describes the encoding, or nothing.
+/// For plain types `definition` is the canonical text of a [`PlainLayout`]; for protobuf the canonical text of the
+/// message and what it refers to (`docs/protocols/protobuf-definition.md`); for bytes whatever describes the encoding, or nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Schema {
     /// Representation.
@@ -78,6 +78,12 @@ impl Schema {
             encoding: Cow::Borrowed("plain"),
             definition: Cow::Owned(layout.to_string()),
         }
+    }
+
+    /// The schema of a protobuf message with the given full name and canonical definition.
+    #[must_use]
+    pub fn protobuf(name: impl Into<Cow<'static, str>>, definition: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: PayloadKind::Protobuf, name: name.into(), encoding: Cow::Borrowed("protobuf"), definition: definition.into() }
     }
 
     /// A schema of opaque bytes.
