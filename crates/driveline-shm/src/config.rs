@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a participant and its endpoints are created from.
+
+use driveline_types::{MonotonicNs, NodeName, Origins, Qos, Schema, TopicName, wall_offset_ns};
+use std::path::PathBuf;
+
+/// How a process takes part in a domain.
+#[derive(Clone, Debug, Default)]
+pub struct ParticipantConfig {
+    /// Directory that the members of the domain share. `None`: `$DRIVELINE_DOMAIN_DIR`, else
+    /// `/dev/shm/driveline-<uid>/default`. A missing directory is created with mode 0700.
+    pub domain_dir: Option<PathBuf>,
+    /// Process name that tools show.
+    pub name: String,
+}
+
+/// Which users may subscribe to a topic, by the kernel-given user id of the peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The publisher's own effective user only.
+    #[default]
+    OwnUser,
+    /// The publisher's own user and these.
+    Users(Vec<u32>),
+    /// Whoever can reach the domain directory.
+    Anyone,
+}
+
+/// What a publisher is created from. All memory is reserved from these numbers.
+#[derive(Clone, Debug)]
+pub struct PublisherConfig {
+    /// Topic.
+    pub topic: TopicName,
+    /// Node on whose behalf it publishes.
+    pub node: NodeName,
+    /// Type of the payload.
+    pub schema: Schema,
+    /// Offered quality of service.
+    pub qos: Qos,
+    /// Largest payload, in bytes.
+    pub max_payload: usize,
+    /// Loans that may be out at once; at least 1.
+    pub loans: u32,
+    /// Samples that all subscriptions together may hold at once. Each costs one slot of `max_payload` bytes.
+    pub pins: u32,
+    /// Who may subscribe.
+    pub access: Access,
+}
+
+impl PublisherConfig {
+    /// A publisher with default QoS, 2 loans, 8 pins, for its own user.
+    #[must_use]
+    pub fn new(topic: TopicName, node: NodeName, schema: Schema, max_payload: usize) -> Self {
+        Self { topic, node, schema, qos: Qos::default(), max_payload, loans: 2, pins: 8, access: Access::OwnUser }
+    }
+}
+
+/// Which payload types a subscription accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemaRequest {
+    /// Exactly this one; others are refused with the first difference.
+    Exact(Schema),
+    /// Whatever the publisher has: for tools and recorders that treat payloads as bytes.
+    Any,
+}
+
+impl From<Schema> for SchemaRequest {
+    fn from(schema: Schema) -> Self {
+        Self::Exact(schema)
+    }
+}
+
+/// Whether a subscription matches publishers of its own participant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnProcess {
+    /// It does.
+    #[default]
+    Include,
+    /// It does not: the caller serves them inside the process.
+    Exclude,
+}
+
+/// What a subscription is created from.
+#[derive(Clone, Debug)]
+pub struct SubscriptionConfig {
+    /// Topic.
+    pub topic: TopicName,
+    /// Node on whose behalf it reads.
+    pub node: NodeName,
+    /// Accepted type.
+    pub schema: SchemaRequest,
+    /// Requested quality of service.
+    pub qos: Qos,
+    /// Samples of one publisher that may be held at once, a copy in progress included; at least 1.
+    pub max_held: u32,
+    /// Takes its pins from those that every publisher reserves for tools, and never makes a publisher wait.
+    pub observer: bool,
+    /// Whether publishers of the same participant count.
+    pub own_process: OwnProcess,
+}
+
+impl SubscriptionConfig {
+    /// A subscription with default QoS that may hold 2 samples.
+    #[must_use]
+    pub fn new(topic: TopicName, node: NodeName, schema: impl Into<SchemaRequest>) -> Self {
+        Self { topic, node, schema: schema.into(), qos: Qos::default(), max_held: 2, observer: false, own_process: OwnProcess::Include }
+    }
+}
+
+/// What the caller adds to a sample when publishing it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PublishMeta {
+    /// When it is published.
+    pub publish_time: MonotonicNs,
+    /// `CLOCK_REALTIME - CLOCK_MONOTONIC`, in nanoseconds.
+    pub wall_offset_ns: i64,
+    /// Shared by everything that descends from one source sample.
+    pub trace_id: u64,
+    /// What the sample descends from.
+    pub origins: Origins,
+}
+
+impl PublishMeta {
+    /// The present time, no trace and no origins.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { publish_time: MonotonicNs::now(), wall_offset_ns: wall_offset_ns(), ..Self::default() }
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One error enum per family of operations. Every text says what to do next.
+
+use crate::limits;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A domain could not be joined.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The directory cannot be made or opened.
+    #[error("cannot {action} the domain directory {path}: {source}; choose another with DRIVELINE_DOMAIN_DIR")]
+    Directory {
+        /// What was attempted.
+        action: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// Strangers could plant files in it.
+    #[error("the domain directory {path} is not safe: {reason}; {remedy}")]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A kernel object could not be made.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was attempted.
+        action: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+/// A publisher could not be created.
+#[derive(Debug, Error)]
+pub enum CreatePublisherError {
+    /// A number in the configuration is out of range.
+    #[error("topic '{topic}': {reason}")]
+    Config {
+        /// The topic.
+        topic: String,
+        /// Which number, and its range.
+        reason: String,
+    },
+    /// There is not enough memory.
+    #[error(
+        "topic '{topic}': {needed} bytes ({slots} slots of {slot_len} bytes) are needed but {available} bytes are available; the limit is {limit}; raise it, or lower max_payload, pins or depth"
+    )]
+    Memory {
+        /// The topic.
+        topic: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Number of slots.
+        slots: usize,
+        /// Bytes of one slot.
+        slot_len: usize,
+        /// Bytes available.
+        available: u64,
+        /// Where the limit sits.
+        limit: String,
+    },
+    /// The kernel refused something.
+    #[error("topic '{topic}': cannot {action}: {source}")]
+    System {
+        /// The topic.
+        topic: String,
+        /// What was attempted.
+        action: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The participant came to be by `fork`.
+    #[error("{}", limits::FORKED)]
+    Forked,
+}
+
+/// A subscription could not be created.
+#[derive(Debug, Error)]
+pub enum CreateSubscriptionError {
+    /// A number in the configuration is out of range.
+    #[error("topic '{topic}': {reason}")]
+    Config {
+        /// The topic.
+        topic: String,
+        /// Which number, and its range.
+        reason: String,
+    },
+    /// The kernel refused something.
+    #[error("topic '{topic}': cannot {action}: {source}")]
+    System {
+        /// The topic.
+        topic: String,
+        /// What was attempted.
+        action: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// The participant came to be by `fork`.
+    #[error("{}", limits::FORKED)]
+    Forked,
+}
+
+/// No loan could be had.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LoanError {
+    /// Longer than the slots.
+    #[error("a payload of {len} bytes does not fit: the publisher was created for at most {max_payload}; raise max_payload")]
+    TooLong {
+        /// Requested length.
+        len: usize,
+        /// Length of a slot.
+        max_payload: usize,
+    },
+    /// All loans are out.
+    #[error("all {loans} loans are out: publish or drop one first, or raise loans")]
+    TooManyLoans {
+        /// Declared number.
+        loans: u32,
+    },
+    /// The handle came to be by `fork`.
+    #[error("{}", limits::FORKED)]
+    Forked,
+}
+
+/// A sample was not published; the loan is returned to its publisher.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PublishError {
+    /// The loan is another publisher's.
+    #[error("the loan comes from another publisher: publish it there")]
+    ForeignLoan,
+    /// 2^48 samples were published.
+    #[error("all sequence numbers are used up: create the publisher anew")]
+    SequenceExhausted,
+    /// The handle came to be by `fork`.
+    #[error("{}", limits::FORKED)]
+    Forked,
+}
+
+/// No sample could be taken although there may be one.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TakeError {
+    /// Every pin is in use.
+    #[error("all {max_held} samples that this subscription may hold are held: drop one first, or raise max_held")]
+    AllHeld {
+        /// Declared number.
+        max_held: u32,
+    },
+    /// The buffer of a copy is too short; nothing was taken.
+    #[error("the sample has {needed} bytes and the buffer {len}: give at least {needed}")]
+    BufferTooShort {
+        /// Bytes of the sample.
+        needed: usize,
+        /// Bytes of the buffer.
+        len: usize,
+    },
+    /// The handle came to be by `fork`.
+    #[error("{}", limits::FORKED)]
+    Forked,
+}
+
+/// A wait set refused something.
+#[derive(Debug, Error)]
+pub enum WaitSetError {
+    /// The subscription is attached to another wait set: it has one word to announce that it sleeps.
+    #[error("topic '{topic}': the subscription is attached to another wait set: detach it there first")]
+    AttachedElsewhere {
+        /// The topic.
+        topic: String,
+    },
+    /// `futex_waitv` was demanded and is not there.
+    #[error("this kernel has no futex_waitv (it came with Linux 5.16): use WaitBackend::Auto")]
+    NoFutexWaitv,
+    /// The handle came to be by `fork`.
+    #[error("{}", limits::FORKED)]
+    Forked,
+}
+
+/// The domain could not be listed.
+#[derive(Debug, Error)]
+pub enum ListError {
+    /// The directory cannot be read.
+    #[error("cannot read the domain directory {path}: {source}; is anything running in this domain?")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// A kernel object could not be made.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was attempted.
+        action: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happens to an endpoint beside its data.
+
+use driveline_types::{EndpointId, Qos, Schema};
+
+/// What happened to a publisher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublisherEvent {
+    /// A subscription has matched.
+    Matched {
+        /// The subscription.
+        subscription: EndpointId,
+        /// Its node.
+        node: String,
+        /// Its process id, as it sees it itself.
+        pid: u32,
+    },
+    /// A matched subscription is gone.
+    Unmatched {
+        /// The subscription.
+        subscription: EndpointId,
+        /// Its node.
+        node: String,
+    },
+    /// A subscription was refused; it gets the same text.
+    Refused {
+        /// Why.
+        code: RefusalCode,
+        /// The reason in full.
+        text: String,
+    },
+    /// Nothing was published for longer than the offered deadline.
+    DeadlineMissed {
+        /// How often so far.
+        total: u64,
+    },
+    /// The publisher itself did not show life within its lease.
+    LivelinessLost {
+        /// How often so far.
+        total: u64,
+    },
+    /// A reliable subscription reports reading positions that cannot be; it is served best effort from now on.
+    Downgraded {
+        /// The subscription.
+        subscription: EndpointId,
+        /// Its node.
+        node: String,
+    },
+    /// Events that were pushed out of the queue because nobody polled.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// What happened to a subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubscriptionEvent {
+    /// A publisher has matched.
+    Matched {
+        /// The publisher.
+        publisher: EndpointId,
+        /// Its node.
+        node: String,
+        /// Its process id, as it sees it itself.
+        pid: u32,
+        /// Its type: of interest to those who asked for any.
+        schema: Box<Schema>,
+        /// What it offers.
+        qos: Box<Qos>,
+    },
+    /// A matched publisher is gone. What it published last can still be taken.
+    Unmatched {
+        /// The publisher.
+        publisher: EndpointId,
+        /// Its node.
+        node: String,
+    },
+    /// A publisher refused this subscription, or this subscription refused the publisher.
+    Refused {
+        /// Why.
+        code: RefusalCode,
+        /// The reason in full.
+        text: String,
+    },
+    /// A publisher did not publish within the requested deadline.
+    DeadlineMissed {
+        /// The publisher.
+        publisher: EndpointId,
+        /// How often so far, over all publishers.
+        total: u64,
+    },
+    /// A publisher showed no life within its lease.
+    LivelinessLost {
+        /// The publisher.
+        publisher: EndpointId,
+    },
+    /// A publisher whose liveliness was lost shows life again.
+    LivelinessGained {
+        /// The publisher.
+        publisher: EndpointId,
+    },
+    /// Events that were pushed out of the queue because nobody polled.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Why two ends do not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCode {
+    /// The types differ.
+    Type,
+    /// The offered QoS does not satisfy the requested one.
+    Qos,
+    /// The subscriber's user has no right on the topic.
+    Access,
+    /// Not enough pins are left. May pass.
+    Pins,
+    /// Too many users, connections or matches. May pass.
+    Limit,
+    /// The peer speaks another version of the protocol.
+    Version,
+    /// The peer broke the protocol.
+    Protocol,
+    /// The peer has not answered yet.
+    Silent,
+    /// A system call failed on one of the sides.
+    System,
+}
+
+impl RefusalCode {
+    /// Whether trying again later can succeed.
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        matches!(self, Self::Pins | Self::Limit | Self::System | Self::Silent)
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What tools see: counters and listings.
+
+use driveline_types::{EndpointId, Qos, Schema};
+use serde::{Deserialize, Serialize};
+
+/// Counters of a publisher.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublisherStats {
+    /// Samples published.
+    pub published: u64,
+    /// Payload bytes published.
+    pub published_bytes: u64,
+    /// System calls made to wake subscriptions.
+    pub wake_calls: u64,
+    /// Publishes that waited in vain for a reliable subscription.
+    pub reliable_timeouts: u64,
+    /// Publishes that had to wait for a reliable subscription.
+    pub reliable_waits: u64,
+    /// Reading positions of reliable subscriptions that could not be true.
+    pub cursor_lies: u64,
+    /// Subscriptions refused for their type.
+    pub refused_type: u64,
+    /// Subscriptions refused for their QoS.
+    pub refused_qos: u64,
+    /// Subscriptions refused for their user.
+    pub refused_access: u64,
+    /// Subscriptions refused for lack of pins.
+    pub refused_pins: u64,
+    /// Connections refused for anything else.
+    pub refused_other: u64,
+    /// Times that the offered deadline was missed.
+    pub deadlines_missed: u64,
+    /// Longest time between two samples, in nanoseconds.
+    pub max_interval_ns: u64,
+    /// Subscriptions matched now.
+    pub matched: u64,
+}
+
+/// Counters of a subscription, over all its publishers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionStats {
+    /// Samples taken or copied.
+    pub received: u64,
+    /// Samples that were published to this subscription and that it never took: newer ones took their place.
+    pub missed: u64,
+    /// Takes given up because the publisher overtook every attempt.
+    pub overruns: u64,
+    /// Samples dropped for their age (lifespan).
+    pub expired: u64,
+    /// Samples dropped because their header made no sense.
+    pub corrupt_header: u64,
+    /// Samples dropped because their checksum did not fit.
+    pub corrupt_checksum: u64,
+    /// Slot numbers or sequence numbers that cannot be.
+    pub corrupt_index: u64,
+    /// Times that the requested deadline was missed.
+    pub deadlines_missed: u64,
+    /// Publishers matched now.
+    pub matched: u64,
+}
+
+/// One participant of a domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParticipantInfo {
+    /// Its identity.
+    #[serde(with = "hex_id")]
+    pub id: EndpointId,
+    /// Its name.
+    pub name: String,
+    /// Its process id, as it sees it itself.
+    pub pid_in_its_namespace: u32,
+    /// Free text (JSON by convention) that the application attached.
+    pub description: String,
+    /// Its publishers.
+    pub publishers: Vec<PublisherInfo>,
+    /// Its subscriptions.
+    pub subscriptions: Vec<SubscriptionInfo>,
+}
+
+/// One publisher.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublisherInfo {
+    /// Its identity.
+    #[serde(with = "hex_id")]
+    pub id: EndpointId,
+    /// Topic.
+    pub topic: String,
+    /// Node.
+    pub node: String,
+    /// Type.
+    pub schema: Schema,
+    /// Offered QoS.
+    pub qos: Qos,
+    /// Largest payload, in bytes.
+    pub max_payload: u64,
+    /// Pin capacity, without the observers' reserve.
+    pub pins: u32,
+    /// Pins promised to the matched subscriptions.
+    pub pins_granted: u32,
+    /// Number of slots.
+    pub slots: u32,
+    /// Bytes of shared memory.
+    pub segment_len: u64,
+    /// Sequence number of the newest sample; 0 if there is none.
+    pub sequence: u64,
+    /// When it was last published or asserted to be alive, on `CLOCK_MONOTONIC`; 0 if never.
+    pub heartbeat_ns: u64,
+    /// Counters.
+    pub stats: PublisherStats,
+    /// Matched subscriptions.
+    pub matches: Vec<MatchInfo>,
+}
+
+/// A publisher's view of one matched subscription.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MatchInfo {
+    /// The subscription.
+    #[serde(with = "hex_id")]
+    pub subscription: EndpointId,
+    /// Its node.
+    pub node: String,
+    /// Its process id, as it sees it itself.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Pins granted.
+    pub pins: u32,
+    /// Whether it takes from the observers' reserve.
+    pub observer: bool,
+    /// Sequence numbers of the samples that it holds now.
+    pub held: Vec<u64>,
+    /// Whether it sleeps.
+    pub sleeping: bool,
+    /// Samples that it missed; filled in by a listing that reached the subscriber too.
+    pub missed: Option<u64>,
+    /// Takes that it gave up; filled in likewise.
+    pub overruns: Option<u64>,
+}
+
+/// One subscription.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubscriptionInfo {
+    /// Its identity.
+    #[serde(with = "hex_id")]
+    pub id: EndpointId,
+    /// Topic.
+    pub topic: String,
+    /// Node.
+    pub node: String,
+    /// Accepted type; `None` accepts any.
+    pub schema: Option<Schema>,
+    /// Requested QoS.
+    pub qos: Qos,
+    /// Samples of one publisher that it may hold.
+    pub max_held: u32,
+    /// Whether it is a tool.
+    pub observer: bool,
+    /// Counters.
+    pub stats: SubscriptionStats,
+    /// Matched publishers.
+    pub matches: Vec<EdgeInfo>,
+    /// Publishers of the topic that do not match, with the reason.
+    pub refusals: Vec<String>,
+}
+
+/// A subscription's view of one matched publisher.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EdgeInfo {
+    /// The publisher.
+    #[serde(with = "hex_id")]
+    pub publisher: EndpointId,
+    /// Its node.
+    pub node: String,
+    /// Its process id, as it sees it itself.
+    pub pid: u32,
+    /// Samples taken.
+    pub received: u64,
+    /// Samples missed.
+    pub missed: u64,
+    /// Takes given up.
+    pub overruns: u64,
+}
+
+/// 128-bit ids as text: JSON readers elsewhere know no such numbers.
+pub(crate) mod hex_id {
+    use driveline_types::EndpointId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(id: &EndpointId, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(id)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<EndpointId, D::Error> {
+        let text = String::deserialize(d)?;
+        if text.len() != 32 {
+            return Err(D::Error::custom("an id has 32 hexadecimal digits"));
+        }
+        u128::from_str_radix(&text, 16).map(EndpointId).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bounds of everything, in one place. `docs/protocols/shm.md` repeats them for readers.
+
+/// Greatest number of slots of a publisher: a slot number has 16 bits.
+pub const MAX_SLOTS: usize = 65_535;
+/// Greatest sequence number: it has 48 bits.
+pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
+/// Greatest number of samples of one publisher that a subscription may hold: what fits into its page.
+pub const MAX_HELD: u32 = 1000;
+/// Greatest number of loans.
+pub const MAX_LOANS: u32 = 256;
+/// Greatest pin capacity of a publisher.
+pub const MAX_PINS: u32 = 8192;
+/// Pins that every publisher reserves for observers.
+pub const OBSERVER_PINS: u32 = 2;
+/// Greatest payload, in bytes.
+pub const MAX_PAYLOAD: usize = 1 << 36;
+/// How often a borrow is tried again while the publisher overtakes it.
+pub const BORROW_TRIES: u32 = 8;
+/// Trust groups (users) of one publisher.
+pub const MAX_GROUPS: usize = 16;
+/// Connections of one user to one publisher that have not been matched yet.
+pub const MAX_PENDING_PER_USER: usize = 64;
+/// Connections to one publisher that have not been matched yet.
+pub const MAX_PENDING: usize = 256;
+/// Publishers that one subscription matches.
+pub const MAX_MATCHES: usize = 256;
+/// Publishers that have gone but still have unread samples, per subscription.
+pub const MAX_ENDED: usize = 16;
+/// Time that a peer has to say what it wants, in milliseconds.
+pub const HANDSHAKE_MS: u64 = 2_000;
+/// Longest message on a socket, in bytes.
+pub const MAX_MESSAGE_LEN: usize = 160 * 1024;
+/// Longest free-form description of a participant, in bytes.
+pub const MAX_DESCRIPTION_LEN: usize = 64 * 1024;
+/// Longest answer to a listing that is accepted from one participant, in bytes.
+pub const MAX_LISTING_LEN: usize = 8 * 1024 * 1024;
+/// Events that wait for `poll_event`; the oldest give way and are counted.
+pub const MAX_EVENTS: usize = 256;
+/// Directory entries looked at in one scan.
+pub const MAX_DIRECTORY_ENTRIES: usize = 65_536;
+/// Connections for listings that are served at once.
+pub const MAX_INFO_CONNECTIONS: usize = 16;
+
+pub(crate) const FORKED: &str =
+    "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";
