@@ -17,7 +17,7 @@ from pathlib import Path
 
 # From left to right; a crate may use those in layers to its left, and those before it in its own layer.
 LAYERS = [
-    ["driveline-derive", "driveline-types", "driveline-msgs"],
+    ["driveline-derive", "driveline-types", "driveline-build", "driveline-msgs"],
     ["driveline-shm"],
     ["driveline"],
     ["driveline-runtime"],
