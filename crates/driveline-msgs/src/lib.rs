@@ -1,2 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! Messages that come with Driveline.
+//!
+//! Plain types, read where they lie: [`Image`], [`PointCloud`], [`Imu`], [`RadarScan`], each with a [`Header`].
+//! Protobuf messages: [`proto`]. Both have C++ twins (`sdk/cpp/include/driveline`) with the same schema hash.
+//!
+//! Enumerations in plain types are stored as integers, because a peer can send any bit pattern; reading them is checked.
+//!
+//! ```
+//! use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
+//! use driveline_types::{PlainMut, PlainRef};
+//! # #[repr(C, align(64))] struct Payload([u8; 128 + 640 * 3 * 2]);
+//! # let mut memory = Payload([0; 128 + 640 * 3 * 2]);
+//! # let payload = &mut memory.0[..];
+//! let header = Header::new(1_000, "camera_front", 0)?;
+//! let mut image = ImageMut::new(PlainMut::new(payload)?, header, 640, 2, Encoding::Bgr8)?;
+//! image.row_mut(1).fill(255);
+//!
+//! let image = ImageView::new(PlainRef::<Image>::new(payload)?)?;
+//! assert_eq!((image.width(), image.height(), image.encoding()), (640, 2, Encoding::Bgr8));
+//! assert_eq!(image.row(1)[0], 255);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod header;
+pub mod image;
+pub mod imu;
+pub mod point_cloud;
+pub mod points;
+pub mod radar;
+
+/// The shipped protobuf messages, package `driveline.msgs`. Comments are those of the `.proto` files.
+#[expect(missing_docs, reason = "generated; what the .proto files explain is explained here")]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/driveline.msgs.rs"));
+}
+
+pub use header::{Header, TextError};
+pub use image::{Encoding, Image, ImageError, ImageMut, ImageView};
+pub use imu::Imu;
+pub use point_cloud::{CloudError, CloudMut, CloudView, Datatype, PointCloud, PointField};
+pub use points::{FieldSpec, Point, PointXyz, PointXyzAligned, PointXyzi};
+pub use radar::{RadarReturn, RadarScan};

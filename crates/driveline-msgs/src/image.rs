@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Images.
+
+use crate::header::Header;
+use driveline_types::{PayloadError, PlainMut, PlainRef, plain::payload_len, plain_type};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Head of an image; the rows follow as `data`.
+///
+/// Read it through [`ImageView`], write it through [`ImageMut`]: they check that the numbers fit the data.
+#[plain_type(name = "driveline/Image", tail(data: u8))]
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Source time, frame number and camera frame.
+    pub header: Header,
+    /// Columns, in pixels.
+    pub width: u32,
+    /// Rows, in pixels.
+    pub height: u32,
+    /// Distance from the start of a row to the start of the next, in bytes.
+    pub step: u32,
+    /// An [`Encoding`]'s number.
+    pub encoding: u32,
+}
+
+/// How pixels are stored. Names as in ROS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Encoding {
+    /// Blue, green, red; one byte each.
+    Bgr8 = 1,
+    /// Red, green, blue; one byte each.
+    Rgb8 = 2,
+    /// Grey; one byte.
+    Mono8 = 3,
+    /// U, Y, V, Y for each two pixels, one byte each (UYVY); the width is even.
+    Yuv422 = 4,
+}
+
+impl Encoding {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Bgr8, Self::Rgb8, Self::Mono8, Self::Yuv422];
+
+    /// `bgr8`, `rgb8`, `mono8` or `yuv422`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bgr8 => "bgr8",
+            Self::Rgb8 => "rgb8",
+            Self::Mono8 => "mono8",
+            Self::Yuv422 => "yuv422",
+        }
+    }
+
+    /// Bytes that a pixel takes.
+    #[must_use]
+    pub fn bytes_per_pixel(self) -> u32 {
+        match self {
+            Self::Bgr8 | Self::Rgb8 => 3,
+            Self::Mono8 => 1,
+            Self::Yuv422 => 2,
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Encoding {
+    type Err = ImageError;
+    fn from_str(name: &str) -> Result<Self, ImageError> {
+        Self::ALL.into_iter().find(|e| e.name() == name).ok_or_else(|| ImageError::EncodingName { name: name.chars().take(40).collect() })
+    }
+}
+
+impl TryFrom<u32> for Encoding {
+    type Error = ImageError;
+    fn try_from(number: u32) -> Result<Self, ImageError> {
+        Self::ALL.into_iter().find(|&e| e as u32 == number).ok_or(ImageError::Encoding { number })
+    }
+}
+
+/// Why a payload is not an image.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ImageError {
+    /// The payload is no [`Image`] at all.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// A number that stands for no encoding.
+    #[error("image encoding {number} is unknown; known are 1 bgr8, 2 rgb8, 3 mono8, 4 yuv422")]
+    Encoding {
+        /// The number.
+        number: u32,
+    },
+    /// A name of no encoding.
+    #[error("image encoding '{name}' is unknown; known are bgr8, rgb8, mono8, yuv422")]
+    EncodingName {
+        /// The name, cut to 40 characters.
+        name: String,
+    },
+    /// Two pixels share their colour, so that there cannot be an odd number of them.
+    #[error("a yuv422 image cannot be {width} pixels wide: pixels come in pairs")]
+    OddWidth {
+        /// Columns, in pixels.
+        width: u32,
+    },
+    /// Rows overlap.
+    #[error("image step {step} bytes is less than a row of {width} {encoding} pixels takes ({row_len} bytes)")]
+    Step {
+        /// Distance between rows, in bytes.
+        step: u32,
+        /// Columns, in pixels.
+        width: u32,
+        /// Encoding.
+        encoding: Encoding,
+        /// Bytes of a row.
+        row_len: u64,
+    },
+    /// Rows lie beyond the data.
+    #[error("image data is {data_len} bytes where {height} rows of {step} bytes need {needed}")]
+    Data {
+        /// Length of the data in bytes.
+        data_len: usize,
+        /// Rows.
+        height: u32,
+        /// Distance between rows, in bytes.
+        step: u32,
+        /// Length needed, in bytes.
+        needed: u64,
+    },
+}
+
+/// What an image's numbers mean, once they are known to fit.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    step: usize,
+    row_len: usize,
+    encoding: Encoding,
+}
+
+fn check(head: &Image, data_len: usize) -> Result<Shape, ImageError> {
+    let encoding = Encoding::try_from(head.encoding)?;
+    let (width, step, height) = (head.width, head.step, head.height);
+    if encoding == Encoding::Yuv422 && width % 2 != 0 {
+        return Err(ImageError::OddWidth { width });
+    }
+    let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
+    if u64::from(step) < row_len {
+        return Err(ImageError::Step { step, width, encoding, row_len });
+    }
+    // Both factors are below 2^32.
+    let needed = u64::from(step) * u64::from(height);
+    if needed > data_len as u64 {
+        return Err(ImageError::Data { data_len, height, step, needed });
+    }
+    Ok(Shape { step: step as usize, row_len: row_len as usize, encoding })
+}
+
+impl Image {
+    /// A head for rows without gaps.
+    ///
+    /// # Errors
+    /// [`ImageError`] if the encoding does not permit the width, or a row is longer than 4 GiB.
+    pub fn new(header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
+        let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
+        let Ok(step) = u32::try_from(row_len) else {
+            return Err(ImageError::Step { step: u32::MAX, width, encoding, row_len });
+        };
+        if encoding == Encoding::Yuv422 && width % 2 != 0 {
+            return Err(ImageError::OddWidth { width });
+        }
+        Ok(Self { header, width, height, step, encoding: encoding as u32 })
+    }
+
+    /// Length of the data that this head describes, in bytes.
+    #[must_use]
+    pub fn data_len(&self) -> u64 {
+        u64::from(self.step) * u64::from(self.height)
+    }
+
+    /// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
+    ///
+    /// # Errors
+    /// [`ImageError`] if the encoding does not permit the width, or the length exceeds the address space.
+    pub fn payload_len(width: u32, height: u32, encoding: Encoding) -> Result<usize, ImageError> {
+        let data_len = Self::new(Header::default(), width, height, encoding)?.data_len();
+        Ok(payload_len::<Self>(usize::try_from(data_len).unwrap_or(usize::MAX))?)
+    }
+}
+
+/// An image whose numbers fit its data. Copies nothing, allocates nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageView<'a> {
+    head: &'a Image,
+    data: &'a [u8],
+    shape: Shape,
+}
+
+impl<'a> ImageView<'a> {
+    /// Looks at a payload as an image.
+    ///
+    /// # Errors
+    /// [`ImageError`] if its numbers do not fit its data.
+    pub fn new(payload: PlainRef<'a, Image>) -> Result<Self, ImageError> {
+        let (head, data) = (payload.head(), payload.tail());
+        let shape = check(head, data.len())?;
+        Ok(Self { head, data, shape })
+    }
+
+    /// Source time, frame number and camera frame.
+    #[must_use]
+    pub fn header(&self) -> &'a Header {
+        &self.head.header
+    }
+
+    /// Columns, in pixels.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.head.width
+    }
+
+    /// Rows, in pixels.
+    #[must_use]
+    pub fn height(&self) -> u32 {
+        self.head.height
+    }
+
+    /// Distance between the starts of rows, in bytes.
+    #[must_use]
+    pub fn step(&self) -> u32 {
+        self.head.step
+    }
+
+    /// How pixels are stored.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.shape.encoding
+    }
+
+    /// All bytes after the head; at least `step * height`.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// The pixels of row `y`, without the gap to the next row; empty from `height` on.
+    #[must_use]
+    pub fn row(&self, y: u32) -> &'a [u8] {
+        if y >= self.head.height {
+            return &[];
+        }
+        let start = y as usize * self.shape.step;
+        self.data.get(start..start + self.shape.row_len).unwrap_or_default()
+    }
+}
+
+/// An image under construction whose numbers fit its data.
+#[derive(Debug)]
+pub struct ImageMut<'a> {
+    head: &'a mut Image,
+    data: &'a mut [u8],
+    shape: Shape,
+}
+
+impl<'a> ImageMut<'a> {
+    /// Writes the head of an image without gaps between its rows into a payload of at least
+    /// [`Image::payload_len`]. The pixels keep what was there.
+    ///
+    /// # Errors
+    /// [`ImageError`] if the payload is too short or the encoding does not permit the width.
+    pub fn new(payload: PlainMut<'a, Image>, header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
+        let (head, data) = payload.split();
+        let new = Image::new(header, width, height, encoding)?;
+        let shape = check(&new, data.len())?;
+        *head = new;
+        Ok(Self { head, data, shape })
+    }
+
+    /// Source time, frame number and camera frame.
+    #[must_use]
+    pub fn header_mut(&mut self) -> &mut Header {
+        &mut self.head.header
+    }
+
+    /// All bytes after the head; rows follow each other without gaps.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.data
+    }
+
+    /// The pixels of row `y`; empty from the image's height on.
+    #[must_use]
+    pub fn row_mut(&mut self, y: u32) -> &mut [u8] {
+        if y >= self.head.height {
+            return &mut [];
+        }
+        let start = y as usize * self.shape.step;
+        self.data.get_mut(start..start + self.shape.row_len).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn view(head: &Image, data: &[u8]) -> Result<(), ImageError> {
+        ImageView::new(PlainRef::from_parts(head, data)).map(drop)
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_the_data_are_refused() {
+        let head = Image::new(Header::default(), 4, 3, Encoding::Bgr8).unwrap();
+        let data = [0; 36];
+        assert_eq!(view(&head, &data), Ok(()));
+        assert_eq!(view(&head, &data[1..]), Err(ImageError::Data { data_len: 35, height: 3, step: 12, needed: 36 }));
+        let short = Image { step: 11, ..head };
+        assert_eq!(view(&short, &data), Err(ImageError::Step { step: 11, width: 4, encoding: Encoding::Bgr8, row_len: 12 }));
+        assert_eq!(view(&Image { encoding: 9, ..head }, &data), Err(ImageError::Encoding { number: 9 }));
+        let odd = Image { encoding: Encoding::Yuv422 as u32, width: 3, ..head };
+        assert_eq!(view(&odd, &data), Err(ImageError::OddWidth { width: 3 }));
+        assert!(matches!(Image::new(Header::default(), 3, 1, Encoding::Yuv422), Err(ImageError::OddWidth { .. })));
+        assert!(matches!(Image::new(Header::default(), u32::MAX, 1, Encoding::Bgr8), Err(ImageError::Step { .. })));
+    }
+
+    #[test]
+    fn rows_leave_the_gap_between_them_out() {
+        let data: Vec<u8> = (0..30).collect();
+        let head = Image { width: 2, height: 3, step: 10, encoding: Encoding::Rgb8 as u32, header: Header::default() };
+        let image = ImageView::new(PlainRef::from_parts(&head, &data)).unwrap();
+        assert_eq!(image.row(1), [10, 11, 12, 13, 14, 15]);
+        assert!(image.row(3).is_empty());
+    }
+
+    #[test]
+    fn encodings_have_one_name_and_one_number_each() {
+        for e in Encoding::ALL {
+            assert_eq!(e.name().parse(), Ok(e));
+            assert_eq!(Encoding::try_from(e as u32), Ok(e));
+        }
+        assert!("bgra8".parse::<Encoding>().unwrap_err().to_string().contains("bgr8"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_head_gives_rows_inside_the_data_or_an_error(width in 0u32..9, height: u32, step in 0u32..40, encoding in 0u32..6, len in 0usize..200) {
+            let height = if height % 2 == 0 { height % 12 } else { height };
+            let data = vec![0; len];
+            let head = Image { header: Header::default(), width, height, step, encoding };
+            if let Ok(image) = ImageView::new(PlainRef::from_parts(&head, &data)) {
+                for y in 0..height.min(100) {
+                    prop_assert_eq!(image.row(y).len(), (width * image.encoding().bytes_per_pixel()) as usize);
+                }
+            }
+        }
+    }
+}
