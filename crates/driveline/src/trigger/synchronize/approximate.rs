@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sets of items with nearly equal stamps: the tightest that can be proven.
+
+use super::{InputCounts, NoSuchInput, OptionsError, Synchronizer, check_size};
+use std::collections::VecDeque;
+
+/// [`ApproximateOptions::age_penalty`] unless told otherwise; the value of ROS.
+pub const DEFAULT_AGE_PENALTY: f64 = 0.1;
+
+/// How [`ApproximateTime`] looks for sets. The default is that of ROS, with a queue of 10.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApproximateOptions {
+    /// Most items that wait per input, 1..=[`MAX_QUEUE`](super::MAX_QUEUE). It must span the largest delay between two
+    /// inputs: at 30 Hz and 200 ms of delay, 7 or more.
+    pub queue: usize,
+    /// Widest set to deliver: latest minus earliest stamp, in nanoseconds. `None`: any.
+    pub max_interval_ns: Option<u64>,
+    /// A later set replaces a tighter earlier one only if it is tighter after its delay was multiplied by
+    /// `1 + age_penalty`. 0: the tightest set wins, as late as it comes. Larger: earlier, looser sets.
+    pub age_penalty: f64,
+    /// Per input, a time in nanoseconds that two of its items are never closer together than: a promise of the caller
+    /// with which sets are proven, and delivered, earlier. Empty, or 0 for an input: no promise.
+    pub lower_bounds_ns: Vec<u64>,
+}
+
+impl Default for ApproximateOptions {
+    fn default() -> Self {
+        Self { queue: 10, max_interval_ns: None, age_penalty: DEFAULT_AGE_PENALTY, lower_bounds_ns: Vec::new() }
+    }
+}
+
+/// Delivers one item of every input with stamps as close together as can be had.
+///
+/// It needs no tolerance. Its sets have these properties (when every input's stamps increase):
+///
+/// - an item is in at most one set, and of two sets one has no item older than the other's;
+/// - between two sets in a row there is an input of which no item was left out;
+/// - among the sets that could follow the previous one, the tightest is taken (see
+///   [`age_penalty`](ApproximateOptions::age_penalty));
+/// - the sets depend on the stamps alone, not on the delays with which the items came, as long as no queue overflows
+///   and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold.
+///
+/// The search: a window with one item of every input slides from old to new by always passing over its earliest item.
+/// The first window that is not too wide becomes the candidate, and the input of its latest item the *pivot*: every set
+/// to come that competes with the candidate holds the pivot's item. Tighter windows replace the candidate, until the
+/// window would leave the pivot's item, or until it is certain that no window still to come can be tighter. Then the
+/// candidate goes out, and the items that were passed over after it are looked at again. A set therefore waits for
+/// items that are later than it: normally one period of the slower inputs.
+///
+/// - **Full**: the input's oldest item is dropped as `overwritten` and the search starts again without it. Until another
+///   input has the latest item of a window, the input that lost one is not trusted as a pivot: its lost item might have
+///   been the better one. Windows passed by for that are `unmatched`.
+/// - **An input that never comes**: nothing is delivered; the others keep their newest `queue` items.
+/// - **Equal stamps** on one input are two items like any other. A tie keeps the earlier candidate.
+/// - **Stamps that go back** on one input are not reordered: they can make sets wider than
+///   [`max_interval_ns`](ApproximateOptions::max_interval_ns) or less tight than possible, nothing worse. After a jump
+///   back in time of all inputs the items that wait would be matched with new ones: call
+///   [`clear`](Synchronizer::clear) there.
+///
+/// The sets are those of ROS 1 `message_filters::sync_policies::ApproximateTime` with the same options, upon the same
+/// items; the product with `1 + age_penalty` is rounded to nanoseconds as there. (ROS 2 cuts that product off instead,
+/// which can differ by 1 ns of a set's width.)
+///
+/// Time: a step of the search takes O(inputs). Every item is passed over at most once between two sets, so `add` takes
+/// O(inputs² · queue) per set and usually far less. Memory: `(queue + 1) * inputs` items, allocated by
+/// [`new`](Self::new).
+#[derive(Debug)]
+pub struct ApproximateTime<T> {
+    inputs: Box<[Input<T>]>,
+    queue: usize,
+    max_interval_ns: u64,
+    penalty_factor: f64,
+    candidate: Option<Candidate>,
+    /// Cursors of the search ahead; kept between calls for its memory only.
+    lookahead: Box<[usize]>,
+}
+
+#[derive(Debug)]
+struct Input<T> {
+    /// Oldest first. While there is a candidate, the first is its item.
+    items: VecDeque<Stamped<T>>,
+    /// How many of `items` the window has passed over; 0 while there is no candidate.
+    cursor: usize,
+    /// An item was overwritten that might have made a better set.
+    lost: bool,
+    lower_bound_ns: u64,
+    counts: InputCounts,
+}
+
+#[derive(Debug)]
+struct Stamped<T> {
+    stamp_ns: u64,
+    item: T,
+}
+
+/// The best set so far: the first item of every input.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    start_ns: u64,
+    end_ns: u64,
+    pivot: usize,
+    pivot_ns: u64,
+    penalty_factor: f64,
+}
+
+/// The extent of one item of every input.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    start_ns: u64,
+    end_ns: u64,
+    /// Input of the earliest item, the lowest of several.
+    first: usize,
+    /// Input of the latest item, the highest of several.
+    last: usize,
+}
+
+impl<T> Input<T> {
+    fn stamp_at(&self, cursor: usize) -> Option<u64> {
+        self.items.get(cursor).map(|s| s.stamp_ns)
+    }
+
+    /// The stamp at `cursor`, or where there is none yet, the earliest that the next item can have and still matter:
+    /// what is earlier than the pivot's item only makes the window wider.
+    fn earliest_stamp_at(&self, cursor: usize, pivot_ns: u64) -> u64 {
+        self.stamp_at(cursor).unwrap_or_else(|| {
+            let previous_ns = cursor.checked_sub(1).and_then(|previous| self.stamp_at(previous));
+            previous_ns.map_or(pivot_ns, |ns| ns.saturating_add(self.lower_bound_ns).max(pivot_ns))
+        })
+    }
+}
+
+impl Candidate {
+    /// By how much a window that ends at `end_ns` has grown at its end, age penalty included.
+    fn growth_ns(&self, end_ns: u64) -> i64 {
+        scale_ns(difference_ns(end_ns, self.end_ns), self.penalty_factor)
+    }
+
+    /// Whether the window lost more at its start than it has grown at its end.
+    fn loses_to(&self, window: Window) -> bool {
+        self.growth_ns(window.end_ns) < difference_ns(window.start_ns, self.start_ns)
+    }
+
+    /// Whether every window from one that ends at `end_ns` on has grown too much: they start with the pivot's item at
+    /// the latest.
+    fn beats_all_from(&self, end_ns: u64) -> bool {
+        self.growth_ns(end_ns) >= difference_ns(self.pivot_ns, self.start_ns)
+    }
+}
+
+impl Window {
+    fn over(stamps_ns: impl Iterator<Item = u64>) -> Option<Self> {
+        stamps_ns.enumerate().fold(None, |window, (input, ns)| {
+            let Some(mut w) = window else {
+                return Some(Self { start_ns: ns, end_ns: ns, first: input, last: input });
+            };
+            if ns < w.start_ns {
+                (w.start_ns, w.first) = (ns, input);
+            }
+            if ns >= w.end_ns {
+                (w.end_ns, w.last) = (ns, input);
+            }
+            Some(w)
+        })
+    }
+}
+
+impl<T> ApproximateTime<T> {
+    /// A synchronizer of `inputs` inputs. Allocates all it will ever need.
+    ///
+    /// # Errors
+    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or an option not in its range.
+    pub fn new(inputs: usize, options: &ApproximateOptions) -> Result<Self, OptionsError> {
+        check_size(inputs, options.queue)?;
+        let age_penalty = options.age_penalty;
+        if !(age_penalty.is_finite() && age_penalty >= 0.0) {
+            return Err(OptionsError::AgePenalty { age_penalty });
+        }
+        let bounds = &options.lower_bounds_ns;
+        if !bounds.is_empty() && bounds.len() != inputs {
+            return Err(OptionsError::LowerBounds { bounds: bounds.len(), inputs });
+        }
+        let new_input = |input| Input {
+            // One more than may wait: a new item may complete a set before the oldest is given up.
+            items: VecDeque::with_capacity(options.queue + 1),
+            cursor: 0,
+            lost: false,
+            lower_bound_ns: bounds.get(input).copied().unwrap_or(0),
+            counts: InputCounts::default(),
+        };
+        Ok(Self {
+            inputs: (0..inputs).map(new_input).collect(),
+            queue: options.queue,
+            max_interval_ns: options.max_interval_ns.unwrap_or(u64::MAX),
+            penalty_factor: 1.0 + age_penalty,
+            candidate: None,
+            lookahead: vec![0; inputs].into(),
+        })
+    }
+
+    /// The window at the cursors, if every input has an item there.
+    fn window(&self) -> Option<Window> {
+        if self.inputs.iter().any(|input| input.cursor >= input.items.len()) {
+            return None;
+        }
+        Window::over(self.inputs.iter().filter_map(|input| input.stamp_at(input.cursor)))
+    }
+
+    /// Searches on as far as the items reach and delivers what is found.
+    fn search(&mut self, sets: &mut Vec<T>) -> usize {
+        let mut delivered = 0;
+        // Ends: each turn passes over or drops an item, or delivers one of every input.
+        while let Some(window) = self.window() {
+            for (i, input) in self.inputs.iter_mut().enumerate() {
+                if i != window.last {
+                    // What this input lost is older than its item here, and another input has none that early.
+                    input.lost = false;
+                }
+            }
+            let candidate = match self.candidate {
+                None => {
+                    let too_wide = window.end_ns.saturating_sub(window.start_ns) > self.max_interval_ns;
+                    if too_wide || self.inputs[window.last].lost {
+                        let input = &mut self.inputs[window.first];
+                        input.items.pop_front();
+                        input.counts.unmatched += 1;
+                        continue;
+                    }
+                    self.adopt(window, window.last, window.end_ns)
+                }
+                Some(best) if best.loses_to(window) => self.adopt(window, best.pivot, best.pivot_ns),
+                Some(best) => best,
+            };
+            self.inputs[window.first].cursor += 1;
+            if window.first == candidate.pivot
+                || candidate.beats_all_from(window.end_ns)
+                || (self.window().is_none() && self.beats_all_to_come(candidate))
+            {
+                self.deliver(sets);
+                delivered += 1;
+            }
+        }
+        delivered
+    }
+
+    /// Makes the window the candidate, and drops what is older.
+    fn adopt(&mut self, window: Window, pivot: usize, pivot_ns: u64) -> Candidate {
+        for input in &mut self.inputs {
+            input.items.drain(..input.cursor);
+            input.counts.skipped += input.cursor as u64;
+            input.cursor = 0;
+        }
+        let candidate = Candidate { start_ns: window.start_ns, end_ns: window.end_ns, pivot, pivot_ns, penalty_factor: self.penalty_factor };
+        self.candidate = Some(candidate);
+        candidate
+    }
+
+    /// Slides the window on as if every item still missing came as early as it can: if even that finds nothing tighter
+    /// than the candidate, nothing real will.
+    fn beats_all_to_come(&mut self, candidate: Candidate) -> bool {
+        for (ahead, input) in self.lookahead.iter_mut().zip(&self.inputs) {
+            *ahead = input.cursor;
+        }
+        loop {
+            let ahead = self.inputs.iter().zip(&self.lookahead);
+            let stamps_ns = ahead.map(|(input, &cursor)| input.earliest_stamp_at(cursor, candidate.pivot_ns));
+            let Some(window) = Window::over(stamps_ns) else { return false };
+            if candidate.beats_all_from(window.end_ns) {
+                return true;
+            }
+            if candidate.loses_to(window) {
+                return false;
+            }
+            // Ends: the window starts before the pivot's item here (else one of the conditions held), so with an item
+            // that has come, and there are finitely many of these.
+            self.lookahead[window.first] += 1;
+        }
+    }
+
+    /// Hands out the candidate and starts again from what comes after it.
+    fn deliver(&mut self, sets: &mut Vec<T>) {
+        self.candidate = None;
+        for input in &mut self.inputs {
+            input.cursor = 0;
+            if let Some(stamped) = input.items.pop_front() {
+                input.counts.delivered += 1;
+                sets.push(stamped.item);
+            }
+        }
+    }
+}
+
+impl<T> Synchronizer<T> for ApproximateTime<T> {
+    fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The queue length: one item may be the proof that all the others were waiting for.
+    fn max_sets_per_add(&self) -> usize {
+        self.queue
+    }
+
+    fn add(&mut self, input: usize, stamp_ns: u64, item: T, sets: &mut Vec<T>) -> Result<usize, NoSuchInput> {
+        let inputs = self.inputs.len();
+        let Some(to) = self.inputs.get_mut(input) else {
+            return Err(NoSuchInput { input, inputs });
+        };
+        to.items.push_back(Stamped { stamp_ns, item });
+        to.counts.added += 1;
+        let mut delivered = self.search(sets);
+
+        if self.inputs[input].items.len() > self.queue {
+            // The candidate holds the item that must go.
+            let searched = self.candidate.take().is_some();
+            for each in &mut self.inputs {
+                each.cursor = 0;
+            }
+            let full = &mut self.inputs[input];
+            full.items.pop_front();
+            full.counts.overwritten += 1;
+            full.lost = true;
+            if searched {
+                delivered += self.search(sets);
+            }
+        }
+        Ok(delivered)
+    }
+
+    fn clear(&mut self) {
+        self.candidate = None;
+        for input in &mut self.inputs {
+            input.counts.cleared += input.items.len() as u64;
+            input.items.clear();
+            input.cursor = 0;
+            input.lost = false;
+        }
+    }
+
+    fn counts(&self, input: usize) -> Option<InputCounts> {
+        self.inputs.get(input).map(|input| InputCounts { queued: input.items.len() as u64, ..input.counts })
+    }
+}
+
+/// `later - earlier`, negative if it is the other way round; clamped to 292 years.
+fn difference_ns(later: u64, earlier: u64) -> i64 {
+    let exact = i128::from(later) - i128::from(earlier);
+    exact.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+/// `duration * factor`, computed in floating-point seconds and rounded to the nearest nanosecond: as ROS 1 does it, so
+/// that comparisons come out the same to the last bit.
+fn scale_ns(duration_ns: i64, factor: f64) -> i64 {
+    const NS_PER_S: i64 = 1_000_000_000;
+    let seconds = duration_ns.div_euclid(NS_PER_S) as f64 + 1e-9 * duration_ns.rem_euclid(NS_PER_S) as f64;
+    let scaled = seconds * factor;
+    let whole = scaled.floor();
+    let fraction_ns = ((scaled - whole) * 1e9).round() as i64;
+    (whole as i64).saturating_mul(NS_PER_S).saturating_add(fraction_ns)
+}
