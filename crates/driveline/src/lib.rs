@@ -1,2 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! Driveline: nodes, topics and executors for automated vehicles, and an account of every millisecond.
+//!
+//! A [`Context`] joins a process to a domain. A [`Node`] names what the process does and creates publishers and
+//! subscriptions; an [`Executor`] runs callbacks when their [`Trigger`] fires. What a callback publishes inherits the
+//! origins of what it consumed, so every sample knows the age of the sensor data in it and where that age went.
+//!
+//! Not here: shared memory (`driveline-shm`), graph files and component loading (`driveline-runtime`).
+//!
+//! ```
+//! use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("example") })?;
+//! let node = context.node("example")?;
+//! let mut publisher = node.bytes_publisher("greeting", "text", PublisherOptions::default())?;
+//! let mut subscription = node.bytes_subscription("greeting", "text", SubscriptionOptions::default())?;
+//! let mut loan = publisher.loan(5)?;
+//! loan.payload_mut().copy_from_slice(b"hello");
+//! publisher.publish(loan)?;
+//! let sample = subscription.latest()?.expect("published above");
+//! assert_eq!(sample.payload(), Some(&b"hello"[..]));
+//! # Ok(()) }
+//! ```
+
+mod context;
+mod error;
+mod event;
+mod executor;
+mod local;
+mod options;
+mod parameters;
+mod raw;
+mod scope;
+mod trigger;
+
+pub use context::{Context, ContextOptions, Node};
+pub use driveline_derive::*;
+pub use driveline_shm::Access;
+pub use driveline_types as types;
+pub use error::{EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, TakeError, WaitError};
+pub use event::EndpointEvent;
+pub use executor::{
+    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord, Invocation, Observer,
+    Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,
+};
+pub use local::{Language, LocalObject};
+pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};
+pub use parameters::{ParameterValue, Parameters};
+pub use raw::{PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionStats};
+pub use trigger::{Trigger, synchronize};

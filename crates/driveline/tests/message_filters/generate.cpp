@@ -411,7 +411,14 @@ void random_scenarios() {
       }
       s.approximate.push_back(o);
     }
-    s.exact_queues = {static_cast<uint32_t>(random.between(1, 20))};
+    // Exact time is only interesting where stamps meet.
+    if (random.chance(40)) {
+      for (Source& source : s.sources) {
+        source.grid_ns = 40 * kMs;
+        source.period_ns = std::min(source.period_ns, 40 * kMs);
+      }
+      for (int k = 0; k < 3; ++k) s.exact_queues.push_back(static_cast<uint32_t>(random.between(1, 12)));
+    }
     record(s, arrivals(s, seed));
   }
 }
@@ -428,13 +435,14 @@ void nanosecond_scenarios() {
         for (size_t i = 0; i < s.sources.size(); ++i) s.approximate.back().lower_bounds_ns.push_back(random.below(8));
       }
     }
-    s.exact_queues = {1, 4};
     const bool in_order = random.chance(70);
+    const int64_t step = random.chance(40) ? 3 : 15;
+    if (step == 3) s.exact_queues = {1, 4, 10};
     std::vector<int64_t> now(s.sources.size(), 0);
     std::vector<Item> items;
     for (int k = 0; k < 120; ++k) {
       const auto input = static_cast<size_t>(random.below(static_cast<int64_t>(now.size())));
-      now[input] += in_order ? random.between(0, 15) : random.between(-6, 18);
+      now[input] += in_order ? random.between(0, step) : random.between(-step / 3, step);
       now[input] = std::max<int64_t>(0, now[input]);
       items.push_back({static_cast<int>(input), now[input]});
     }

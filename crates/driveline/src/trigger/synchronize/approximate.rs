@@ -356,3 +356,168 @@ fn scale_ns(duration_ns: i64, factor: f64) -> i64 {
     let fraction_ns = ((scaled - whole) * 1e9).round() as i64;
     (whole as i64).saturating_mul(NS_PER_S).saturating_add(fraction_ns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(inputs: usize, options: &ApproximateOptions) -> ApproximateTime<u64> {
+        ApproximateTime::new(inputs, options).unwrap()
+    }
+
+    fn queue_of(queue: usize) -> ApproximateOptions {
+        ApproximateOptions { queue, ..Default::default() }
+    }
+
+    /// Adds `(input, stamp)` pairs and returns the stamps of the sets, in order.
+    fn sets_of<const N: usize>(sync: &mut ApproximateTime<u64>, items: &[(usize, u64)]) -> Vec<[u64; N]> {
+        let mut sets = Vec::new();
+        for &(input, stamp) in items {
+            sync.add(input, stamp, stamp, &mut sets).unwrap();
+        }
+        sets.chunks_exact(N).map(|set| set.try_into().unwrap()).collect()
+    }
+
+    fn counts(sync: &ApproximateTime<u64>, input: usize) -> InputCounts {
+        sync.counts(input).unwrap()
+    }
+
+    #[test]
+    fn a_set_waits_until_nothing_tighter_can_come() {
+        let mut sync = with(2, &queue_of(10));
+        assert!(sets_of::<2>(&mut sync, &[(0, 100), (1, 130)]).is_empty(), "input 0 may still bring one nearer to 130");
+        assert_eq!(sets_of(&mut sync, &[(0, 200)]), [[100, 130]], "it did not");
+        assert_eq!(counts(&sync, 0), InputCounts { added: 2, delivered: 1, queued: 1, ..Default::default() });
+    }
+
+    #[test]
+    fn the_nearest_item_of_the_faster_input_is_taken() {
+        let mut sync = with(2, &queue_of(10));
+        assert_eq!(sets_of(&mut sync, &[(0, 100), (0, 110), (0, 120), (0, 130), (1, 121), (0, 140)]), [[120, 121]]);
+        assert_eq!(counts(&sync, 0), InputCounts { added: 5, delivered: 1, skipped: 2, queued: 2, ..Default::default() });
+    }
+
+    #[test]
+    fn equal_stamps_need_no_waiting_and_a_tie_keeps_the_earlier_set() {
+        let mut sync = with(2, &queue_of(10));
+        assert_eq!(sets_of(&mut sync, &[(0, 100), (1, 100)]), [[100, 100]]);
+        assert_eq!(sets_of(&mut sync, &[(0, 190), (0, 210), (1, 200), (1, 300)]), [[190, 200]]);
+    }
+
+    #[test]
+    fn one_item_can_complete_several_sets() {
+        let mut sync = with(2, &queue_of(10));
+        let early = [(0, 0), (0, 100), (0, 200), (1, 40)];
+        assert_eq!(sets_of(&mut sync, &early), [[0, 40]]);
+        let mut sets = Vec::new();
+        for (input, stamp, expected) in [(0, 300, 0), (0, 400, 0), (1, 400, 2)] {
+            assert_eq!(sync.add(input, stamp, stamp, &mut sets), Ok(expected), "upon {stamp} of input {input}");
+        }
+        assert_eq!(sets, [300, 400]);
+    }
+
+    #[test]
+    fn a_lower_bound_of_the_interval_delivers_earlier() {
+        let items = [(0, 100), (1, 130)];
+        let bounded = ApproximateOptions { lower_bounds_ns: vec![90, 0], ..queue_of(10) };
+        assert!(sets_of::<2>(&mut with(2, &queue_of(10)), &items).is_empty());
+        assert_eq!(sets_of(&mut with(2, &bounded), &items), [[100, 130]], "input 0 brings nothing before 190");
+    }
+
+    #[test]
+    fn the_age_penalty_prefers_the_earlier_set() {
+        let items = [(0, 100), (1, 130), (0, 155), (1, 180), (0, 300)];
+        let penalty = |age_penalty| ApproximateOptions { age_penalty, ..queue_of(10) };
+        assert_eq!(sets_of(&mut with(2, &penalty(0.0)), &items), [[155, 130]]);
+        assert_eq!(sets_of(&mut with(2, &penalty(0.5)), &items), [[100, 130], [155, 180]]);
+    }
+
+    #[test]
+    fn a_set_as_wide_as_the_maximum_interval_is_delivered_and_a_wider_one_is_not() {
+        let limited = ApproximateOptions { max_interval_ns: Some(30), ..queue_of(10) };
+        let mut sync = with(2, &limited);
+        assert_eq!(sets_of(&mut sync, &[(0, 100), (1, 130), (0, 200)]), [[100, 130]]);
+        assert!(sets_of::<2>(&mut sync, &[(1, 231), (0, 300), (1, 331), (0, 400)]).is_empty());
+        assert_eq!(counts(&sync, 0), InputCounts { added: 4, delivered: 1, unmatched: 2, queued: 1, ..Default::default() });
+        assert_eq!(counts(&sync, 1), InputCounts { added: 3, delivered: 1, unmatched: 2, ..Default::default() });
+    }
+
+    #[test]
+    fn a_queue_of_one_delivers_what_needs_no_waiting() {
+        let mut sync = with(2, &queue_of(1));
+        let items: Vec<_> = (1..100).flat_map(|k| [(0, 100 * k), (1, 100 * k)]).collect();
+        assert_eq!(sets_of::<2>(&mut sync, &items).len(), 99);
+        // 1010 pushes the candidate's 1000 out; 1012 finds 1010 there, but cannot trust what was lost.
+        let mut sync = with(2, &queue_of(1));
+        assert_eq!(sets_of(&mut sync, &[(0, 1000), (1, 1005), (0, 1010), (1, 1012)]), [[1010, 1012]; 0]);
+        assert!(counts(&sync, 0).overwritten > 0);
+    }
+
+    #[test]
+    fn an_input_that_never_comes_holds_no_more_than_the_queue() {
+        let mut sync = with(3, &queue_of(4));
+        let capacity = sync.inputs[0].items.capacity();
+        let items: Vec<_> = (0..1000).flat_map(|k| [(0, 10 * k), (1, 10 * k + 3)]).collect();
+        assert!(sets_of::<3>(&mut sync, &items).is_empty());
+        for input in [0, 1] {
+            assert_eq!(counts(&sync, input), InputCounts { added: 1000, overwritten: 996, queued: 4, ..Default::default() });
+        }
+        assert_eq!(counts(&sync, 2), InputCounts::default());
+        assert_eq!(sync.inputs[0].items.capacity(), capacity, "allocated once");
+        assert_eq!(sets_of(&mut sync, &[(2, 9985), (2, 9995)]), [[9980, 9983, 9985]], "and it starts when the input comes");
+    }
+
+    #[test]
+    fn what_was_overwritten_makes_no_second_best_set() {
+        // Input 0 loses 100, the best partner of 101. While it has the latest item, it cannot be the pivot.
+        let mut sync = with(2, &queue_of(1));
+        assert!(sets_of::<2>(&mut sync, &[(0, 100), (0, 140), (1, 101)]).is_empty());
+        assert_eq!(counts(&sync, 1).unmatched, 1);
+        assert_eq!(sets_of(&mut sync, &[(1, 140)]), [[140, 140]]);
+    }
+
+    #[test]
+    fn stamps_that_go_back_are_survived() {
+        let mut sync = with(2, &queue_of(3));
+        assert_eq!(sets_of(&mut sync, &[(0, 1000), (0, 10), (1, 1000), (1, 10), (0, 20), (1, 20)]).first(), Some(&[1000, 1000]));
+        let counts = counts(&sync, 0);
+        assert_eq!(counts.added, counts.delivered + counts.dropped() + counts.queued);
+    }
+
+    #[test]
+    fn after_a_jump_back_in_time_clear_forgets_what_waited() {
+        let mut sync = with(2, &queue_of(3));
+        assert!(sets_of::<2>(&mut sync, &[(0, 1000), (1, 1030), (0, 1010)]).is_empty());
+        sync.clear();
+        assert_eq!(sets_of(&mut sync, &[(0, 5), (1, 5)]), [[5, 5]]);
+        assert_eq!(counts(&sync, 0), InputCounts { added: 3, delivered: 1, cleared: 2, ..Default::default() });
+    }
+
+    #[test]
+    fn extreme_stamps_do_not_overflow() {
+        let mut sync = with(2, &ApproximateOptions { lower_bounds_ns: vec![u64::MAX; 2], age_penalty: f64::MAX, ..queue_of(2) });
+        sets_of::<2>(&mut sync, &[(0, 0), (1, u64::MAX), (0, u64::MAX), (1, 0), (0, 1), (1, u64::MAX)]);
+        let counts = counts(&sync, 0);
+        assert_eq!(counts.added, counts.delivered + counts.dropped() + counts.queued);
+    }
+
+    #[test]
+    fn impossible_options_are_refused_with_the_remedy() {
+        for age_penalty in [-0.1, f64::NAN, f64::INFINITY] {
+            let error = ApproximateTime::<()>::new(2, &ApproximateOptions { age_penalty, ..Default::default() }).err().unwrap();
+            assert!(error.to_string().contains("0.1 (the default)"), "{error}");
+        }
+        let options = ApproximateOptions { lower_bounds_ns: vec![1, 2], ..Default::default() };
+        let error = ApproximateTime::<()>::new(3, &options).err().unwrap();
+        assert_eq!(error, OptionsError::LowerBounds { bounds: 2, inputs: 3 });
+    }
+
+    #[test]
+    fn durations_are_scaled_to_the_nearest_nanosecond() {
+        for (duration_ns, factor, expected_ns) in
+            [(0, 1.1, 0), (10, 1.1, 11), (5, 1.5, 8), (-10, 1.1, -11), (3_000_000_001, 1.0, 3_000_000_001), (i64::MAX, f64::MAX, i64::MAX)]
+        {
+            assert_eq!(scale_ns(duration_ns, factor), expected_ns, "{duration_ns} ns * {factor}");
+        }
+    }
+}

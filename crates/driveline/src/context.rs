@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Context and Node: where everything begins.
+
+use crate::error::{EndpointError, NodeError, OpenError};
+use crate::local::LocalTopic;
+use crate::options::{PublisherOptions, Reach, SubscriptionOptions};
+use crate::parameters::Parameters;
+use crate::raw::{RawPublisher, RawSubscription};
+use driveline_shm::{Participant, ParticipantConfig};
+use driveline_types::{NodeName, PayloadKind, Qos, Schema, TopicName};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Options of a [`Context`].
+#[derive(Clone, Debug, Default)]
+pub struct ContextOptions {
+    /// Name of the process, as tools show it.
+    pub name: String,
+    /// Domain directory; `None` takes `DRIVELINE_DOMAIN_DIR`, or else the user's default domain.
+    pub domain_dir: Option<PathBuf>,
+}
+
+impl ContextOptions {
+    /// The default domain under a given process name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), domain_dir: None }
+    }
+}
+
+/// A process's membership in a domain. Cheap to clone; any thread. Endpoints keep it alive.
+///
+/// Nothing outside the process is touched until an endpoint with host reach is created.
+#[derive(Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    participant: Participant,
+    topics: Mutex<BTreeMap<TopicName, Weak<LocalTopic>>>,
+    next_id: AtomicU64,
+}
+
+impl Context {
+    /// Joins a domain.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the domain directory cannot be used.
+    pub fn new(options: ContextOptions) -> Result<Self, OpenError> {
+        let participant = Participant::open(ParticipantConfig { domain_dir: options.domain_dir, name: options.name })?;
+        // Ids are unique within the process; the start keeps trace ids of two processes apart.
+        let start = participant.id().0 as u64;
+        Ok(Self { inner: Arc::new(Inner { participant, topics: Mutex::default(), next_id: AtomicU64::new(start) }) })
+    }
+
+    /// Creates a node.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the name breaks the rules.
+    pub fn node(&self, name: &str) -> Result<Node, NodeError> {
+        Ok(Node { context: self.clone(), name: name.parse()?, parameters: Parameters::default() })
+    }
+
+    /// The directory through which the processes of the domain find each other.
+    #[must_use]
+    pub fn domain_dir(&self) -> &Path {
+        self.inner.participant.domain_dir()
+    }
+
+    /// Text (JSON by convention, at most 64 KiB) that tools show about this process.
+    pub fn set_description(&self, json: String) {
+        self.inner.participant.set_description(json);
+    }
+
+    pub(crate) fn participant(&self) -> &Participant {
+        &self.inner.participant
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.inner.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn topic(&self, name: &TopicName) -> Arc<LocalTopic> {
+        let mut topics = self.inner.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(topic) = topics.get(name).and_then(Weak::upgrade) {
+            return topic;
+        }
+        topics.retain(|_, t| t.strong_count() > 0);
+        let topic = Arc::new(LocalTopic::new(name.clone()));
+        topics.insert(name.clone(), Arc::downgrade(&topic));
+        topic
+    }
+}
+
+/// A named part of the system that publishes, subscribes and has parameters. Cheap to clone; any thread.
+#[derive(Clone)]
+pub struct Node {
+    context: Context,
+    name: NodeName,
+    parameters: Parameters,
+}
+
+impl Node {
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// The node's parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The context that the node belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Creates a publisher of any payload kind. Reserves all its memory.
+    ///
+    /// # Errors
+    /// [`EndpointError`] if the name or an option is not possible, or memory is short.
+    pub fn raw_publisher(&self, topic: &str, schema: Schema, options: PublisherOptions) -> Result<RawPublisher, EndpointError> {
+        let name: TopicName = topic.parse()?;
+        check(topic, &schema, options.reach, &options.qos)?;
+        if options.loans == 0 {
+            return Err(option(topic, "loans", 0, "at least 1 is needed to publish anything"));
+        }
+        RawPublisher::new(&self.context, &self.name, name, schema, options)
+    }
+
+    /// Creates a subscription of any payload kind.
+    ///
+    /// # Errors
+    /// [`EndpointError`] if the name or an option is not possible.
+    pub fn raw_subscription(&self, topic: &str, schema: Schema, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
+        let name: TopicName = topic.parse()?;
+        check(topic, &schema, options.reach, &options.qos)?;
+        if options.max_held == 0 || options.max_held > 1024 {
+            return Err(option(topic, "max_held", options.max_held, "1 to 1024 samples can be held at once"));
+        }
+        RawSubscription::new(&self.context, &self.name, name, schema, options)
+    }
+
+    /// A publisher of opaque bytes with a named encoding.
+    ///
+    /// # Errors
+    /// As [`Self::raw_publisher`].
+    pub fn bytes_publisher(&self, topic: &str, encoding: &str, options: PublisherOptions) -> Result<RawPublisher, EndpointError> {
+        self.raw_publisher(topic, Schema::bytes("bytes", encoding.to_owned(), ""), options)
+    }
+
+    /// A subscription of opaque bytes with a named encoding.
+    ///
+    /// # Errors
+    /// As [`Self::raw_subscription`].
+    pub fn bytes_subscription(&self, topic: &str, encoding: &str, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
+        self.raw_subscription(topic, Schema::bytes("bytes", encoding.to_owned(), ""), options)
+    }
+}
+
+fn check(topic: &str, schema: &Schema, reach: Reach, qos: &Qos) -> Result<(), EndpointError> {
+    if schema.kind == PayloadKind::Object && reach != Reach::Process {
+        return Err(EndpointError::ObjectBeyondProcess { topic: topic.to_owned() });
+    }
+    if qos.depth == 0 || qos.depth > Qos::MAX_DEPTH {
+        return Err(option(topic, "qos.depth", qos.depth, "the history depth lies between 1 and 1024"));
+    }
+    Ok(())
+}
+
+fn option(topic: &str, option: &'static str, value: impl ToString, reason: &'static str) -> EndpointError {
+    EndpointError::Option { topic: topic.to_owned(), option, value: value.to_string(), reason }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One error type per family of operations. The texts are for whoever reads them beside the car.
+
+use driveline_types::NameError;
+use thiserror::Error;
+
+/// Joining a domain failed.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The host transport could not be opened.
+    #[error("cannot join the domain: {0}")]
+    Host(#[from] driveline_shm::OpenError),
+}
+
+/// Creating a node failed.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    /// The name breaks the rules.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+/// Creating a publisher or a subscription failed.
+#[derive(Debug, Error)]
+pub enum EndpointError {
+    /// The topic's name breaks the rules.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// An option is out of range.
+    #[error("topic '{topic}': {option} = {value} is not possible: {reason}")]
+    Option {
+        /// The topic.
+        topic: String,
+        /// Which option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is permitted.
+        reason: &'static str,
+    },
+    /// Objects are values of one language; they cannot leave the process.
+    #[error("topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', or use a plain or protobuf type")]
+    ObjectBeyondProcess {
+        /// The topic.
+        topic: String,
+    },
+    /// The host transport refused.
+    #[error("topic '{topic}': {source}")]
+    Publisher {
+        /// The topic.
+        topic: String,
+        /// What the transport says.
+        source: driveline_shm::CreatePublisherError,
+    },
+    /// The host transport refused.
+    #[error("topic '{topic}': {source}")]
+    Subscription {
+        /// The topic.
+        topic: String,
+        /// What the transport says.
+        source: driveline_shm::CreateSubscriptionError,
+    },
+    /// The kernel refused what the endpoint needs.
+    #[error("topic '{topic}': {source}")]
+    Os {
+        /// The topic.
+        topic: String,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+}
+
+/// A loan was refused.
+#[derive(Debug, Error)]
+pub enum LoanError {
+    /// Longer than declared.
+    #[error("topic '{topic}': a payload of {requested} bytes exceeds max_payload = {limit}; raise max_payload for this topic in the graph")]
+    TooLong {
+        /// The topic.
+        topic: String,
+        /// Requested length.
+        requested: usize,
+        /// Declared limit.
+        limit: usize,
+    },
+    /// All permitted loans are out.
+    #[error("topic '{topic}': all {limit} loans are out; publish or drop one first, or raise `loans`")]
+    AllOut {
+        /// The topic.
+        topic: String,
+        /// Declared number of loans.
+        limit: u32,
+    },
+    /// The topic carries protobuf messages or objects.
+    #[error("topic '{topic}' carries {kind} values: publish the value itself instead of a loan")]
+    NotBytes {
+        /// The topic.
+        topic: String,
+        /// Its payload kind.
+        kind: driveline_types::PayloadKind,
+    },
+    /// The host transport refused.
+    #[error("topic '{topic}': {source}")]
+    Host {
+        /// The topic.
+        topic: String,
+        /// What the transport says.
+        source: driveline_shm::LoanError,
+    },
+}
+
+/// A value could not be serialised.
+#[derive(Debug, Error)]
+#[error("cannot serialise: {reason}")]
+pub struct EncodeError {
+    /// What the serialiser says.
+    pub reason: String,
+}
+
+/// Publishing failed; the sample was not delivered to those who are named by the error.
+#[derive(Debug, Error)]
+pub enum PublishError {
+    /// The loan came from another publisher.
+    #[error("topic '{topic}': this loan belongs to another publisher")]
+    ForeignLoan {
+        /// The topic.
+        topic: String,
+    },
+    /// The topic carries bytes or plain values.
+    #[error("topic '{topic}' carries {kind} payloads: take a loan, fill it and publish that")]
+    NotObject {
+        /// The topic.
+        topic: String,
+        /// Its payload kind.
+        kind: driveline_types::PayloadKind,
+    },
+    /// A value for readers outside the process could not be serialised.
+    #[error("topic '{topic}': {source}")]
+    Encode {
+        /// The topic.
+        topic: String,
+        /// What the serialiser says.
+        source: EncodeError,
+    },
+    /// No room for the serialised value.
+    #[error(transparent)]
+    Loan(#[from] LoanError),
+    /// The host transport refused.
+    #[error("topic '{topic}': {source}")]
+    Host {
+        /// The topic.
+        topic: String,
+        /// What the transport says.
+        source: driveline_shm::PublishError,
+    },
+}
+
+/// Reading failed.
+#[derive(Debug, Error)]
+pub enum TakeError {
+    /// The reader holds as many samples as it declared.
+    #[error("topic '{topic}': {held} samples are held, which is max_held; drop one first, or raise max_held for this input in the graph")]
+    HeldLimit {
+        /// The topic.
+        topic: String,
+        /// Number held.
+        held: u32,
+    },
+    /// The host transport refused.
+    #[error("topic '{topic}': {source}")]
+    Host {
+        /// The topic.
+        topic: String,
+        /// What the transport says.
+        source: driveline_shm::TakeError,
+    },
+}
+
+/// Waiting failed.
+#[derive(Debug, Error)]
+pub enum WaitError {
+    /// The kernel refused what waiting needs.
+    #[error("cannot wait for samples: {0}")]
+    Os(#[from] std::io::Error),
+    /// The host transport refused.
+    #[error("cannot wait for samples: {0}")]
+    Host(#[from] driveline_shm::WaitSetError),
+}
+
+/// An executor could not be set up.
+#[derive(Debug, Error)]
+pub enum ExecutorError {
+    /// Zero or absurdly many threads.
+    #[error("executor '{name}': threads = {threads} is not possible; 1 to {max} are", max = crate::executor::MAX_THREADS)]
+    Threads {
+        /// The executor.
+        name: String,
+        /// As given.
+        threads: usize,
+    },
+    /// A trigger does not fit its inputs.
+    #[error("callback '{callback}': {reason}")]
+    Trigger {
+        /// The callback.
+        callback: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// Callbacks can only be added before the start.
+    #[error("executor '{name}' runs already; add callbacks and timers before start()")]
+    Running {
+        /// The executor.
+        name: String,
+    },
+    /// The kernel refused threads or futexes.
+    #[error("executor '{name}': {source}")]
+    Os {
+        /// The executor.
+        name: String,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+}
+
+/// A parameter could not be read or set.
+#[derive(Debug, Error, PartialEq)]
+pub enum ParameterError {
+    /// Never declared.
+    #[error("there is no parameter '{name}'{}", hint(.suggestion.as_deref()))]
+    Unknown {
+        /// As asked for.
+        name: String,
+        /// The closest declared name.
+        suggestion: Option<String>,
+    },
+    /// Declared with another type.
+    #[error("parameter '{name}' is {declared}, but {given} was given")]
+    Type {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        declared: &'static str,
+        /// The type of the value.
+        given: &'static str,
+    },
+    /// Declared twice with different defaults.
+    #[error("parameter '{name}' is declared twice with different types")]
+    Redeclared {
+        /// The parameter.
+        name: String,
+    },
+}
+
+fn hint(suggestion: Option<&str>) -> String {
+    suggestion.map_or(String::new(), |s| format!("; did you mean '{s}'?"))
+}
+

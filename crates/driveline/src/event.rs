@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happens to an endpoint besides samples.
+
+use std::fmt;
+
+/// An event of a publisher or a subscription; its text is for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointEvent {
+    /// A peer was matched.
+    Matched {
+        /// Node at the other end.
+        peer: String,
+    },
+    /// A matched peer went away or died.
+    Unmatched {
+        /// Node at the other end.
+        peer: String,
+    },
+    /// A peer on the same topic cannot be matched.
+    Refused {
+        /// Who, why and what to do.
+        text: String,
+    },
+    /// No sample came, or was published, for longer than the deadline.
+    DeadlineMissed {
+        /// Text with the topic and the deadline.
+        text: String,
+    },
+    /// A publisher gave no sign of life for longer than its lease.
+    LivelinessLost {
+        /// Node at the other end.
+        peer: String,
+    },
+    /// It is back.
+    LivelinessGained {
+        /// Node at the other end.
+        peer: String,
+    },
+}
+
+impl fmt::Display for EndpointEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Matched { peer } => write!(f, "matched with {peer}"),
+            Self::Unmatched { peer } => write!(f, "{peer} went away"),
+            Self::Refused { text } | Self::DeadlineMissed { text } => f.write_str(text),
+            Self::LivelinessLost { peer } => write!(f, "{peer} gives no sign of life"),
+            Self::LivelinessGained { peer } => write!(f, "{peer} is alive again"),
+        }
+    }
+}

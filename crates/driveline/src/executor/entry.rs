@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One callback or timer in an executor.
+
+use super::record::{CallbackRecord, InputRecord, Observer};
+use crate::raw::{Order, RawSample};
+use crate::scope;
+use crate::trigger::{InputPort, Polled, Skips, Trigger, TriggerState};
+use driveline_types::header::Arrival;
+use driveline_types::{Lineage, MonotonicNs, TopicId};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long an input rests whose samples are all held, in nanoseconds: giving one back cannot wake the executor.
+const HELD_LIMIT_REST: Duration = Duration::from_millis(5);
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// Which callbacks may run at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupKind {
+    /// One callback of the group at a time.
+    #[default]
+    MutuallyExclusive,
+    /// Any number at a time, the same callback included.
+    Reentrant,
+}
+
+/// A set of callbacks that share a rule of concurrency. Clones are the same group.
+#[derive(Clone, Debug)]
+pub struct CallbackGroup {
+    kind: GroupKind,
+    busy: Arc<AtomicBool>,
+}
+
+impl CallbackGroup {
+    pub(super) fn new(kind: GroupKind) -> Self {
+        Self { kind, busy: Arc::default() }
+    }
+
+    fn enter(&self) -> bool {
+        // Acquire pairs with the Release in `leave`: the callback before has finished with what the group protects.
+        self.kind == GroupKind::Reentrant || !self.busy.swap(true, Ordering::Acquire)
+    }
+
+    fn leave(&self) {
+        if self.kind == GroupKind::MutuallyExclusive {
+            self.busy.store(false, Ordering::Release);
+        }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.kind == GroupKind::MutuallyExclusive && self.busy.load(Ordering::Acquire)
+    }
+}
+
+/// One tick of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerTick {
+    /// When it should have come. Ticks lie on a fixed grid: lateness does not add up.
+    pub scheduled: MonotonicNs,
+    /// Grid points that passed without a tick since the one before.
+    pub overruns: u64,
+}
+
+/// Counters of a callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallbackStats {
+    /// Calls made.
+    pub invocations: u64,
+    /// Calls that reported failure or panicked.
+    pub failed: u64,
+    /// Calls skipped because an input had no sample yet (`AllLatest`).
+    pub skipped_missing: u64,
+    /// Calls skipped because an input's sample was older than `max_age`.
+    pub skipped_stale: u64,
+    /// Samples that found no partners (`Exact`, `Approximate`).
+    pub unsynchronised: u64,
+    /// Times that an input had to wait because the callback holds as many samples as it may.
+    pub held_limit: u64,
+    /// Samples that could not be read; the first error is logged.
+    pub take_errors: u64,
+    /// Timer ticks that passed without a call.
+    pub overruns: u64,
+}
+
+/// What a callback is called with. Lives for one call, on one thread.
+pub struct Invocation<'a> {
+    entry: &'a Entry,
+    samples: &'a [Option<RawSample>],
+    trigger: Option<usize>,
+    start: MonotonicNs,
+    tick: Option<TimerTick>,
+    failed: Cell<bool>,
+    read: RefCell<Vec<(usize, RawSample, bool)>>,
+}
+
+impl Invocation<'_> {
+    /// Name of the callback.
+    #[must_use]
+    pub fn callback(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// When the call began.
+    #[must_use]
+    pub fn start(&self) -> MonotonicNs {
+        self.start
+    }
+
+    /// Index of the input that triggered the call, if one did.
+    #[must_use]
+    pub fn trigger(&self) -> Option<usize> {
+        self.trigger
+    }
+
+    /// The tick, if a timer made the call.
+    #[must_use]
+    pub fn tick(&self) -> Option<TimerTick> {
+        self.tick
+    }
+
+    /// The sample that the trigger chose for an input.
+    #[must_use]
+    pub fn sample(&self, input: usize) -> Option<&RawSample> {
+        self.samples.get(input).and_then(Option::as_ref)
+    }
+
+    /// The sample that the trigger chose or else the newest sample of an input, read now; it may have been seen by an
+    /// earlier call. `None` if there never was one.
+    #[must_use]
+    pub fn read(&self, input: usize) -> Option<RawSample> {
+        if let Some(chosen) = self.sample(input) {
+            return Some(chosen.clone());
+        }
+        if let Some((_, sample, _)) = self.read.borrow().iter().find(|(i, _, _)| *i == input) {
+            return Some(sample.clone());
+        }
+        let (newest, fresh) = {
+            let mut state = self.entry.state();
+            let port = state.ports.get_mut(input)?;
+            let fresh = refresh(port);
+            (port.newest.clone(), fresh)
+        };
+        if let Some(sample) = &newest {
+            scope::read(sample.header());
+            self.read.borrow_mut().push((input, sample.clone(), fresh));
+        }
+        newest
+    }
+
+    /// Marks the call as failed: counted, and visible in its record.
+    pub fn fail(&self) {
+        self.failed.set(true);
+    }
+}
+
+/// Replaces the cached sample by a newer one if there is any; says whether it did.
+fn refresh(port: &mut InputPort) -> bool {
+    if !port.subscription.has_unread() {
+        return false;
+    }
+    // The old one goes first, so that a reader needs to hold one sample only.
+    let old = port.newest.take();
+    let only_one = port.subscription.held_limit_reached();
+    let kept = if only_one { None } else { old };
+    match port.subscription.next_sample(Order::Newest) {
+        Ok(Some(s)) => {
+            port.newest = Some(s);
+            true
+        }
+        _ => {
+            port.newest = kept;
+            false
+        }
+    }
+}
+
+pub(super) struct State {
+    pub(super) ports: Vec<InputPort>,
+    trigger: TriggerState,
+    timer: Option<Clock>,
+}
+
+struct Clock {
+    period: Duration,
+    next: MonotonicNs,
+}
+
+type Callback = Box<dyn Fn(&Invocation<'_>) + Send + Sync>;
+
+pub(super) struct Entry {
+    pub(super) name: Arc<str>,
+    pub(super) group: CallbackGroup,
+    callback: Callback,
+    state: Mutex<State>,
+    topics: Vec<TopicId>,
+    /// When it has to be looked at even if no sample comes; nanoseconds.
+    deadline: AtomicU64,
+    /// Inputs rest until then because too many samples are held; nanoseconds, 0 if they do not.
+    resting_until: AtomicU64,
+    /// The waiting thread passed this entry over because its group was busy; whoever ends the call kicks it.
+    pub(super) passed_over: AtomicBool,
+    pub(super) muted: AtomicBool,
+    skips: Skips,
+    invocations: AtomicU64,
+    failed: AtomicU64,
+    overruns: AtomicU64,
+}
+
+/// A call that is due. Its group is entered.
+pub(super) struct Job<'a> {
+    entry: &'a Entry,
+    samples: Vec<Option<RawSample>>,
+    trigger: Option<usize>,
+    tick: Option<TimerTick>,
+}
+
+impl Entry {
+    pub(super) fn new(name: &str, group: CallbackGroup, trigger: Trigger, ports: Vec<InputPort>, callback: Callback) -> Result<Self, String> {
+        let timer = match &trigger {
+            Trigger::Timer { period } => Some(Clock { period: *period, next: MonotonicNs(NEVER) }),
+            _ => None,
+        };
+        let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
+        let trigger = TriggerState::new(trigger, ports.len())?;
+        Ok(Self {
+            name: name.into(),
+            group,
+            callback,
+            state: Mutex::new(State { ports, trigger, timer }),
+            topics,
+            deadline: AtomicU64::new(NEVER),
+            resting_until: AtomicU64::new(0),
+            passed_over: AtomicBool::new(false),
+            muted: AtomicBool::new(false),
+            skips: Skips::default(),
+            invocations: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            overruns: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Inputs whose samples may start a call.
+    pub(super) fn for_each_waking(&self, mut f: impl FnMut(&mut InputPort)) {
+        let mut state = self.state();
+        let State { ports, trigger, .. } = &mut *state;
+        for (i, port) in ports.iter_mut().enumerate() {
+            if trigger.wakes(i) {
+                f(port);
+            }
+        }
+    }
+
+    pub(super) fn start_timer(&self, now: MonotonicNs) {
+        if let Some(clock) = &mut self.state().timer {
+            clock.next = now + clock.period;
+            self.deadline.store(clock.next.0, Ordering::Release);
+        }
+    }
+
+    /// When the entry wants to be looked at next, whatever arrives.
+    pub(super) fn deadline(&self) -> Option<MonotonicNs> {
+        let resting = match self.resting_until.load(Ordering::Acquire) {
+            0 => NEVER,
+            t => t,
+        };
+        let earliest = self.deadline.load(Ordering::Acquire).min(resting);
+        (earliest != NEVER).then_some(MonotonicNs(earliest))
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.resting_until.load(Ordering::Acquire) != 0
+    }
+
+    /// Finds out whether a call is due, and claims it. Never blocks.
+    pub(super) fn poll(&self, now: MonotonicNs) -> Option<Job<'_>> {
+        let resting = self.resting_until.load(Ordering::Acquire);
+        if now.0 < resting && self.deadline.load(Ordering::Acquire) > now.0 {
+            return None;
+        }
+        if !self.group.enter() {
+            return None;
+        }
+        let job = self.claim(now);
+        if job.is_none() {
+            self.group.leave();
+        }
+        job
+    }
+
+    fn claim(&self, now: MonotonicNs) -> Option<Job<'_>> {
+        // Held by another thread only while it claims or reads; it looks again itself.
+        let mut state = self.state.try_lock().ok()?;
+        let State { ports, trigger, timer } = &mut *state;
+        if let Some(clock) = timer {
+            if now < clock.next {
+                return None;
+            }
+            let period = u64::try_from(clock.period.as_nanos()).unwrap_or(u64::MAX).max(1);
+            let overruns = (now.0 - clock.next.0) / period;
+            let scheduled = MonotonicNs(clock.next.0 + overruns * period);
+            clock.next = scheduled + clock.period;
+            self.deadline.store(clock.next.0, Ordering::Release);
+            self.overruns.fetch_add(overruns, Ordering::Relaxed);
+            let samples = ports.iter().map(|_| None).collect();
+            return Some(Job { entry: self, samples, trigger: None, tick: Some(TimerTick { scheduled, overruns }) });
+        }
+        let polled = trigger.poll(ports, &self.skips);
+        let rest = if matches!(polled, Polled::HeldLimit) { (now + HELD_LIMIT_REST).0 } else { 0 };
+        self.resting_until.store(rest, Ordering::Release);
+        match polled {
+            Polled::Run { samples, trigger } => Some(Job { entry: self, samples, trigger, tick: None }),
+            Polled::Nothing | Polled::HeldLimit => None,
+        }
+    }
+
+    pub(super) fn stats(&self) -> CallbackStats {
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        CallbackStats {
+            invocations: get(&self.invocations),
+            failed: get(&self.failed),
+            skipped_missing: get(&self.skips.missing),
+            skipped_stale: get(&self.skips.stale),
+            unsynchronised: get(&self.skips.unsynchronised),
+            held_limit: get(&self.skips.held_limit),
+            take_errors: get(&self.skips.take_errors),
+            overruns: get(&self.overruns),
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Makes the call and leaves the group. A panic is caught, counted and logged.
+    pub(super) fn run(self, observer: Option<&dyn Observer>) {
+        let entry = self.entry;
+        let start = MonotonicNs::now();
+        let mut lineage = Lineage::start(start);
+        // The trigger first: its trace and its source time are inherited.
+        if let Some(sample) = self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref) {
+            lineage.inherit(sample.header(), Arrival::Triggered, start);
+        }
+        for (i, sample) in self.samples.iter().enumerate().filter(|(i, _)| Some(*i) != self.trigger) {
+            let _ = i;
+            if let Some(sample) = sample {
+                lineage.inherit(sample.header(), Arrival::Read, start);
+            }
+        }
+        let invocation = Invocation {
+            entry,
+            samples: &self.samples,
+            trigger: self.trigger,
+            start,
+            tick: self.tick,
+            failed: Cell::new(false),
+            read: RefCell::default(),
+        };
+        let outcome = {
+            let _scope = scope::enter(lineage);
+            catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation)))
+        };
+        if outcome.is_err() {
+            tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),
+                "the callback panicked; it stays in service");
+        }
+        let failed = outcome.is_err() || invocation.failed.get();
+        entry.invocations.fetch_add(1, Ordering::Relaxed);
+        entry.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        if let Some(observer) = observer {
+            invocation.observe(observer, failed);
+        }
+        drop(invocation);
+        drop(self.samples);
+        entry.group.leave();
+    }
+}
+
+impl Invocation<'_> {
+    fn observe(&self, observer: &dyn Observer, failed: bool) {
+        let end = MonotonicNs::now();
+        let read = self.read.borrow();
+        let state = self.entry.state();
+        let chosen = self.samples.iter().enumerate().filter_map(|(i, s)| s.as_ref().map(|s| (i, s, true)));
+        let later = read.iter().map(|(i, s, fresh)| (*i, s, *fresh));
+        let inputs: Vec<_> = chosen
+            .chain(later)
+            .filter_map(|(i, s, fresh)| {
+                let arrival = if Some(i) == self.trigger { Arrival::Triggered } else { Arrival::Read };
+                Some(InputRecord { input: &state.ports.get(i)?.name, topic: *self.entry.topics.get(i)?, arrival, header: s.header(), missed: s.missed(), fresh })
+            })
+            .collect();
+        observer.callback(&CallbackRecord { callback: &self.entry.name, start: self.start, end, inputs: &inputs, failed });
+    }
+}

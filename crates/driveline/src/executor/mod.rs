@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Executors: threads that run callbacks and timers.
+//!
+//! One thread at a time, the leader, waits in the kernel for everything at once: samples of every topic, the nearest
+//! timer, and being kicked. When it finds work it hands the lead to an idle thread and runs the callback. A call is
+//! claimed under its group's rule; entries whose group is busy are left out of the wait, and whoever ends that call
+//! looks again. An executor with one thread has no hand-over at all.
+
+mod entry;
+mod record;
+mod schedule;
+mod worker;
+
+pub use entry::{CallbackGroup, CallbackStats, GroupKind, Invocation, TimerTick};
+pub use record::{CallbackRecord, InputRecord, Observer};
+pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
+
+use crate::error::ExecutorError;
+use crate::raw::RawSubscription;
+use crate::trigger::{InputPort, Trigger};
+use entry::Entry;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use worker::Shared;
+
+/// Most threads of one executor.
+pub(crate) const MAX_THREADS: usize = 256;
+
+/// Options of an [`Executor`].
+#[derive(Clone, Debug)]
+pub struct ExecutorOptions {
+    /// Name; threads are called `name/0`, `name/1`, … (cut to the kernel's 15 bytes).
+    pub name: String,
+    /// Number of threads.
+    pub threads: usize,
+    /// Scheduling of each of them.
+    pub schedule: Schedule,
+    /// How long a thread spins before it sleeps; zero sleeps at once.
+    pub spin: Duration,
+}
+
+impl Default for ExecutorOptions {
+    fn default() -> Self {
+        Self { name: "executor".into(), threads: 1, schedule: Schedule::default(), spin: Duration::ZERO }
+    }
+}
+
+/// Options of a callback.
+pub struct CallbackOptions {
+    /// Name, for records, logs and tools.
+    pub name: String,
+    /// Group.
+    pub group: CallbackGroup,
+    /// When it runs.
+    pub trigger: Trigger,
+    /// Names and subscriptions of its inputs; the executor owns them from here on.
+    pub inputs: Vec<(String, RawSubscription)>,
+}
+
+/// Options of a timer.
+pub struct TimerOptions {
+    /// Name, for records, logs and tools.
+    pub name: String,
+    /// Group.
+    pub group: CallbackGroup,
+    /// Time between ticks; the first comes one period after the start.
+    pub period: Duration,
+}
+
+/// Handle of a callback or timer, for its counters.
+#[derive(Clone)]
+pub struct CallbackHandle {
+    entry: Arc<Entry>,
+}
+
+impl CallbackHandle {
+    /// Counters since the executor was made.
+    #[must_use]
+    pub fn stats(&self) -> CallbackStats {
+        self.entry.stats()
+    }
+
+    /// The callback's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+}
+
+/// Runs callbacks and timers on threads of its own, or on the caller's. Dropping it stops it.
+pub struct Executor {
+    options: ExecutorOptions,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Executor {
+    /// Creates an executor; nothing runs until [`Self::start`].
+    ///
+    /// # Errors
+    /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses what waiting needs.
+    pub fn new(options: ExecutorOptions) -> Result<Self, ExecutorError> {
+        if options.threads == 0 || options.threads > MAX_THREADS {
+            return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
+        }
+        let shared = Shared::new(options.threads, options.spin).map_err(|source| ExecutorError::Os { name: options.name.clone(), source })?;
+        Ok(Self { options, shared: Arc::new(shared), threads: Mutex::default() })
+    }
+
+    /// A new group of callbacks.
+    #[must_use]
+    pub fn group(&self, kind: GroupKind) -> CallbackGroup {
+        CallbackGroup::new(kind)
+    }
+
+    /// Adds a callback. In a reentrant group it is called from several threads at once.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if the trigger does not fit the inputs or the executor runs already.
+    pub fn add_callback(&self, o: CallbackOptions, callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static) -> Result<CallbackHandle, ExecutorError> {
+        let ports = o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None }).collect();
+        let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback));
+        let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
+        self.shared.add(entry.clone(), &self.options.name)?;
+        Ok(CallbackHandle { entry })
+    }
+
+    /// Adds a timer.
+    ///
+    /// # Errors
+    /// As [`Self::add_callback`].
+    pub fn add_timer(&self, o: TimerOptions, callback: impl Fn(&TimerTick) + Send + Sync + 'static) -> Result<CallbackHandle, ExecutorError> {
+        let options = CallbackOptions { name: o.name, group: o.group, trigger: Trigger::Timer { period: o.period }, inputs: Vec::new() };
+        self.add_callback(options, move |invocation| {
+            if let Some(tick) = invocation.tick() {
+                callback(&tick);
+            }
+        })
+    }
+
+    /// Who gets a record of every call. Set it before the start.
+    pub fn set_observer(&self, observer: Arc<dyn Observer>) {
+        self.shared.set_observer(observer);
+    }
+
+    /// Starts the threads and tells what became of their schedule. A second start does nothing.
+    ///
+    /// # Errors
+    /// [`ExecutorError::Os`] if the kernel refuses a thread.
+    pub fn start(&self) -> Result<Vec<ScheduleReport>, ExecutorError> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if !threads.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.shared.begin();
+        let (reports, received) = mpsc::channel();
+        for i in 0..self.options.threads {
+            let (shared, schedule, reports) = (self.shared.clone(), self.options.schedule.clone(), reports.clone());
+            let name: String = format!("{}/{i}", self.options.name);
+            let short = name.chars().rev().take(15).collect::<Vec<_>>().into_iter().rev().collect();
+            let spawned = std::thread::Builder::new().name(short).spawn(move || {
+                let _ = reports.send(schedule.apply_to_this_thread(&name));
+                shared.work();
+            });
+            threads.push(spawned.map_err(|source| ExecutorError::Os { name: self.options.name.clone(), source })?);
+        }
+        drop(reports);
+        let mut reports: Vec<_> = received.iter().take(self.options.threads).collect();
+        reports.sort_by(|a, b| a.thread.cmp(&b.thread));
+        for report in reports.iter().filter(|r| !r.refused.is_empty()) {
+            tracing::warn!("{report}");
+        }
+        Ok(reports)
+    }
+
+    /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does not wait.
+    ///
+    /// For programs with a loop of their own, and for tests. The first call starts the timers.
+    pub fn run_ready(&self) -> usize {
+        self.shared.begin();
+        self.shared.run_ready()
+    }
+
+    /// Stops: calls that run are finished, nothing new is begun, threads are joined. Not from within a callback.
+    pub fn stop(&self) {
+        self.shared.stop();
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

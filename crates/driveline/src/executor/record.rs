@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an executor tells about each call.
+
+use driveline_types::header::Arrival;
+use driveline_types::{MonotonicNs, SampleHeader, TopicId};
+
+/// One finished call of a callback.
+#[derive(Debug)]
+pub struct CallbackRecord<'a> {
+    /// Name of the callback.
+    pub callback: &'a str,
+    /// When it was entered, with its inputs decoded.
+    pub start: MonotonicNs,
+    /// When it returned.
+    pub end: MonotonicNs,
+    /// What it was called with, and what it read while it ran.
+    pub inputs: &'a [InputRecord<'a>],
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// One sample in a call.
+#[derive(Debug)]
+pub struct InputRecord<'a> {
+    /// Name of the input.
+    pub input: &'a str,
+    /// Topic that it is connected to.
+    pub topic: TopicId,
+    /// Whether the sample started the call.
+    pub arrival: Arrival,
+    /// Its header.
+    pub header: &'a SampleHeader,
+    /// How many of its publisher's samples were missed before it.
+    pub missed: u64,
+    /// Whether this call is the first that sees the sample.
+    pub fresh: bool,
+}
+
+/// Gets a record of every call, on the thread that made it. Must not block.
+pub trait Observer: Send + Sync {
+    /// A call has ended.
+    fn callback(&self, record: &CallbackRecord<'_>);
+}

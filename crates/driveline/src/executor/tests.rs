@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::{Context, ContextOptions, Node, PublisherOptions, RawPublisher, SubscriptionOptions};
+use driveline_types::header::Arrival;
+use driveline_types::{MonotonicNs, Qos};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Rig {
+    node: Node,
+    executor: Executor,
+    _dir: tempfile::TempDir,
+}
+
+fn rig(threads: usize) -> Rig {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new(ContextOptions { name: "test".into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
+    let executor = Executor::new(ExecutorOptions { threads, ..Default::default() }).unwrap();
+    Rig { node: context.node("test").unwrap(), executor, _dir: dir }
+}
+
+impl Rig {
+    fn publisher(&self, topic: &str) -> RawPublisher {
+        self.node.bytes_publisher(topic, "raw", PublisherOptions::default()).unwrap()
+    }
+    fn input(&self, topic: &str, depth: u32) -> (String, RawSubscription) {
+        let o = SubscriptionOptions { qos: Qos { depth, ..Qos::default() }, max_held: 8, ..Default::default() };
+        (topic.to_owned(), self.node.bytes_subscription(topic, "raw", o).unwrap())
+    }
+    fn callback(&self, trigger: Trigger, inputs: Vec<(String, RawSubscription)>, f: impl Fn(&Invocation<'_>) + Send + Sync + 'static) -> CallbackHandle {
+        let group = self.executor.group(GroupKind::MutuallyExclusive);
+        self.executor.add_callback(CallbackOptions { name: "callback".into(), group, trigger, inputs }, f).unwrap()
+    }
+}
+
+fn send(publisher: &mut RawPublisher, value: u8, source: u64) {
+    let mut loan = publisher.loan(1).unwrap();
+    loan.payload_mut()[0] = value;
+    loan.set_source_time(MonotonicNs(source));
+    publisher.publish(loan).unwrap();
+}
+
+fn values(invocation: &Invocation<'_>, inputs: usize) -> Vec<Option<u8>> {
+    (0..inputs).map(|i| invocation.sample(i).and_then(|s| s.payload()).map(|p| p[0])).collect()
+}
+
+fn collector() -> (Arc<Mutex<Vec<Vec<Option<u8>>>>>, impl Fn(&Invocation<'_>, usize) + Send + Sync + 'static) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = seen.clone();
+    (seen, move |invocation: &Invocation<'_>, inputs| sink.lock().unwrap().push(values(invocation, inputs)))
+}
+
+#[test]
+fn any_takes_every_sample_in_order() {
+    let r = rig(1);
+    let (mut a, mut b) = (r.publisher("a"), r.publisher("b"));
+    let (seen, push) = collector();
+    let inputs = vec![r.input("a", 4), r.input("b", 4)];
+    let handle = r.callback(Trigger::any(), inputs, move |i| push(i, 2));
+    send(&mut a, 1, 1);
+    send(&mut a, 2, 2);
+    send(&mut b, 9, 3);
+    assert_eq!(r.executor.run_ready(), 3);
+    let seen = seen.lock().unwrap();
+    assert_eq!(*seen, vec![vec![Some(1), None], vec![None, Some(9)], vec![Some(2), None]]);
+    assert_eq!(handle.stats().invocations, 3);
+}
+
+#[test]
+fn inputs_outside_the_trigger_do_not_call_but_can_be_read_again_and_again() {
+    let r = rig(1);
+    let (mut image, mut boxes) = (r.publisher("image"), r.publisher("boxes"));
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let sink = read.clone();
+    let inputs = vec![r.input("image", 4), r.input("boxes", 1)];
+    r.callback(Trigger::Any { on: vec![0] }, inputs, move |i| {
+        sink.lock().unwrap().push(i.read(1).and_then(|s| s.payload().map(|p| p[0])));
+    });
+    send(&mut boxes, 7, 1);
+    assert_eq!(r.executor.run_ready(), 0);
+    send(&mut image, 1, 1);
+    send(&mut image, 2, 1);
+    assert_eq!(r.executor.run_ready(), 2);
+    send(&mut boxes, 8, 1);
+    send(&mut image, 3, 1);
+    assert_eq!(r.executor.run_ready(), 1);
+    assert_eq!(*read.lock().unwrap(), vec![Some(7), Some(7), Some(8)]);
+}
+
+#[test]
+fn all_latest_waits_for_every_input_and_counts_what_it_skips() {
+    let r = rig(1);
+    let (mut lanes, mut boxes) = (r.publisher("lanes"), r.publisher("boxes"));
+    let (seen, push) = collector();
+    let inputs = vec![r.input("lanes", 4), r.input("boxes", 1)];
+    let handle = r.callback(Trigger::AllLatest { on: 0, max_age: None }, inputs, move |i| push(i, 2));
+    send(&mut lanes, 1, 1);
+    assert_eq!(r.executor.run_ready(), 0);
+    assert_eq!(handle.stats().skipped_missing, 1);
+    send(&mut boxes, 5, 1);
+    assert_eq!(r.executor.run_ready(), 0, "the second input does not trigger");
+    send(&mut lanes, 2, 1);
+    send(&mut lanes, 3, 1);
+    assert_eq!(r.executor.run_ready(), 2);
+    assert_eq!(*seen.lock().unwrap(), vec![vec![Some(2), Some(5)], vec![Some(3), Some(5)]]);
+}
+
+#[test]
+fn all_latest_refuses_stale_samples_by_source_time() {
+    let r = rig(1);
+    let (mut lanes, mut boxes) = (r.publisher("lanes"), r.publisher("boxes"));
+    let inputs = vec![r.input("lanes", 4), r.input("boxes", 1)];
+    let handle = r.callback(Trigger::AllLatest { on: 0, max_age: Some(Duration::from_secs(3600)) }, inputs, |_| {});
+    let now = MonotonicNs::now().0;
+    let two_hours_ago = now.wrapping_sub(7_200_000_000_000);
+    if two_hours_ago < now {
+        send(&mut boxes, 5, two_hours_ago);
+        send(&mut lanes, 1, now);
+        assert_eq!(r.executor.run_ready(), 0);
+        assert_eq!(handle.stats().skipped_stale, 1);
+    }
+    send(&mut boxes, 6, now);
+    send(&mut lanes, 2, now);
+    assert_eq!(r.executor.run_ready(), 1);
+}
+
+#[test]
+fn exact_and_approximate_pair_by_source_time() {
+    let r = rig(1);
+    let (mut a, mut b) = (r.publisher("a"), r.publisher("b"));
+    let (exact, push_exact) = collector();
+    let (near, push_near) = collector();
+    r.callback(Trigger::Exact { queue: 4, max_age: None }, vec![r.input("a", 8), r.input("b", 8)], move |i| push_exact(i, 2));
+    let approximate = Trigger::Approximate { queue: 4, max_interval: None, max_age: None };
+    r.callback(approximate, vec![r.input("a", 8), r.input("b", 8)], move |i| push_near(i, 2));
+    for (value, stamp) in [(1, 100), (2, 200), (3, 300)] {
+        send(&mut a, value, stamp);
+    }
+    for (value, stamp) in [(11, 110), (12, 200), (13, 310)] {
+        send(&mut b, value, stamp);
+    }
+    r.executor.run_ready();
+    assert_eq!(*exact.lock().unwrap(), vec![vec![Some(2), Some(12)]]);
+    assert_eq!(near.lock().unwrap()[..2], [vec![Some(1), Some(11)], vec![Some(2), Some(12)]]);
+}
+
+#[test]
+fn a_panic_is_counted_and_the_callback_stays_in_service() {
+    let r = rig(1);
+    let mut a = r.publisher("a");
+    let handle = r.callback(Trigger::any(), vec![r.input("a", 4)], |i| {
+        assert!(i.sample(0).unwrap().payload().unwrap()[0] != 1, "boom");
+        i.fail();
+    });
+    send(&mut a, 1, 1);
+    send(&mut a, 2, 2);
+    assert_eq!(r.executor.run_ready(), 2);
+    assert_eq!(handle.stats().failed, 2);
+}
+
+#[test]
+fn timers_keep_their_grid_and_count_overruns() {
+    let r = rig(1);
+    let ticks = Arc::new(Mutex::new(Vec::new()));
+    let sink = ticks.clone();
+    let group = r.executor.group(GroupKind::MutuallyExclusive);
+    let period = Duration::from_millis(2);
+    let handle = r.executor.add_timer(TimerOptions { name: "tick".into(), group, period }, move |t| sink.lock().unwrap().push(*t)).unwrap();
+    while ticks.lock().unwrap().len() < 3 {
+        r.executor.run_ready();
+    }
+    std::thread::sleep(Duration::from_millis(7));
+    r.executor.run_ready();
+    let ticks = ticks.lock().unwrap();
+    let grid = period.as_nanos() as u64;
+    for pair in ticks.windows(2) {
+        let step = pair[1].scheduled.0 - pair[0].scheduled.0;
+        assert_eq!(step, grid * (1 + pair[1].overruns));
+    }
+    assert!(ticks[3].overruns >= 2);
+    assert_eq!(handle.stats().overruns, ticks.iter().map(|t| t.overruns).sum::<u64>());
+}
+
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Observer for Log {
+    fn callback(&self, r: &CallbackRecord<'_>) {
+        assert!(r.end >= r.start);
+        let inputs: Vec<_> = r.inputs.iter().map(|i| format!("{}#{}{}", i.input, i.header.sequence, if i.arrival == Arrival::Triggered { "!" } else { "" })).collect();
+        self.0.lock().unwrap().push(format!("{} {}", r.callback, inputs.join(" ")));
+    }
+}
+
+#[test]
+fn the_observer_sees_every_call_and_published_samples_inherit_their_origins() {
+    let r = rig(1);
+    let log = Arc::new(Log::default());
+    r.executor.set_observer(log.clone());
+    let (mut camera, lanes) = (r.publisher("camera"), Mutex::new(r.publisher("lanes")));
+    let (_, mut sink) = r.input("lanes", 1);
+    r.callback(Trigger::any(), vec![r.input("camera", 1)], move |_| send(&mut lanes.lock().unwrap(), 1, 5));
+    send(&mut camera, 1, 1000);
+    assert_eq!(r.executor.run_ready(), 1);
+    let sample = sink.latest().unwrap().unwrap();
+    let origins = sample.header().origins;
+    assert_eq!(origins.as_slice()[0].source_oldest, MonotonicNs(1000));
+    assert_eq!(origins.as_slice()[0].topic, camera.topic().id());
+    assert_eq!(*log.0.lock().unwrap(), vec!["callback camera#1!"]);
+}
+
+#[test]
+fn threads_share_the_work_and_an_exclusive_group_never_overlaps() {
+    let r = rig(3);
+    let total = 300u32;
+    let (inside, most, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let group = r.executor.group(GroupKind::MutuallyExclusive);
+    for topic in ["a", "b"] {
+        let (inside, most, done) = (inside.clone(), most.clone(), done.clone());
+        let options = CallbackOptions { name: topic.into(), group: group.clone(), trigger: Trigger::any(), inputs: vec![r.input(topic, 512)] };
+        r.executor
+            .add_callback(options, move |_| {
+                most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::yield_now();
+                inside.fetch_sub(1, Ordering::SeqCst);
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+    }
+    let (mut a, mut b) = (r.publisher("a"), r.publisher("b"));
+    r.executor.start().unwrap();
+    for _ in 0..total {
+        for p in [&mut a, &mut b] {
+            let loan = p.loan(1).unwrap();
+            p.publish(loan).unwrap();
+        }
+        // Keeps the pool's bound, which counts on readers that keep up within their depth.
+        while done.load(Ordering::SeqCst) + 400 < 2 * total as usize && inside.load(Ordering::SeqCst) > 1 {
+            std::thread::yield_now();
+        }
+    }
+    while done.load(Ordering::SeqCst) < 2 * total as usize {
+        std::thread::yield_now();
+    }
+    r.executor.stop();
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_reentrant_group_runs_one_callback_on_several_threads() {
+    let r = rig(2);
+    let meet = Arc::new(std::sync::Barrier::new(2));
+    let group = r.executor.group(GroupKind::Reentrant);
+    let at = meet.clone();
+    let options = CallbackOptions { name: "meet".into(), group, trigger: Trigger::any(), inputs: vec![r.input("a", 8)] };
+    // Ends only if two calls run at the same time.
+    let handle = r.executor.add_callback(options, move |_| drop(at.wait())).unwrap();
+    let mut a = r.publisher("a");
+    r.executor.start().unwrap();
+    for i in 0..8 {
+        send(&mut a, i, 1);
+    }
+    while handle.stats().invocations < 8 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn impossible_set_ups_are_refused_with_the_reason() {
+    let r = rig(1);
+    assert!(Executor::new(ExecutorOptions { threads: 0, ..Default::default() }).is_err());
+    let add = |trigger, inputs| {
+        let group = r.executor.group(GroupKind::Reentrant);
+        r.executor.add_callback(CallbackOptions { name: "x".into(), group, trigger, inputs }, |_| {}).err().map(|e| e.to_string())
+    };
+    assert!(add(Trigger::AllLatest { on: 3, max_age: None }, vec![r.input("a", 1)]).unwrap().contains("input 3"));
+    assert!(add(Trigger::Exact { queue: 2, max_age: None }, vec![r.input("a", 1)]).unwrap().contains("at least 2"));
+    assert!(add(Trigger::Timer { period: Duration::ZERO }, vec![]).unwrap().contains("period"));
+    r.executor.run_ready();
+    assert!(add(Trigger::any(), vec![]).unwrap().contains("runs already"));
+}

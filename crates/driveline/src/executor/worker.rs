@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The loop of an executor's threads.
+//!
+//! Leadership is a flag under one small mutex, together with the counts of idle threads and of wake-ups on their way to
+//! them. A thread that finds no work becomes the leader, or sleeps if there is one; a leader that found work gives the
+//! flag back before it runs the callback and wakes one sleeper, if any. So whenever a thread is idle there is a leader.
+
+use super::entry::Entry;
+use super::record::Observer;
+use crate::error::ExecutorError;
+use driveline_shm::{Kicker, WaitBackend, WaitSet};
+use driveline_types::MonotonicNs;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Events of endpoints (matches, refusals) are looked at no more often than this.
+const EVENT_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(super) struct Shared {
+    entries: OnceLock<Vec<Arc<Entry>>>,
+    waiting_entries: Mutex<Vec<Arc<Entry>>>,
+    wait_set: Mutex<WaitSet>,
+    kicker: Kicker,
+    crew: Mutex<Crew>,
+    recruit: Condvar,
+    observer: OnceLock<Arc<dyn Observer>>,
+    stopping: AtomicBool,
+    threads: usize,
+    spin: Duration,
+    next: AtomicUsize,
+    events_at: AtomicU64,
+}
+
+#[derive(Default)]
+struct Crew {
+    led: bool,
+    idle: usize,
+    called: usize,
+}
+
+impl Shared {
+    pub(super) fn new(threads: usize, spin: Duration) -> std::io::Result<Self> {
+        let wait_set = WaitSet::new(WaitBackend::Auto).map_err(std::io::Error::other)?;
+        Ok(Self {
+            entries: OnceLock::new(),
+            waiting_entries: Mutex::default(),
+            kicker: wait_set.kicker(),
+            wait_set: Mutex::new(wait_set),
+            crew: Mutex::default(),
+            recruit: Condvar::new(),
+            observer: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            threads,
+            spin,
+            next: AtomicUsize::new(0),
+            events_at: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn add(&self, entry: Arc<Entry>, executor: &str) -> Result<(), ExecutorError> {
+        let mut waiting = lock(&self.waiting_entries);
+        if self.entries.get().is_some() {
+            return Err(ExecutorError::Running { name: executor.to_owned() });
+        }
+        let mut set = lock(&self.wait_set);
+        let mut attached = Ok(());
+        entry.for_each_waking(|port| {
+            let result = port.subscription.attach(&mut set);
+            if attached.is_ok() {
+                attached = result;
+            }
+        });
+        attached.map_err(|e| ExecutorError::Trigger { callback: entry.name.to_string(), reason: e.to_string() })?;
+        waiting.push(entry);
+        Ok(())
+    }
+
+    pub(super) fn set_observer(&self, observer: Arc<dyn Observer>) {
+        let _ = self.observer.set(observer);
+    }
+
+    /// Closes the list of entries and starts the timers; only the first call does anything.
+    pub(super) fn begin(&self) {
+        self.entries.get_or_init(|| {
+            let entries = std::mem::take(&mut *lock(&self.waiting_entries));
+            let now = MonotonicNs::now();
+            for e in &entries {
+                e.start_timer(now);
+            }
+            entries
+        });
+    }
+
+    fn entries(&self) -> &[Arc<Entry>] {
+        self.entries.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.kicker.kick();
+        let _crew = lock(&self.crew);
+        self.recruit.notify_all();
+    }
+
+    /// Makes the first due call found, starting the search behind the entry that ran last.
+    fn run_one(&self, before_call: impl FnOnce()) -> bool {
+        let entries = self.entries();
+        let now = MonotonicNs::now();
+        let first = self.next.load(Ordering::Relaxed);
+        for step in 0..entries.len() {
+            let i = (first + step) % entries.len();
+            let entry = &entries[i];
+            if let Some(job) = entry.poll(now) {
+                self.next.store(i + 1, Ordering::Relaxed);
+                before_call();
+                job.run(self.observer.get().map(Arc::as_ref));
+                self.after_call(entry);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The leader may sleep without this group's entries; let it look again.
+    fn after_call(&self, ended: &Entry) {
+        let _ = ended;
+        if self.threads > 1 && self.entries().iter().any(|e| e.passed_over.swap(false, Ordering::AcqRel)) {
+            self.kicker.kick();
+        }
+    }
+
+    pub(super) fn run_ready(&self) -> usize {
+        // Bounded: a callback that feeds itself must not keep the caller for ever.
+        let limit = self.entries().len().saturating_mul(64).max(1);
+        (0..limit).take_while(|_| self.run_one(|| {})).count()
+    }
+
+    pub(super) fn work(&self) {
+        while !self.stopping.load(Ordering::Acquire) {
+            if self.run_one(|| self.hand_over()) {
+                continue;
+            }
+            if self.take_the_lead() {
+                self.lead();
+            }
+        }
+    }
+
+    /// Wakes an idle thread to lead while this one runs a callback.
+    fn hand_over(&self) {
+        if self.threads == 1 {
+            return;
+        }
+        let mut crew = lock(&self.crew);
+        if !crew.led && crew.idle > crew.called {
+            crew.called += 1;
+            self.recruit.notify_one();
+        }
+    }
+
+    /// Becomes the leader (`true`), or sleeps until called (`false`).
+    fn take_the_lead(&self) -> bool {
+        if self.threads == 1 {
+            return true;
+        }
+        let mut crew = lock(&self.crew);
+        if !crew.led {
+            crew.led = true;
+            return true;
+        }
+        crew.idle += 1;
+        while crew.called == 0 && !self.stopping.load(Ordering::Acquire) {
+            crew = self.recruit.wait(crew).unwrap_or_else(PoisonError::into_inner);
+        }
+        crew.called = crew.called.saturating_sub(1);
+        crew.idle -= 1;
+        false
+    }
+
+    fn lead(&self) {
+        let mut set = lock(&self.wait_set);
+        let mut deadline: Option<MonotonicNs> = None;
+        for entry in self.entries() {
+            let busy = entry.group.is_busy();
+            if busy {
+                // Set before the wait; the end of the call sees it and kicks. Looked at again below, in case it ended.
+                entry.passed_over.store(true, Ordering::Release);
+            }
+            let mute = (busy && entry.group.is_busy()) || entry.is_resting();
+            if mute != entry.muted.load(Ordering::Relaxed) {
+                entry.muted.store(mute, Ordering::Relaxed);
+                entry.for_each_waking(|port| port.subscription.mute(&mut set, mute));
+            }
+            if !busy && let Some(d) = entry.deadline() {
+                deadline = Some(deadline.map_or(d, |have| have.min(d)));
+            }
+        }
+        if !self.stopping.load(Ordering::Acquire) {
+            set.wait(deadline, self.spin);
+        }
+        drop(set);
+        if self.threads > 1 {
+            lock(&self.crew).led = false;
+        }
+        self.look_at_events();
+    }
+
+    fn look_at_events(&self) {
+        let now = MonotonicNs::now();
+        let last = MonotonicNs(self.events_at.load(Ordering::Relaxed));
+        if now.since(last) < EVENT_INTERVAL {
+            return;
+        }
+        self.events_at.store(now.0, Ordering::Relaxed);
+        for entry in self.entries() {
+            let mut state = entry.state();
+            for port in &mut state.ports {
+                while let Some(event) = port.subscription.poll_event() {
+                    tracing::info!(callback = &*entry.name, input = port.name, topic = %port.subscription.topic(), "{event}");
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process transport: a published sample is one reference-counted value, and every subscription gets the pointer.
+//!
+//! One [`topic::LocalTopic`] per topic and process matches publishers and subscriptions. A publisher pushes into a
+//! bounded queue per subscription; a full queue loses its oldest sample (keep-last), or makes a reliable publisher wait
+//! for a bounded time. Payload buffers come from a pool that belongs to the publisher and grows only when it is matched.
+
+mod buffer;
+mod held;
+mod publisher;
+mod queue;
+mod reader;
+mod topic;
+
+pub(crate) use buffer::AlignedBytes;
+pub(crate) use publisher::{LocalLoan, LocalPublisher};
+pub(crate) use held::HeldToken;
+pub(crate) use queue::LocalQueue;
+pub(crate) use reader::LocalReader;
+pub(crate) use topic::{LocalEnd, LocalTopic};
+
+use crate::error::EncodeError;
+use driveline_types::SampleHeader;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Language whose value a pointer points to. Pointers pass only between ends of one language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// Rust.
+    Rust,
+    /// C and C++.
+    Cpp,
+    /// Python.
+    Python,
+}
+
+/// A value that moves inside the process as a pointer: a protobuf message or an object.
+pub trait LocalObject: Send + Sync + 'static {
+    /// Language of the value behind [`Self::as_any`].
+    fn language(&self) -> Language;
+    /// The value, for readers of the same language.
+    fn as_any(&self) -> &dyn Any;
+    /// Length when serialised, in bytes; `None` for objects, which cannot be.
+    fn encoded_len(&self) -> Option<usize>;
+    /// Serialises into exactly `encoded_len()` bytes. Called on the publisher's thread, once per message, and only if
+    /// somebody outside the process (or of another language in it) listens.
+    ///
+    /// # Errors
+    /// [`EncodeError`] with the serialiser's reason.
+    fn encode(&self, into: &mut [u8]) -> Result<(), EncodeError>;
+}
+
+/// What a sample inside the process holds.
+pub(crate) enum Body {
+    Bytes { buffer: AlignedBytes, len: usize },
+    Object(Arc<dyn LocalObject>),
+}
+
+/// One sample inside the process. Immutable once published: only a unique owner can change it.
+pub(crate) struct LocalSample {
+    pub(crate) header: SampleHeader,
+    /// Which publisher, so that a subscription can tell gaps apart.
+    pub(crate) publisher: u64,
+    pub(crate) body: Body,
+}
+
+impl LocalSample {
+    pub(crate) fn payload(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Bytes { buffer, len } => buffer.as_bytes().get(..*len),
+            Body::Object(_) => None,
+        }
+    }
+
+    pub(crate) fn object(&self) -> Option<&Arc<dyn LocalObject>> {
+        match &self.body {
+            Body::Object(o) => Some(o),
+            Body::Bytes { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sending end inside the process.
+
+use super::topic::{Reader, Writer};
+use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic};
+use crate::error::LoanError;
+use crossbeam_queue::ArrayQueue;
+use driveline_types::{Durability, SampleHeader};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A buffer that only its holder sees; dropped unpublished, it goes back to the pool.
+pub(crate) struct LocalLoan {
+    sample: Option<Arc<LocalSample>>,
+    home: Arc<ArrayQueue<Arc<LocalSample>>>,
+    pub(crate) publisher: u64,
+}
+
+impl LocalLoan {
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.sample.as_ref().and_then(|s| s.payload()).unwrap_or_default()
+    }
+
+    pub(crate) fn payload_mut(&mut self) -> &mut [u8] {
+        // The holder of a loan is the sample's only owner, so `get_mut` succeeds.
+        match self.sample.as_mut().and_then(Arc::get_mut).map(|s| &mut s.body) {
+            Some(Body::Bytes { buffer, len }) => {
+                let len = *len;
+                buffer.as_bytes_mut().get_mut(..len).unwrap_or_default()
+            }
+            _ => &mut [],
+        }
+    }
+
+    pub(crate) fn shrink(&mut self, to: usize) {
+        if let Some(Body::Bytes { len, .. }) = self.sample.as_mut().and_then(Arc::get_mut).map(|s| &mut s.body) {
+            *len = to.min(*len);
+        }
+    }
+}
+
+impl Drop for LocalLoan {
+    fn drop(&mut self) {
+        if let Some(sample) = self.sample.take() {
+            // There is room for every loan that can be out.
+            let _ = self.home.push(sample);
+        }
+    }
+}
+
+pub(crate) struct LocalPublisher {
+    topic: Arc<LocalTopic>,
+    pub(crate) end: Arc<LocalEnd>,
+    readers: Vec<Arc<Reader>>,
+    seen_generation: u64,
+    pool: Vec<Arc<LocalSample>>,
+    returned: Arc<ArrayQueue<Arc<LocalSample>>>,
+    capacity: usize,
+    out: usize,
+    max_payload: usize,
+    loans: u32,
+    pub(crate) next_sequence: u64,
+}
+
+impl LocalPublisher {
+    pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, max_payload: usize, loans: u32) -> Self {
+        topic.add_writer(Writer { end: end.clone(), retained: VecDeque::new() });
+        Self {
+            topic,
+            end,
+            readers: Vec::new(),
+            seen_generation: 0,
+            pool: Vec::new(),
+            returned: Arc::new(ArrayQueue::new(loans as usize + 1)),
+            capacity: 0,
+            out: 0,
+            max_payload,
+            loans,
+            next_sequence: 1,
+        }
+    }
+
+    pub(crate) fn matched(&mut self) -> usize {
+        self.refresh();
+        self.readers.len()
+    }
+
+    /// Looks at the list of readers again if it changed; grows the pool so that they can all be as slow as they may.
+    fn refresh(&mut self) {
+        let generation = self.topic.generation();
+        if generation == self.seen_generation {
+            return;
+        }
+        self.seen_generation = generation;
+        self.readers = self.topic.readers_of(&self.end);
+        let held: usize = self.readers.iter().map(|r| r.queue.depth() + r.max_held as usize).sum();
+        let wanted = self.loans as usize + self.kept() + held + 1;
+        self.capacity = self.capacity.max(wanted);
+    }
+
+    fn kept(&self) -> usize {
+        if self.end.qos.durability == Durability::TransientLocal { self.end.qos.depth as usize } else { 0 }
+    }
+
+    pub(crate) fn loan(&mut self, len: usize) -> Result<LocalLoan, LoanError> {
+        let topic = || self.topic.name.to_string();
+        if len > self.max_payload {
+            return Err(LoanError::TooLong { topic: topic(), requested: len, limit: self.max_payload });
+        }
+        self.refresh();
+        while let Some(sample) = self.returned.pop() {
+            self.out = self.out.saturating_sub(1);
+            self.pool.push(sample);
+        }
+        if self.out >= self.loans as usize {
+            return Err(LoanError::AllOut { topic: self.topic.name.to_string(), limit: self.loans });
+        }
+        let free = self.pool.iter_mut().position(|s| Arc::get_mut(s).is_some());
+        let mut sample = match free {
+            Some(i) => self.pool.swap_remove(i),
+            // Reached while the pool fills up to its bound, after a match.
+            None if self.pool.len() + self.out < self.capacity => Arc::new(LocalSample {
+                header: SampleHeader::default(),
+                publisher: self.end.id,
+                body: Body::Bytes { buffer: AlignedBytes::zeroed(self.max_payload), len: 0 },
+            }),
+            None => return Err(LoanError::AllOut { topic: self.topic.name.to_string(), limit: self.loans }),
+        };
+        if let Some(Body::Bytes { len: l, .. }) = Arc::get_mut(&mut sample).map(|s| &mut s.body) {
+            *l = len;
+        }
+        self.out += 1;
+        Ok(LocalLoan { sample: Some(sample), home: self.returned.clone(), publisher: self.end.id })
+    }
+
+    pub(crate) fn publish_loan(&mut self, mut loan: LocalLoan, header: SampleHeader) -> Delivery {
+        let Some(mut sample) = loan.sample.take() else { return Delivery::default() };
+        self.out = self.out.saturating_sub(1);
+        if let Some(s) = Arc::get_mut(&mut sample) {
+            s.header = header;
+        }
+        self.pool.push(sample.clone());
+        self.deliver(&sample)
+    }
+
+    pub(crate) fn publish_object(&mut self, object: Arc<dyn LocalObject>, header: SampleHeader) -> Delivery {
+        let sample = Arc::new(LocalSample { header, publisher: self.end.id, body: Body::Object(object) });
+        self.deliver(&sample)
+    }
+
+    fn deliver(&mut self, sample: &Arc<LocalSample>) -> Delivery {
+        self.next_sequence += 1;
+        self.end.published.store(sample.header.sequence, Ordering::Release);
+        let kept = self.kept();
+        if kept > 0 {
+            self.topic.retain(&self.end, sample, kept);
+        }
+        self.refresh();
+        let wait = (self.end.qos.reliability == driveline_types::Reliability::Reliable)
+            .then(|| sample.header.publish_time + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
+        let mut delivery = Delivery::default();
+        for reader in &self.readers {
+            delivery.delivered += 1;
+            delivery.overwritten += u64::from(reader.queue.push(sample.clone(), wait));
+        }
+        delivery
+    }
+}
+
+impl Drop for LocalPublisher {
+    fn drop(&mut self) {
+        self.topic.remove_writer(&self.end);
+    }
+}
+
+/// What became of one publish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// Subscriptions reached.
+    pub(crate) delivered: u64,
+    /// Older samples that gave way.
+    pub(crate) overwritten: u64,
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The queue between one subscription and the publishers of its topic inside the process.
+//!
+//! States of a slot are crossbeam's; what is ours is the hand-over of wake-ups and of room:
+//! - push, then kick: a waiter that armed before the push is woken, one that arms later finds the sample.
+//! - a blocked reliable publisher raises `blocked`, then looks for room again; a reader pops, then looks at `blocked`.
+//!   Both with a full fence in between, so at least one of them sees the other.
+
+use super::LocalSample;
+use crate::raw::Waker;
+use arc_swap::ArcSwapOption;
+use crossbeam_queue::ArrayQueue;
+use driveline_types::MonotonicNs;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+pub(crate) struct LocalQueue {
+    ring: ArrayQueue<Arc<LocalSample>>,
+    waker: ArcSwapOption<Waker>,
+    reliable: bool,
+    closed: AtomicBool,
+    overwritten: AtomicU64,
+    blocked: AtomicU32,
+    room: (Mutex<()>, Condvar),
+}
+
+impl LocalQueue {
+    pub(crate) fn new(depth: u32, reliable: bool) -> Self {
+        Self {
+            ring: ArrayQueue::new(depth.max(1) as usize),
+            waker: ArcSwapOption::empty(),
+            reliable,
+            closed: AtomicBool::new(false),
+            overwritten: AtomicU64::new(0),
+            blocked: AtomicU32::new(0),
+            room: (Mutex::new(()), Condvar::new()),
+        }
+    }
+
+    /// Whom to wake when a sample arrives.
+    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
+        self.waker.store(waker.map(Arc::new));
+    }
+
+    /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable subscription; without it,
+    /// or when it has passed, the oldest sample gives way. Returns whether one had to give way.
+    pub(crate) fn push(&self, sample: Arc<LocalSample>, wait_until: Option<MonotonicNs>) -> bool {
+        if let (true, Some(deadline)) = (self.reliable && self.ring.is_full(), wait_until) {
+            self.wait_for_room(deadline);
+        }
+        let evicted = self.ring.force_push(sample).is_some();
+        if evicted {
+            self.overwritten.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(waker) = self.waker.load().as_ref() {
+            waker.wake();
+        }
+        evicted
+    }
+
+    fn wait_for_room(&self, deadline: MonotonicNs) {
+        let (lock, condvar) = &self.room;
+        let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence in `pop`: either we see the room it made, or it sees us blocked.
+        fence(Ordering::SeqCst);
+        while self.ring.is_full() && !self.closed.load(Ordering::Acquire) {
+            let left = deadline.since(MonotonicNs::now());
+            if left.is_zero() {
+                break;
+            }
+            guard = condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pop(&self) -> Option<Arc<LocalSample>> {
+        let sample = self.ring.pop();
+        if sample.is_some() && self.reliable {
+            // Pairs with the fence in `wait_for_room`.
+            fence(Ordering::SeqCst);
+            if self.blocked.load(Ordering::Relaxed) > 0 {
+                self.signal_room();
+            }
+        }
+        sample
+    }
+
+    fn signal_room(&self) {
+        let _guard = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.room.1.notify_all();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Samples that gave way to newer ones before they were read.
+    pub(crate) fn overwritten(&self) -> u64 {
+        self.overwritten.load(Ordering::Relaxed)
+    }
+
+    /// The subscription is gone: nobody waits for room any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.signal_room();
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Matching inside the process.
+
+use super::{LocalQueue, LocalSample};
+use crate::event::EndpointEvent;
+use driveline_types::{Durability, Qos, Schema, TopicName};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most events that wait for one endpoint; older ones give way.
+const MAX_EVENTS: usize = 64;
+
+/// One end as the topic knows it.
+pub(crate) struct LocalEnd {
+    pub(crate) id: u64,
+    pub(crate) node: String,
+    pub(crate) schema: Schema,
+    pub(crate) qos: Qos,
+    events: Mutex<VecDeque<EndpointEvent>>,
+    /// Writers only: last sequence published.
+    pub(super) published: AtomicU64,
+    /// Readers only: (writer, its last sequence before this reader came).
+    baselines: Mutex<Vec<(u64, u64)>>,
+}
+
+impl LocalEnd {
+    pub(crate) fn new(id: u64, node: &str, schema: Schema, qos: Qos) -> Self {
+        Self { id, node: node.to_owned(), schema, qos, events: Mutex::default(), published: AtomicU64::new(0), baselines: Mutex::default() }
+    }
+
+    pub(crate) fn event(&self, event: EndpointEvent) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.len() == MAX_EVENTS {
+            events.pop_front();
+        }
+        events.push_back(event);
+    }
+
+    /// Last sequence of a writer that this reader cannot have missed.
+    pub(super) fn baseline(&self, writer: u64) -> Option<u64> {
+        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        baselines.iter().find(|(w, _)| *w == writer).map(|(_, sequence)| *sequence)
+    }
+
+    fn set_baseline(&self, writer: u64, sequence: u64) {
+        self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push((writer, sequence));
+    }
+
+    fn forget(&self, writer: u64) {
+        self.baselines.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
+    }
+
+    pub(crate) fn poll_event(&self) -> Option<EndpointEvent> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+pub(super) struct Reader {
+    pub(super) end: Arc<LocalEnd>,
+    pub(super) queue: Arc<LocalQueue>,
+    /// Samples it may hold besides its queue.
+    pub(super) max_held: u32,
+}
+
+pub(super) struct Writer {
+    pub(super) end: Arc<LocalEnd>,
+    /// The last samples, for transient-local subscriptions; oldest first.
+    pub(super) retained: VecDeque<Arc<LocalSample>>,
+}
+
+#[derive(Default)]
+struct Ends {
+    readers: Vec<Arc<Reader>>,
+    writers: Vec<Writer>,
+}
+
+/// One topic of this process.
+pub(crate) struct LocalTopic {
+    pub(crate) name: TopicName,
+    ends: Mutex<Ends>,
+    generation: AtomicU64,
+}
+
+impl LocalTopic {
+    pub(crate) fn new(name: TopicName) -> Self {
+        Self { name, ends: Mutex::default(), generation: AtomicU64::new(1) }
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes whenever an end comes or goes.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The readers that match a writer.
+    pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<Arc<Reader>> {
+        self.ends().readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok()).cloned().collect()
+    }
+
+    pub(crate) fn writers_matching(&self, reader: &LocalEnd) -> usize {
+        self.ends().writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()).count()
+    }
+
+    fn verdict(&self, writer: &LocalEnd, reader: &LocalEnd) -> Result<(), String> {
+        let topic = self.name.as_str();
+        Schema::check(topic, &writer.schema, &reader.schema).map_err(|e| e.to_string())?;
+        writer.qos.satisfies(&reader.qos, topic).map_err(|e| e.to_string())
+    }
+
+    /// Tells both ends of a pair how it went.
+    fn announce(&self, writer: &LocalEnd, reader: &LocalEnd) -> bool {
+        match self.verdict(writer, reader) {
+            Ok(()) => {
+                writer.event(EndpointEvent::Matched { peer: reader.node.clone() });
+                reader.event(EndpointEvent::Matched { peer: writer.node.clone() });
+                true
+            }
+            Err(text) => {
+                tracing::error!(publisher = writer.node, subscription = reader.node, "{text}");
+                writer.event(EndpointEvent::Refused { text: text.clone() });
+                reader.event(EndpointEvent::Refused { text });
+                false
+            }
+        }
+    }
+
+    pub(super) fn add_writer(&self, writer: Writer) {
+        let mut ends = self.ends();
+        for r in &ends.readers {
+            if self.announce(&writer.end, &r.end) {
+                r.end.set_baseline(writer.end.id, 0);
+            }
+        }
+        ends.writers.push(writer);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Keeps a sample for transient-local readers that come later, at most `depth`. Called before the sample is
+    /// delivered: a reader that joins in between gets it here or there, or twice, and then drops the second by its
+    /// sequence number.
+    pub(super) fn retain(&self, writer: &LocalEnd, sample: &Arc<LocalSample>, depth: usize) {
+        let mut ends = self.ends();
+        if let Some(w) = ends.writers.iter_mut().find(|w| w.end.id == writer.id) {
+            if w.retained.len() >= depth {
+                w.retained.pop_front();
+            }
+            w.retained.push_back(sample.clone());
+        }
+    }
+
+    pub(crate) fn add_reader(&self, end: Arc<LocalEnd>, queue: Arc<LocalQueue>, max_held: u32) {
+        let mut ends = self.ends();
+        let mut history: Vec<Arc<LocalSample>> = Vec::new();
+        for w in &ends.writers {
+            if !self.announce(&w.end, &end) {
+                continue;
+            }
+            let mut before = w.end.published.load(Ordering::Acquire);
+            if end.qos.durability == Durability::TransientLocal {
+                let late = w.retained.len().saturating_sub(queue.depth());
+                let kept = w.retained.iter().skip(late);
+                before = kept.clone().next().map_or(before, |s| s.header.sequence - 1);
+                history.extend(kept.cloned());
+            }
+            end.set_baseline(w.end.id, before);
+        }
+        history.sort_by_key(|s| s.header.publish_time);
+        let surplus = history.len().saturating_sub(queue.depth());
+        for sample in history.drain(..).skip(surplus) {
+            queue.push(sample, None);
+        }
+        ends.readers.push(Arc::new(Reader { end, queue, max_held }));
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn remove_writer(&self, writer: &LocalEnd) {
+        let mut ends = self.ends();
+        ends.writers.retain(|w| w.end.id != writer.id);
+        for r in ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok()) {
+            r.end.event(EndpointEvent::Unmatched { peer: writer.node.clone() });
+            r.end.forget(writer.id);
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn remove_reader(&self, reader: &LocalEnd) {
+        let mut ends = self.ends();
+        ends.readers.retain(|r| r.end.id != reader.id);
+        for w in ends.writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()) {
+            w.end.event(EndpointEvent::Unmatched { peer: reader.node.clone() });
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an endpoint is created with.
+
+use driveline_shm::Access;
+use driveline_types::Qos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How far a topic reaches. Private by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Only this process; samples move as pointers.
+    #[default]
+    Process,
+    /// Every process of this host that shares the domain directory and has rights on the topic.
+    Host,
+}
+
+/// Options of a publisher. Memory is reserved when it is created.
+#[derive(Clone, Debug)]
+pub struct PublisherOptions {
+    /// See [`Reach`].
+    pub reach: Reach,
+    /// See [`Qos`].
+    pub qos: Qos,
+    /// Longest payload in bytes.
+    pub max_payload: usize,
+    /// How many loans may be out at once.
+    pub loans: u32,
+    /// How many samples all subscriptions together may hold at host reach.
+    pub pins: u32,
+    /// Who else may subscribe at host reach.
+    pub access: Access,
+}
+
+impl Default for PublisherOptions {
+    fn default() -> Self {
+        Self { reach: Reach::Process, qos: Qos::default(), max_payload: 64 * 1024, loans: 2, pins: 8, access: Access::OwnUser }
+    }
+}
+
+/// Options of a subscription.
+#[derive(Clone, Debug)]
+pub struct SubscriptionOptions {
+    /// See [`Reach`].
+    pub reach: Reach,
+    /// See [`Qos`]; `depth` bounds how many unread samples wait for this subscription.
+    pub qos: Qos,
+    /// How many samples the reader may hold at once.
+    pub max_held: u32,
+}
+
+impl Default for SubscriptionOptions {
+    fn default() -> Self {
+        Self { reach: Reach::Process, qos: Qos::default(), max_held: 2 }
+    }
+}
+
+/// How a blocking reader waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitMode {
+    /// Sleep in the kernel until woken; an idle reader uses no CPU.
+    #[default]
+    Block,
+    /// Never sleep: lowest latency, one whole CPU.
+    Spin,
+    /// Spin this long, then sleep.
+    SpinThenBlock(Duration),
+}
+
+impl WaitMode {
+    pub(crate) fn spin(self) -> Duration {
+        match self {
+            Self::Block => Duration::ZERO,
+            Self::Spin => Duration::MAX,
+            Self::SpinThenBlock(d) => d,
+        }
+    }
+}

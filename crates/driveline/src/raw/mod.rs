@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Publisher, subscription, loan and sample without their type: what the typed API and the C ABI are made of.
+//!
+//! Which transport carries an edge follows from reach and payload kind:
+//! - reach `process`: the pointer, always;
+//! - reach `host`, plain and bytes: shared memory for everybody, this process included (the payload is written once);
+//! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if somebody outside listens.
+
+mod publisher;
+mod sample;
+mod subscription;
+mod watch;
+
+pub use publisher::{PublisherStats, RawLoan, RawPublisher};
+pub use sample::RawSample;
+pub(crate) use subscription::Order;
+pub use subscription::{RawSubscription, SubscriptionStats};
+
+use driveline_shm::Kicker;
+
+/// Whom a queue wakes.
+#[derive(Clone)]
+pub(crate) struct Waker(pub(crate) Kicker);
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        self.0.kick();
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sending end.
+
+use crate::context::Context;
+use crate::error::{EndpointError, LoanError, PublishError};
+use crate::event::EndpointEvent;
+use crate::local::{LocalEnd, LocalLoan, LocalObject, LocalPublisher};
+use crate::options::{PublisherOptions, Reach};
+use crate::scope;
+use driveline_shm::{PublishMeta, PublisherConfig};
+use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one reading of the wall clock's offset is good for: it costs two clock readings.
+const WALL_OFFSET_VALID: Duration = Duration::from_millis(100);
+
+/// Publisher of any payload kind. One thread at a time; dropping it tells its subscriptions.
+///
+/// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system calls, except for the
+/// one that wakes sleeping readers (and, within `max_blocking_ms`, the wait of a reliable publisher).
+pub struct RawPublisher {
+    topic: TopicName,
+    topic_id: TopicId,
+    kind: PayloadKind,
+    id: u64,
+    local: Option<LocalPublisher>,
+    host: Option<driveline_shm::Publisher>,
+    /// Late subscriptions outside get the last samples, so they are serialised whether or not anybody listens.
+    keeps_history: bool,
+    wall: (MonotonicNs, i64),
+    stats: PublisherStats,
+    context: Context,
+}
+
+/// Counters of a publisher since its creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PublisherStats {
+    /// Samples published.
+    pub published: u64,
+    /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
+    pub overwritten: u64,
+    /// Values that were serialised for readers outside.
+    pub serialised: u64,
+}
+
+/// Memory for one payload that only the holder can see, until it is published. Dropping it gives it back.
+pub struct RawLoan {
+    place: Place,
+    source_time: Option<MonotonicNs>,
+}
+
+enum Place {
+    Host(driveline_shm::Loan),
+    Local(LocalLoan),
+}
+
+impl RawLoan {
+    /// The payload; its initial content is unspecified (an earlier sample's).
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        match &self.place {
+            Place::Host(l) => l.payload(),
+            Place::Local(l) => l.payload(),
+        }
+    }
+
+    /// The payload, to be written.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        match &mut self.place {
+            Place::Host(l) => l.payload_mut(),
+            Place::Local(l) => l.payload_mut(),
+        }
+    }
+
+    /// Makes the payload shorter; a longer length changes nothing.
+    pub fn shrink(&mut self, len: usize) {
+        match &mut self.place {
+            Place::Host(l) => l.shrink(len),
+            Place::Local(l) => l.shrink(len),
+        }
+    }
+
+    /// When the data was measured. Counts only for a source: what descends from other samples inherits their times.
+    pub fn set_source_time(&mut self, time: MonotonicNs) {
+        self.source_time = Some(time);
+    }
+}
+
+impl RawPublisher {
+    pub(crate) fn new(context: &Context, node: &NodeName, topic: TopicName, schema: Schema, o: PublisherOptions) -> Result<Self, EndpointError> {
+        let kind = schema.kind;
+        let keeps_history = o.qos.durability == Durability::TransientLocal;
+        let id = context.next_id();
+        let by_pointer = o.reach == Reach::Process || kind == PayloadKind::Protobuf;
+        let local = by_pointer.then(|| {
+            let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), o.qos.clone()));
+            LocalPublisher::new(context.topic(&topic), end, o.max_payload, o.loans)
+        });
+        let host = match o.reach {
+            Reach::Process => None,
+            Reach::Host => {
+                let mut config = PublisherConfig::new(topic.clone(), node.clone(), schema, o.max_payload);
+                config.qos = o.qos;
+                config.loans = o.loans;
+                config.pins = o.pins;
+                config.access = o.access;
+                let made = context.participant().create_publisher(config);
+                Some(made.map_err(|source| EndpointError::Publisher { topic: topic.to_string(), source })?)
+            }
+        };
+        let wall = (MonotonicNs::now(), wall_offset_ns());
+        Ok(Self { topic_id: topic.id(), topic, kind, id, local, host, keeps_history, wall, stats: PublisherStats::default(), context: context.clone() })
+    }
+
+    /// The topic's name.
+    #[must_use]
+    pub fn topic(&self) -> &TopicName {
+        &self.topic
+    }
+
+    /// Memory for a payload of `len` bytes (plain and bytes).
+    ///
+    /// # Errors
+    /// [`LoanError`] if it is too long or too many are out. Nothing is lost by it.
+    pub fn loan(&mut self, len: usize) -> Result<RawLoan, LoanError> {
+        let place = match (self.kind, &mut self.host, &mut self.local) {
+            (PayloadKind::Protobuf | PayloadKind::Object, _, _) => return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind }),
+            (_, Some(host), _) => Place::Host(host.loan(len).map_err(|source| LoanError::Host { topic: self.topic.to_string(), source })?),
+            (_, None, Some(local)) => Place::Local(local.loan(len)?),
+            (_, None, None) => return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind }),
+        };
+        Ok(RawLoan { place, source_time: None })
+    }
+
+    /// Publishes a loan and returns its sequence number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
+    ///
+    /// # Errors
+    /// [`PublishError`]; the loan is given back.
+    pub fn publish(&mut self, loan: RawLoan) -> Result<u64, PublishError> {
+        let now = MonotonicNs::now();
+        let wall_offset_ns = self.wall_offset(now);
+        match (loan.place, &mut self.host, &mut self.local) {
+            (Place::Host(place), Some(host), _) => {
+                let (origins, trace_id) = scope::stamp(self.topic_id, loan.source_time, now, scope::fresh_trace(self.id, host.next_sequence()));
+                let meta = PublishMeta { publish_time: now, wall_offset_ns, trace_id, origins };
+                let sequence = host.publish(place, meta).map_err(|source| PublishError::Host { topic: self.topic.to_string(), source })?;
+                self.stats.published += 1;
+                Ok(sequence)
+            }
+            (Place::Local(place), _, Some(local)) if place.publisher == self.id => {
+                let sequence = local.next_sequence;
+                let payload_len = place.payload().len() as u64;
+                let (origins, trace_id) = scope::stamp(self.topic_id, loan.source_time, now, scope::fresh_trace(self.id, sequence));
+                let header = SampleHeader { sequence, publish_time: now, wall_offset_ns, trace_id, payload_len, checksum: None, origins };
+                let delivery = local.publish_loan(place, header);
+                self.stats.published += 1;
+                self.stats.overwritten += delivery.overwritten;
+                Ok(sequence)
+            }
+            _ => Err(PublishError::ForeignLoan { topic: self.topic.to_string() }),
+        }
+    }
+
+    /// Publishes a value (protobuf and object): the pointer inside the process; outside, bytes, written once into shared
+    /// memory, if and only if somebody listens there.
+    ///
+    /// # Errors
+    /// [`PublishError`] if it could not be serialised for readers outside; those inside have got it.
+    pub fn publish_object(&mut self, object: Arc<dyn LocalObject>, source_time: Option<MonotonicNs>) -> Result<u64, PublishError> {
+        if !matches!(self.kind, PayloadKind::Protobuf | PayloadKind::Object) {
+            return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
+        }
+        let now = MonotonicNs::now();
+        let wall_offset_ns = self.wall_offset(now);
+        let Some(local) = &mut self.local else { return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind }) };
+        let sequence = local.next_sequence;
+        let (origins, trace_id) = scope::stamp(self.topic_id, source_time, now, scope::fresh_trace(self.id, sequence));
+        // The length is only known to who serialises, which pointers are spared.
+        let header = SampleHeader { sequence, publish_time: now, wall_offset_ns, trace_id, payload_len: 0, checksum: None, origins };
+        let keeps_history = self.keeps_history;
+        let outside = self.host.as_mut().filter(|h| h.matched() > 0 || keeps_history);
+        let delivery = local.publish_object(object.clone(), header);
+        self.stats.published += 1;
+        self.stats.overwritten += delivery.overwritten;
+        if let Some(host) = outside {
+            let topic = || self.topic.to_string();
+            let len = object.encoded_len().unwrap_or(0);
+            let mut loan = host.loan(len).map_err(|source| LoanError::Host { topic: topic(), source })?;
+            object.encode(loan.payload_mut()).map_err(|source| PublishError::Encode { topic: topic(), source })?;
+            let meta = PublishMeta { publish_time: now, wall_offset_ns, trace_id, origins };
+            host.publish(loan, meta).map_err(|source| PublishError::Host { topic: topic(), source })?;
+            self.stats.serialised += 1;
+        }
+        Ok(sequence)
+    }
+
+    fn wall_offset(&mut self, now: MonotonicNs) -> i64 {
+        if now.since(self.wall.0) > WALL_OFFSET_VALID {
+            self.wall = (now, wall_offset_ns());
+        }
+        self.wall.1
+    }
+
+    /// Number of subscriptions that are matched now.
+    pub fn matched(&mut self) -> usize {
+        self.local.as_mut().map_or(0, LocalPublisher::matched) + self.host.as_ref().map_or(0, driveline_shm::Publisher::matched)
+    }
+
+    /// The next event, if any.
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        if let Some(e) = self.local.as_ref().and_then(|l| l.end.poll_event()) {
+            return Some(e);
+        }
+        self.host.as_mut().and_then(driveline_shm::Publisher::poll_event).map(super::watch::publisher_event)
+    }
+
+    /// Counters since creation.
+    #[must_use]
+    pub fn stats(&self) -> PublisherStats {
+        self.stats
+    }
+
+    /// Counters of the host transport, at host reach.
+    #[must_use]
+    pub fn host_stats(&self) -> Option<driveline_shm::PublisherStats> {
+        self.host.as_ref().map(driveline_shm::Publisher::stats)
+    }
+
+    /// A sign of life for `manual_by_topic` liveliness; publishing is one too.
+    pub fn assert_liveliness(&mut self) {
+        if let Some(host) = &mut self.host {
+            host.assert_liveliness();
+        }
+    }
+
+    /// The context that the publisher belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+}

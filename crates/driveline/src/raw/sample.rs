@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A received sample.
+
+use crate::local::{HeldToken, LocalObject, LocalSample};
+use driveline_types::SampleHeader;
+use std::fmt;
+use std::sync::Arc;
+
+/// One received message. Immutable and shared: clones see the same memory, any thread may read and drop it.
+///
+/// Holding one keeps its memory; a subscription may hold `max_held` at once.
+#[derive(Clone)]
+pub struct RawSample {
+    source: Source,
+    missed: u64,
+}
+
+#[derive(Clone)]
+enum Source {
+    Host(Arc<driveline_shm::Sample>),
+    Local { sample: Arc<LocalSample>, _held: HeldToken },
+}
+
+impl RawSample {
+    pub(crate) fn host(sample: driveline_shm::Sample) -> Self {
+        let missed = sample.missed();
+        Self { source: Source::Host(Arc::new(sample)), missed }
+    }
+
+    pub(crate) fn local(sample: Arc<LocalSample>, missed: u64, held: HeldToken) -> Self {
+        Self { source: Source::Local { sample, _held: held }, missed }
+    }
+
+    pub(crate) fn add_missed(&mut self, more: u64) {
+        self.missed += more;
+    }
+
+    /// The header as the publisher wrote it.
+    #[must_use]
+    pub fn header(&self) -> &SampleHeader {
+        match &self.source {
+            Source::Host(s) => s.header(),
+            Source::Local { sample, .. } => &sample.header,
+        }
+    }
+
+    /// How many samples of this publisher were missed since the one before this.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The payload's bytes in place; `None` if it is a pointer.
+    #[must_use]
+    pub fn payload(&self) -> Option<&[u8]> {
+        match &self.source {
+            Source::Host(s) => Some(s.payload()),
+            Source::Local { sample, .. } => sample.payload(),
+        }
+    }
+
+    /// The value, if it moved as a pointer.
+    #[must_use]
+    pub fn object(&self) -> Option<&Arc<dyn LocalObject>> {
+        match &self.source {
+            Source::Host(_) => None,
+            Source::Local { sample, .. } => sample.object(),
+        }
+    }
+}
+
+impl fmt::Debug for RawSample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let h = self.header();
+        f.debug_struct("RawSample").field("sequence", &h.sequence).field("len", &h.payload_len).field("missed", &self.missed).finish_non_exhaustive()
+    }
+}

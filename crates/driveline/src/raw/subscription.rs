@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The receiving end.
+
+use super::watch::{Notifier, subscription_event};
+use super::{RawSample, Waker};
+use crate::context::Context;
+use crate::error::{EndpointError, TakeError, WaitError};
+use crate::event::EndpointEvent;
+use crate::local::{LocalEnd, LocalReader};
+use crate::options::{Reach, SubscriptionOptions, WaitMode};
+use crate::scope;
+use driveline_shm::{OwnProcess, SubscriptionConfig, WaitBackend, WaitSet};
+use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Subscription of any payload kind. One thread at a time; samples outlive it.
+///
+/// Reading neither allocates nor locks nor makes system calls.
+pub struct RawSubscription {
+    topic: TopicName,
+    schema: Schema,
+    local: Option<LocalReader>,
+    host: Option<driveline_shm::Subscription>,
+    /// The next sample of the host transport, while one of the local transport may be older.
+    host_head: Option<driveline_shm::Sample>,
+    own_wait: Option<WaitSet>,
+    notifier: Option<Notifier>,
+    received: u64,
+    missed: u64,
+    last_arrival: MonotonicNs,
+    deadline: Option<Duration>,
+    deadline_reported: bool,
+    context: Context,
+}
+
+/// Counters of a subscription since its creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionStats {
+    /// Samples read.
+    pub received: u64,
+    /// Samples published after the match that this reader did not get because newer ones replaced them.
+    pub missed: u64,
+    /// Samples older than the lifespan when they were looked at.
+    pub expired: u64,
+    /// Samples that gave way to newer ones in the queue inside the process; part of `missed` once noticed.
+    pub overwritten: u64,
+}
+
+impl RawSubscription {
+    pub(crate) fn new(context: &Context, node: &NodeName, topic: TopicName, schema: Schema, o: SubscriptionOptions) -> Result<Self, EndpointError> {
+        // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle.
+        let end = Arc::new(LocalEnd::new(context.next_id(), node.as_str(), schema.clone(), o.qos.clone()));
+        let local = Some(LocalReader::new(context.topic(&topic), end, o.max_held));
+        let deadline = o.qos.deadline_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+        let host = match o.reach {
+            Reach::Process => None,
+            Reach::Host => {
+                // A message that moves as a pointer inside the process must not come a second time as bytes.
+                let own_process = if schema.kind == PayloadKind::Protobuf { OwnProcess::Exclude } else { OwnProcess::Include };
+                let mut config = SubscriptionConfig::new(topic.clone(), node.clone(), schema.clone());
+                config.qos = o.qos;
+                config.max_held = o.max_held;
+                config.own_process = own_process;
+                let made = context.participant().create_subscription(config);
+                Some(made.map_err(|source| EndpointError::Subscription { topic: topic.to_string(), source })?)
+            }
+        };
+        Ok(Self {
+            topic,
+            schema,
+            local,
+            host,
+            host_head: None,
+            own_wait: None,
+            notifier: None,
+            received: 0,
+            missed: 0,
+            last_arrival: MonotonicNs::now(),
+            deadline,
+            deadline_reported: false,
+            context: context.clone(),
+        })
+    }
+
+    /// The topic's name.
+    #[must_use]
+    pub fn topic(&self) -> &TopicName {
+        &self.topic
+    }
+
+    /// The schema that the subscription expects.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The newest unread sample, or `None`; older unread ones count as missed. In a callback it counts as read.
+    ///
+    /// # Errors
+    /// [`TakeError`] if too many samples are held; the sample stays unread.
+    pub fn latest(&mut self) -> Result<Option<RawSample>, TakeError> {
+        let sample = self.next_sample(Order::Newest)?;
+        if let Some(s) = &sample {
+            scope::read(s.header());
+        }
+        Ok(sample)
+    }
+
+    /// The oldest unread sample, or `None`. In a callback it counts as read.
+    ///
+    /// # Errors
+    /// [`TakeError`] if too many samples are held; the sample stays unread.
+    pub fn take(&mut self) -> Result<Option<RawSample>, TakeError> {
+        let sample = self.next_sample(Order::Oldest)?;
+        if let Some(s) = &sample {
+            scope::read(s.header());
+        }
+        Ok(sample)
+    }
+
+    /// Like [`Self::take`] and [`Self::latest`], for the executor, which does the lineage itself.
+    pub(crate) fn next_sample(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
+        let taken = self.pick(order);
+        if let Some(notifier) = &mut self.notifier {
+            let more = self.host_head.is_some()
+                || self.local.as_ref().is_some_and(LocalReader::has_unread)
+                || self.host.as_ref().is_some_and(driveline_shm::Subscription::has_unread);
+            if !more {
+                notifier.rearm();
+            }
+        }
+        let sample = taken?;
+        if let Some(s) = &sample {
+            self.received += 1;
+            self.missed += s.missed();
+            self.last_arrival = MonotonicNs::now();
+            self.deadline_reported = false;
+        }
+        Ok(sample)
+    }
+
+    fn pick(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
+        if let (Some(host), None) = (&mut self.host, &self.host_head) {
+            let taken = match order {
+                Order::Oldest => host.take_next(),
+                Order::Newest => host.take_latest(),
+            };
+            self.host_head = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+        }
+        let mut lost = 0;
+        if order == Order::Newest {
+            if let Some(local) = &mut self.local {
+                local.skip_to_newest();
+            }
+            if let (Some(host), Some(_)) = (&mut self.host, &self.host_head)
+                && let Some(newer) = host.take_latest().map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?
+            {
+                lost += self.host_head.replace(newer).map_or(0, |old| old.missed() + 1);
+            }
+        }
+        let local_time = self.local.as_mut().and_then(LocalReader::peek).map(|n| n.sample.header.publish_time);
+        let host_time = self.host_head.as_ref().map(|s| s.header().publish_time);
+        let host_first = match (local_time, host_time) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => false,
+            (None, Some(_)) => true,
+            (Some(l), Some(h)) if order == Order::Newest => {
+                let host_wins = h > l;
+                // The loser is older than what is returned: it is skipped like any other.
+                lost += if host_wins { self.local.as_mut().map_or(0, LocalReader::discard) } else { self.host_head.take().map_or(0, |s| s.missed() + 1) };
+                host_wins
+            }
+            (Some(l), Some(h)) => h < l,
+        };
+        let mut sample = if host_first {
+            self.host_head.take().map(RawSample::host)
+        } else {
+            let taken = self.local.as_mut().map_or(Ok(None), LocalReader::take);
+            let taken = taken.map_err(|held| TakeError::HeldLimit { topic: self.topic.to_string(), held })?;
+            taken.map(|(next, token)| RawSample::local(next.sample, next.missed, token))
+        };
+        if let Some(s) = &mut sample {
+            s.add_missed(lost);
+        }
+        Ok(sample)
+    }
+
+    /// Whether a sample can be taken.
+    #[must_use]
+    pub fn has_unread(&self) -> bool {
+        self.host_head.is_some()
+            || self.local.as_ref().is_some_and(LocalReader::has_unread)
+            || self.host.as_ref().is_some_and(driveline_shm::Subscription::has_unread)
+    }
+
+    /// Waits until a sample can be taken (`true`) or the time is over (`false`). No time-out waits for ever.
+    ///
+    /// # Errors
+    /// [`WaitError`] if the kernel refuses what waiting needs.
+    pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
+        let deadline = timeout.map(|t| MonotonicNs::now() + t);
+        if self.own_wait.is_none() {
+            let mut set = WaitSet::new(WaitBackend::Auto)?;
+            self.attach(&mut set)?;
+            self.own_wait = Some(set);
+        }
+        loop {
+            if self.has_unread() {
+                return Ok(true);
+            }
+            if deadline.is_some_and(|d| MonotonicNs::now() >= d) {
+                return Ok(false);
+            }
+            if let Some(set) = &mut self.own_wait {
+                set.wait(deadline, mode.spin());
+            }
+        }
+    }
+
+    /// Makes a wait set wake for this subscription; the last set counts for samples inside the process.
+    pub(crate) fn attach(&mut self, set: &mut WaitSet) -> Result<(), WaitError> {
+        // A subscription announces at one place that somebody sleeps.
+        self.own_wait = None;
+        self.notifier = None;
+        if let Some(local) = &self.local {
+            local.queue.set_waker(Some(Waker(set.kicker())));
+        }
+        if let Some(host) = &self.host {
+            set.attach(host)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves this subscription out of the set's waits, or takes it back in. Kicks from inside the process go on; they
+    /// are harmless.
+    pub(crate) fn mute(&self, set: &mut WaitSet, muted: bool) {
+        if let Some(host) = &self.host {
+            set.set_muted(host, muted);
+        }
+    }
+
+    /// A descriptor that is readable while samples may be unread, for `poll`, `epoll` and the like. Read samples until
+    /// there is none; do not read from the descriptor. It costs one helper thread, which sleeps.
+    ///
+    /// # Errors
+    /// [`WaitError`] if the kernel refuses a thread or a descriptor.
+    pub fn fd(&mut self) -> Result<BorrowedFd<'_>, WaitError> {
+        let notifier = match self.notifier.take() {
+            Some(n) => n,
+            None => {
+                let mut set = WaitSet::new(WaitBackend::Auto)?;
+                self.attach(&mut set)?;
+                Notifier::start(set)?
+            }
+        };
+        Ok(self.notifier.insert(notifier).fd())
+    }
+
+    /// Number of publishers that are matched now.
+    #[must_use]
+    pub fn matched(&self) -> usize {
+        self.local.as_ref().map_or(0, LocalReader::matched) + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
+    }
+
+    /// Whether the reader inside the process holds as many samples as it may.
+    pub(crate) fn held_limit_reached(&self) -> bool {
+        self.local.as_ref().is_some_and(LocalReader::held_limit_reached)
+    }
+
+    /// The next event, if any.
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        if let Some(e) = self.local.as_ref().and_then(|l| l.end.poll_event()) {
+            return Some(e);
+        }
+        if let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
+            return Some(subscription_event(e));
+        }
+        let deadline = self.deadline.filter(|d| self.host.is_none() && !self.deadline_reported && MonotonicNs::now().since(self.last_arrival) > *d)?;
+        self.deadline_reported = true;
+        Some(EndpointEvent::DeadlineMissed { text: format!("topic '{}': no sample for more than {} ms", self.topic, deadline.as_millis()) })
+    }
+
+    /// Counters since creation.
+    #[must_use]
+    pub fn stats(&self) -> SubscriptionStats {
+        let local = self.local.as_ref();
+        SubscriptionStats {
+            received: self.received,
+            missed: self.missed,
+            expired: local.map_or(0, |l| l.expired),
+            overwritten: local.map_or(0, |l| l.queue.overwritten()),
+        }
+    }
+
+    /// Counters of the host transport, at host reach.
+    #[must_use]
+    pub fn host_stats(&self) -> Option<driveline_shm::SubscriptionStats> {
+        self.host.as_ref().map(driveline_shm::Subscription::stats)
+    }
+
+    /// The context that the subscription belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// Which unread sample to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Oldest,
+    Newest,
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Readiness as a file descriptor, and the host transport's events in the public words.
+
+use crate::event::EndpointEvent;
+use driveline_shm::{Kicker, PublisherEvent, SubscriptionEvent, WaitSet};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::sync::{Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The helper waits for samples.
+const WATCHING: u8 = 0;
+/// The descriptor is readable; the helper sleeps until the reader has seen that nothing is left.
+const SIGNALLED: u8 = 1;
+/// The subscription is gone.
+const CLOSED: u8 = 2;
+
+/// A thread that turns a wake-up into a readable descriptor, once per burst.
+pub(super) struct Notifier {
+    shared: Arc<NotifierShared>,
+    kicker: Kicker,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct NotifierShared {
+    event: OwnedFd,
+    state: AtomicU8,
+    changed: (Mutex<()>, Condvar),
+}
+
+impl Notifier {
+    pub(super) fn start(mut set: WaitSet) -> std::io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(NotifierShared { event, state: AtomicU8::new(WATCHING), changed: (Mutex::new(()), Condvar::new()) });
+        let kicker = set.kicker();
+        let helper = shared.clone();
+        let thread = std::thread::Builder::new().name("driveline-fd".into()).spawn(move || helper.watch(&mut set))?;
+        Ok(Self { shared, kicker, thread: Some(thread) })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.shared.event.as_fd()
+    }
+
+    /// The reader found nothing more: clear the descriptor and watch again. What comes after the reader's last look is
+    /// found by the helper, which looks before it sleeps.
+    pub(super) fn rearm(&mut self) {
+        if self.shared.state.load(Ordering::Acquire) == SIGNALLED {
+            let mut count = [0u8; 8];
+            let _ = rustix::io::read(&self.shared.event, &mut count);
+            let _guard = self.shared.changed.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.shared.state.store(WATCHING, Ordering::Release);
+            self.shared.changed.1.notify_all();
+        }
+    }
+}
+
+impl NotifierShared {
+    fn watch(&self, set: &mut WaitSet) {
+        loop {
+            {
+                let mut guard = self.changed.0.lock().unwrap_or_else(PoisonError::into_inner);
+                while self.state.load(Ordering::Acquire) == SIGNALLED {
+                    guard = self.changed.1.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+            if self.state.load(Ordering::Acquire) == CLOSED {
+                return;
+            }
+            set.wait(None, Duration::ZERO);
+            if self.state.compare_exchange(WATCHING, SIGNALLED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                // Cannot be full: it is written once per burst.
+                let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        {
+            let _guard = self.shared.changed.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.shared.state.store(CLOSED, Ordering::Release);
+            self.shared.changed.1.notify_all();
+        }
+        self.kicker.kick();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+pub(super) fn publisher_event(event: PublisherEvent) -> EndpointEvent {
+    match event {
+        PublisherEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
+        PublisherEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
+        PublisherEvent::Refused { text, .. } => EndpointEvent::Refused { text },
+        PublisherEvent::DeadlineMissed { total } => {
+            EndpointEvent::DeadlineMissed { text: format!("nothing was published for longer than the offered deadline ({total} times so far)") }
+        }
+        PublisherEvent::LivelinessLost { total } => {
+            EndpointEvent::DeadlineMissed { text: format!("no sign of life was given within the lease ({total} times so far)") }
+        }
+        PublisherEvent::Downgraded { node, .. } => EndpointEvent::Refused {
+            text: format!("subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"),
+        },
+        PublisherEvent::Dropped { count } => EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") },
+    }
+}
+
+pub(super) fn subscription_event(event: SubscriptionEvent) -> EndpointEvent {
+    match event {
+        SubscriptionEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
+        SubscriptionEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
+        SubscriptionEvent::Refused { text, .. } => EndpointEvent::Refused { text },
+        SubscriptionEvent::DeadlineMissed { total, .. } => {
+            EndpointEvent::DeadlineMissed { text: format!("no sample came within the requested deadline ({total} times so far)") }
+        }
+        SubscriptionEvent::LivelinessLost { publisher } => EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") },
+        SubscriptionEvent::LivelinessGained { publisher } => EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") },
+        SubscriptionEvent::Dropped { count } => EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") },
+    }
+}

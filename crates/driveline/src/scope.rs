@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lineage of the callback that runs on this thread.
+//!
+//! Components do nothing for it: the executor opens a scope around each callback, reads add to it, publishes stamp from
+//! it. A thread without a scope (one that a component made itself) publishes samples that are origins of their own.
+
+use driveline_types::header::Arrival;
+use driveline_types::{Lineage, MonotonicNs, Origins, SampleHeader, TopicId};
+use std::cell::RefCell;
+
+thread_local! {
+    static RUNNING: RefCell<Option<Lineage>> = const { RefCell::new(None) };
+}
+
+/// Ends the scope when the callback ends, also by a panic.
+pub(crate) struct Scope(Option<Lineage>);
+
+/// Opens a scope with what triggered the callback. Scopes nest; the inner one counts.
+pub(crate) fn enter(lineage: Lineage) -> Scope {
+    Scope(RUNNING.with(|r| r.borrow_mut().replace(lineage)))
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        RUNNING.with(|r| *r.borrow_mut() = self.0.take());
+    }
+}
+
+/// A sample was read now, inside or outside a callback.
+pub(crate) fn read(header: &SampleHeader) {
+    RUNNING.with(|r| {
+        if let Some(lineage) = r.borrow_mut().as_mut() {
+            lineage.inherit(header, Arrival::Read, MonotonicNs::now());
+        }
+    });
+}
+
+/// Origins and trace id for a sample that is published now. An explicit source time makes it an origin if nothing was
+/// consumed, and is ignored otherwise.
+pub(crate) fn stamp(topic: TopicId, source_time: Option<MonotonicNs>, publish_time: MonotonicNs, fresh_trace: u64) -> (Origins, u64) {
+    RUNNING.with(|r| match r.borrow().as_ref() {
+        Some(lineage) => {
+            let source = source_time.or(if lineage.has_ancestors() { None } else { Some(publish_time) });
+            lineage.publish(topic, source, publish_time, fresh_trace)
+        }
+        None => Lineage::start(publish_time).publish(topic, source_time, publish_time, fresh_trace),
+    })
+}
+
+/// A trace id that is never zero, distinct per publisher and sequence with overwhelming probability.
+pub(crate) fn fresh_trace(publisher: u64, sequence: u64) -> u64 {
+    // SplitMix64's finaliser (Steele, Lea, Flood 2014).
+    let mut z = publisher ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_callback_publishes_inherits_and_what_others_publish_does_not() {
+        let source = MonotonicNs::now();
+        let (origins, trace_id) = stamp(TopicId(1), Some(source), MonotonicNs::now(), 7);
+        let header = SampleHeader { publish_time: MonotonicNs::now(), origins, trace_id, ..SampleHeader::default() };
+        {
+            let start = MonotonicNs::now();
+            let mut lineage = Lineage::start(start);
+            lineage.inherit(&header, Arrival::Triggered, start);
+            let _scope = enter(lineage);
+            let (derived, trace) = stamp(TopicId(2), None, MonotonicNs::now(), 8);
+            assert_eq!(trace, 7);
+            assert_eq!(derived.as_slice()[0].topic, TopicId(1));
+        }
+        let (fresh, trace) = stamp(TopicId(2), None, MonotonicNs::now(), 8);
+        assert_eq!((fresh.as_slice()[0].topic, trace), (TopicId(2), 8));
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When a callback runs, and with which samples.
+
+mod set;
+pub mod synchronize;
+
+pub(crate) use set::{InputPort, Polled, Skips, TriggerState};
+
+use std::time::Duration;
+
+/// When a callback runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trigger {
+    /// On each new sample of any of the inputs `on` (all inputs if empty), oldest first per input. The other inputs can
+    /// be read in the callback.
+    Any {
+        /// Indices of the inputs that trigger.
+        on: Vec<usize>,
+    },
+    /// At fixed times; inputs can be read in the callback.
+    Timer {
+        /// Time between two calls.
+        period: Duration,
+    },
+    /// On each new sample of input `on`, together with the newest sample of every other input, new or not. While one
+    /// has none, or one whose source time is older than `max_age`, the call is skipped and counted.
+    AllLatest {
+        /// Index of the input that triggers.
+        on: usize,
+        /// Greatest age of any contributed sample, by its oldest source time.
+        max_age: Option<Duration>,
+    },
+    /// On each set of samples, one per input, with exactly the same source time.
+    Exact {
+        /// How many samples per input wait for their partners.
+        queue: usize,
+        /// Sets with an older sample are dropped and counted.
+        max_age: Option<Duration>,
+    },
+    /// On each set of samples, one per input, whose source times lie closest together (ROS ApproximateTime).
+    Approximate {
+        /// How many samples per input wait for their partners.
+        queue: usize,
+        /// Greatest spread of source times within a set.
+        max_interval: Option<Duration>,
+        /// Sets with an older sample are dropped and counted.
+        max_age: Option<Duration>,
+    },
+}
+
+impl Trigger {
+    /// On any input.
+    #[must_use]
+    pub fn any() -> Self {
+        Self::Any { on: Vec::new() }
+    }
+
+    /// Samples that each input must be able to hold for this trigger, besides those that the callback keeps.
+    #[must_use]
+    pub fn holds(&self) -> u32 {
+        match self {
+            Self::Any { .. } | Self::Timer { .. } => 1,
+            // The cached newest one, and the next while it replaces it.
+            Self::AllLatest { .. } => 2,
+            Self::Exact { queue, .. } | Self::Approximate { queue, .. } => u32::try_from(*queue).unwrap_or(u32::MAX).saturating_add(2),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Turning unread samples into the inputs of one call.
+
+use super::Trigger;
+use super::synchronize::{ApproximateOptions, ApproximateTime, ExactTime, Synchronizer};
+use crate::error::TakeError;
+use crate::raw::{Order, RawSample, RawSubscription};
+use driveline_types::MonotonicNs;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Most inputs of one callback.
+pub(crate) const MAX_INPUTS: usize = 16;
+
+/// One input of a callback.
+pub(crate) struct InputPort {
+    pub(crate) name: String,
+    pub(crate) subscription: RawSubscription,
+    /// Newest sample seen, for `AllLatest` and for reading in the callback.
+    pub(crate) newest: Option<RawSample>,
+}
+
+/// What a look at the inputs gave.
+pub(crate) enum Polled {
+    /// Run with these.
+    Run { samples: Vec<Option<RawSample>>, trigger: Option<usize> },
+    /// Nothing to run now.
+    Nothing,
+    /// An input is unread, but as many of its samples are held as may be.
+    HeldLimit,
+}
+
+/// Calls that did not happen, by reason.
+#[derive(Debug, Default)]
+pub(crate) struct Skips {
+    pub(crate) missing: AtomicU64,
+    pub(crate) stale: AtomicU64,
+    pub(crate) unsynchronised: AtomicU64,
+    pub(crate) held_limit: AtomicU64,
+    pub(crate) take_errors: AtomicU64,
+}
+
+enum Sync {
+    Exact(ExactTime<RawSample>),
+    Approximate(ApproximateTime<RawSample>),
+}
+
+pub(crate) struct TriggerState {
+    trigger: Trigger,
+    inputs: usize,
+    /// Where `Any` looks first, so that one fast input does not starve the others.
+    next: usize,
+    sync: Option<Sync>,
+    /// Completed sets that wait for their call, flattened.
+    ready: VecDeque<RawSample>,
+    fresh: Vec<RawSample>,
+}
+
+/// The time by which samples belong together: when the data was measured that triggered their making.
+pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
+    let header = sample.header();
+    header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest)
+}
+
+fn age(sample: &RawSample, now: MonotonicNs) -> Duration {
+    let header = sample.header();
+    let oldest = header.origins.as_slice().iter().map(|o| o.source_oldest).min().unwrap_or(header.publish_time);
+    now.since(oldest)
+}
+
+impl TriggerState {
+    pub(crate) fn new(trigger: Trigger, inputs: usize) -> Result<Self, String> {
+        if inputs > MAX_INPUTS {
+            return Err(format!("{inputs} inputs are more than {MAX_INPUTS}; split the component"));
+        }
+        let unknown = |i: usize| (i >= inputs).then(|| format!("the trigger names input {i}, but there are {inputs}"));
+        let sync_error = |e: &dyn std::fmt::Display| format!("the trigger cannot be set up: {e}");
+        let problem = match &trigger {
+            Trigger::Any { on } => on.iter().find_map(|i| unknown(*i)),
+            Trigger::AllLatest { on, .. } => unknown(*on),
+            Trigger::Timer { period } => period.is_zero().then(|| "a timer's period must be longer than 0".to_owned()),
+            Trigger::Exact { .. } | Trigger::Approximate { .. } => (inputs < 2).then(|| format!("it synchronises at least 2 inputs, but there are {inputs}")),
+        };
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let sync = match &trigger {
+            Trigger::Exact { queue, .. } => Some(Sync::Exact(ExactTime::new(inputs, *queue).map_err(|e| sync_error(&e))?)),
+            Trigger::Approximate { queue, max_interval, .. } => {
+                let max_interval_ns = max_interval.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+                let options = ApproximateOptions { queue: *queue, max_interval_ns, ..ApproximateOptions::default() };
+                Some(Sync::Approximate(ApproximateTime::new(inputs, &options).map_err(|e| sync_error(&e))?))
+            }
+            _ => None,
+        };
+        let room = match &sync {
+            Some(Sync::Exact(s)) => s.max_sets_per_add() * inputs,
+            Some(Sync::Approximate(s)) => s.max_sets_per_add() * inputs,
+            None => 0,
+        };
+        Ok(Self { trigger, inputs, next: 0, sync, ready: VecDeque::with_capacity(room), fresh: Vec::with_capacity(room) })
+    }
+
+    /// Whether an unread sample of this input may start a call.
+    pub(crate) fn wakes(&self, input: usize) -> bool {
+        match &self.trigger {
+            Trigger::Any { on } => on.is_empty() || on.contains(&input),
+            Trigger::AllLatest { on, .. } => *on == input,
+            Trigger::Timer { .. } => false,
+            Trigger::Exact { .. } | Trigger::Approximate { .. } => true,
+        }
+    }
+
+    /// Takes what makes the next call, if there is one.
+    pub(crate) fn poll(&mut self, ports: &mut [InputPort], skips: &Skips) -> Polled {
+        match self.trigger.clone_cheap() {
+            Kind::Any => self.poll_any(ports, skips),
+            Kind::Timer => Polled::Nothing,
+            Kind::AllLatest { on, max_age } => self.poll_all_latest(ports, skips, on, max_age),
+            Kind::Synchronised { max_age } => self.poll_synchronised(ports, skips, max_age),
+        }
+    }
+
+    fn poll_any(&mut self, ports: &mut [InputPort], skips: &Skips) -> Polled {
+        let mut limited = false;
+        for step in 0..ports.len() {
+            let i = (self.next + step) % ports.len();
+            if !self.wakes(i) {
+                continue;
+            }
+            match take(&mut ports[i], Order::Oldest, skips) {
+                Taken::Sample(s) => {
+                    self.next = (i + 1) % ports.len();
+                    ports[i].newest = None;
+                    let mut samples = self.blank();
+                    samples[i] = Some(s);
+                    return Polled::Run { samples, trigger: Some(i) };
+                }
+                Taken::Nothing => {}
+                Taken::HeldLimit => limited = true,
+            }
+        }
+        if limited { Polled::HeldLimit } else { Polled::Nothing }
+    }
+
+    fn poll_all_latest(&mut self, ports: &mut [InputPort], skips: &Skips, on: usize, max_age: Option<Duration>) -> Polled {
+        match take(&mut ports[on], Order::Oldest, skips) {
+            Taken::Sample(s) => ports[on].newest = Some(s),
+            Taken::Nothing => return Polled::Nothing,
+            Taken::HeldLimit => return Polled::HeldLimit,
+        }
+        for (i, port) in ports.iter_mut().enumerate() {
+            if i != on
+                && let Taken::Sample(s) = take(port, Order::Newest, skips)
+            {
+                port.newest = Some(s);
+            }
+        }
+        let now = MonotonicNs::now();
+        if ports.iter().any(|p| p.newest.is_none()) {
+            skips.missing.fetch_add(1, Ordering::Relaxed);
+            return Polled::Nothing;
+        }
+        let stale = |p: &InputPort| p.newest.as_ref().is_some_and(|s| max_age.is_some_and(|m| age(s, now) > m));
+        if ports.iter().any(stale) {
+            skips.stale.fetch_add(1, Ordering::Relaxed);
+            return Polled::Nothing;
+        }
+        Polled::Run { samples: ports.iter().map(|p| p.newest.clone()).collect(), trigger: Some(on) }
+    }
+
+    fn poll_synchronised(&mut self, ports: &mut [InputPort], skips: &Skips, max_age: Option<Duration>) -> Polled {
+        loop {
+            while self.ready.len() >= self.inputs {
+                let samples: Vec<_> = self.ready.drain(..self.inputs).map(Some).collect();
+                let now = MonotonicNs::now();
+                if max_age.is_some_and(|m| samples.iter().flatten().any(|s| age(s, now) > m)) {
+                    skips.stale.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                // The set was completed by whichever sample was published last.
+                let trigger = (0..samples.len()).max_by_key(|&i| samples[i].as_ref().map(|s| s.header().publish_time));
+                return Polled::Run { samples, trigger };
+            }
+            // One sample at a time, oldest publication first, so that the result depends on stamps and not on scheduling.
+            let mut any = false;
+            let mut limited = false;
+            for (i, port) in ports.iter_mut().enumerate() {
+                match take(port, Order::Oldest, skips) {
+                    Taken::Sample(s) => {
+                        any = true;
+                        let stamp = source_time(&s).0;
+                        let (sync, fresh) = (&mut self.sync, &mut self.fresh);
+                        let _ = match sync {
+                            Some(Sync::Exact(sync)) => sync.add(i, stamp, s, fresh),
+                            Some(Sync::Approximate(sync)) => sync.add(i, stamp, s, fresh),
+                            None => Ok(0),
+                        };
+                        self.ready.extend(fresh.drain(..));
+                    }
+                    Taken::Nothing => {}
+                    Taken::HeldLimit => limited = true,
+                }
+            }
+            if !any {
+                self.count_unsynchronised(skips);
+                return if limited { Polled::HeldLimit } else { Polled::Nothing };
+            }
+        }
+    }
+
+    fn count_unsynchronised(&self, skips: &Skips) {
+        let dropped: u64 = (0..self.inputs)
+            .filter_map(|i| match &self.sync {
+                Some(Sync::Exact(s)) => s.counts(i),
+                Some(Sync::Approximate(s)) => s.counts(i),
+                None => None,
+            })
+            .map(|c| c.dropped())
+            .sum();
+        skips.unsynchronised.store(dropped, Ordering::Relaxed);
+    }
+
+    fn blank(&self) -> Vec<Option<RawSample>> {
+        (0..self.inputs).map(|_| None).collect()
+    }
+}
+
+enum Taken {
+    Sample(RawSample),
+    Nothing,
+    HeldLimit,
+}
+
+fn take(port: &mut InputPort, order: Order, skips: &Skips) -> Taken {
+    match port.subscription.next_sample(order) {
+        Ok(Some(s)) => Taken::Sample(s),
+        Ok(None) => Taken::Nothing,
+        Err(TakeError::HeldLimit { .. }) => {
+            skips.held_limit.fetch_add(1, Ordering::Relaxed);
+            Taken::HeldLimit
+        }
+        Err(TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. }) => {
+            skips.held_limit.fetch_add(1, Ordering::Relaxed);
+            Taken::HeldLimit
+        }
+        Err(error) => {
+            if skips.take_errors.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::error!(input = port.name, "{error}; further errors of this callback's inputs are only counted");
+            }
+            Taken::Nothing
+        }
+    }
+}
+
+/// The trigger without what the heap holds.
+enum Kind {
+    Any,
+    Timer,
+    AllLatest { on: usize, max_age: Option<Duration> },
+    Synchronised { max_age: Option<Duration> },
+}
+
+impl Trigger {
+    fn clone_cheap(&self) -> Kind {
+        match self {
+            Self::Any { .. } => Kind::Any,
+            Self::Timer { .. } => Kind::Timer,
+            Self::AllLatest { on, max_age } => Kind::AllLatest { on: *on, max_age: *max_age },
+            Self::Exact { max_age, .. } | Self::Approximate { max_age, .. } => Kind::Synchronised { max_age: *max_age },
+        }
+    }
+}
