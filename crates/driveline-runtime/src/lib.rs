@@ -1,2 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! Graph files and the processes that run them.
+pub mod descriptor;
+pub mod graph;

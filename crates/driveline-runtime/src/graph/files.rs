@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a path to one graph: the file, what it includes, its parameter files, each value with its place.
+
+use super::de;
+use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
+use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
+use super::shape;
+use super::yaml::{self, Fault, Node, Value};
+use indexmap::IndexMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// Most files that make up one graph.
+const MAX_FILES: usize = 64;
+
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| model::json_schema().to_value());
+
+/// Whether a place is that of a key or of its value.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Key,
+    Value,
+}
+
+/// A file that was read.
+struct Document {
+    file: usize,
+    root: Node,
+}
+
+/// Something with the document that it stands in.
+pub(super) struct In<T> {
+    pub(super) document: usize,
+    pub(super) spec: T,
+}
+
+/// The value of a parameter as some file or argument gives it.
+pub(super) struct Assignment {
+    pub(super) component: String,
+    pub(super) parameter: String,
+    pub(super) value: Node,
+    /// Where component and parameter are named; `None` for a command-line argument.
+    pub(super) component_site: Option<Site>,
+    pub(super) parameter_site: Option<Site>,
+    pub(super) value_site: Option<Site>,
+    /// The argument, as given.
+    pub(super) argument: Option<String>,
+}
+
+/// All files of a graph, joined.
+#[derive(Default)]
+pub(super) struct Files {
+    pub(super) name: Option<String>,
+    pub(super) domain: Option<String>,
+    pub(super) topics: IndexMap<String, In<TopicSpec>>,
+    pub(super) modules: IndexMap<String, In<ModuleSpec>>,
+    /// In order of growing precedence.
+    pub(super) assignments: Vec<Assignment>,
+    pub(super) found: Diagnostics,
+    pub(super) sources: Sources,
+    documents: Vec<Document>,
+    /// Canonical paths of all graph files read so far, and of those that are being read, with the place of their include.
+    read: Vec<PathBuf>,
+    open: Vec<(PathBuf, Option<Place>)>,
+}
+
+impl Files {
+    /// Reads a graph file and all that belongs to it. Findings are in `found`.
+    pub(super) fn read(path: &Path) -> Self {
+        let mut files = Self::default();
+        files.graph(path, None);
+        files
+    }
+
+    pub(super) fn error(&mut self, d: Diagnostic) {
+        self.found.push(d);
+    }
+
+    /// Where the entry at `path` in a document stands, or as much of the path as there is.
+    pub(super) fn site(&self, document: usize, path: &[&str], part: Part) -> Site {
+        let Some(doc) = self.documents.get(document) else { return Site { file: usize::MAX, span: Span::default() } };
+        let mut node = &doc.root;
+        let mut span = node.span;
+        for (i, key) in path.iter().enumerate() {
+            let Some(entry) = node.entry(key) else { break };
+            let value_has_place = entry.value.value != Value::Null;
+            span = if i + 1 == path.len() && matches!(part, Part::Value) && value_has_place { entry.value.span } else { entry.key_span };
+            node = &entry.value;
+        }
+        Site { file: doc.file, span }
+    }
+
+    pub(super) fn place(&self, document: usize, path: &[&str], part: Part) -> Place {
+        self.sources.place(self.site(document, path, part))
+    }
+
+    fn text(&mut self, path: &Path, from: Option<&Place>) -> Option<(usize, String)> {
+        let fault = match std::fs::metadata(path) {
+            Ok(m) if m.len() > yaml::MAX_FILE_BYTES as u64 => {
+                Err(format!("it has {} bytes; at most {} are read", m.len(), yaml::MAX_FILE_BYTES))
+            }
+            Ok(m) if m.is_dir() => Err("it is a directory".to_owned()),
+            Ok(_) => std::fs::read_to_string(path).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        };
+        match fault {
+            Ok(text) => Some((self.sources.add(path.to_owned(), text.clone()), text)),
+            Err(reason) => {
+                let d = Diagnostic::error(format!("cannot read {}: {reason}", path.display()));
+                let d = match from {
+                    Some(place) => d.at(place.clone()).help("paths are relative to the file in which they stand"),
+                    None => d.help("check the path"),
+                };
+                self.error(d);
+                None
+            }
+        }
+    }
+
+    fn faults(&mut self, file: usize, faults: Vec<Fault>) {
+        for f in faults {
+            let mut d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            if let Some((span, message)) = f.other {
+                d = d.related(message, self.sources.place(Site { file, span }));
+            }
+            self.error(d);
+        }
+    }
+
+    fn graph(&mut self, path: &Path, from: Option<Place>) {
+        // The name of a file that does not exist is as good as any for reporting that.
+        let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if let Some(at) = self.open.iter().position(|(p, _)| *p == canonical) {
+            let chain = self.open[at..].iter().map(|(p, _)| p.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            let chain = chain.chain([path.file_name().unwrap_or_default().to_string_lossy().into_owned()]).collect::<Vec<_>>().join(" → ");
+            let mut d = Diagnostic::error(format!("these files include each other: {chain}")).help("remove one of the includes");
+            if let Some(place) = from {
+                d = d.at(place);
+            }
+            return self.error(d);
+        }
+        if self.read.contains(&canonical) {
+            return;
+        }
+        if self.read.len() >= MAX_FILES {
+            let mut d = Diagnostic::error(format!("a graph can have at most {MAX_FILES} files"));
+            if let Some(place) = from {
+                d = d.at(place);
+            }
+            return self.error(d);
+        }
+        self.read.push(canonical.clone());
+        let Some((file, text)) = self.text(path, from.as_ref()) else { return };
+        let (root, faults) = yaml::parse(&text);
+        self.faults(file, faults);
+        let Some(root) = root else { return };
+        let findings = shape::check(&root, &SCHEMA);
+        let sound = findings.is_empty();
+        for f in findings {
+            let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            self.error(d);
+        }
+        let spec = match de::typed::<GraphFile>(&root) {
+            Ok(spec) => Some(spec),
+            Err(e) => {
+                // What the check against the schema has said already is not repeated in serde's words.
+                if sound {
+                    let span = e.span.unwrap_or_default();
+                    let d = Diagnostic::error(e.message).at(self.sources.place(Site { file, span }));
+                    self.error(d);
+                }
+                None
+            }
+        };
+        let document = self.documents.len();
+        self.documents.push(Document { file, root });
+        let Some(spec) = spec else { return };
+
+        let directory = path.parent().unwrap_or(Path::new(""));
+        self.open.push((canonical, from));
+        for (i, include) in spec.include.iter().enumerate() {
+            let place = self.item_place(document, "include", i);
+            self.graph(&directory.join(include), Some(place));
+        }
+        self.open.pop();
+        self.join(document, &spec);
+        for (i, params) in spec.params_files.iter().enumerate() {
+            let place = self.item_place(document, "params_files", i);
+            self.params(&directory.join(params), &place);
+        }
+    }
+
+    fn item_place(&self, document: usize, key: &str, index: usize) -> Place {
+        let doc = &self.documents[document];
+        let node = doc.root.entry(key).map(|e| &e.value);
+        let span = match node.map(|n| &n.value) {
+            Some(Value::List(items)) => items.get(index).map(|n| n.span),
+            _ => node.map(|n| n.span),
+        };
+        self.sources.place(Site { file: doc.file, span: span.unwrap_or_default() })
+    }
+
+    fn join(&mut self, document: usize, spec: &GraphFile) {
+        // Includes come first, so the file that was asked for has the last word on the name.
+        self.name = spec.name.clone().or(self.name.take());
+        self.domain = spec.domain.clone().or(self.domain.take());
+        for (name, spec) in &spec.topics {
+            match self.topics.get(name).map(|t| t.document) {
+                Some(other) => self.twice("topic", name, &["topics", name], document, other),
+                None => drop(self.topics.insert(name.clone(), In { document, spec: spec.clone() })),
+            }
+        }
+        for (name, spec) in &spec.modules {
+            match self.modules.get(name).map(|m| m.document) {
+                Some(other) => self.twice("module", name, &["modules", name], document, other),
+                None => drop(self.modules.insert(name.clone(), In { document, spec: spec.clone() })),
+            }
+        }
+    }
+
+    fn twice(&mut self, what: &str, name: &str, path: &[&str], document: usize, other: usize) {
+        let d = Diagnostic::error(format!("the {what} `{name}` is defined in two files"))
+            .at(self.place(document, path, Part::Key))
+            .related("also defined here", self.place(other, path, Part::Key))
+            .help("keep one of them; parameters that differ belong into `params_files:`");
+        self.error(d);
+    }
+
+    fn params(&mut self, path: &Path, from: &Place) {
+        let Some((file, text)) = self.text(path, Some(from)) else { return };
+        let (root, faults) = yaml::parse(&text);
+        self.faults(file, faults);
+        let Some(root) = root else { return };
+        const SHAPE: &str = "a parameter file reads `component:`, and indented below it `parameter: value`";
+        if !matches!(root.value, Value::Map(_)) {
+            let d = Diagnostic::error(format!("this is {}", root.describe()))
+                .at(self.sources.place(Site { file, span: root.span }))
+                .help(SHAPE);
+            return self.error(d);
+        }
+        for component in root.entries() {
+            let site = |span| Some(Site { file, span });
+            if !matches!(component.value.value, Value::Map(_) | Value::Null) {
+                let place = self.sources.place(Site { file, span: component.value.span });
+                let d = Diagnostic::error(format!("`{}` needs parameters, and this is {}", component.key, component.value.describe()))
+                    .at(place);
+                self.error(d.help(SHAPE));
+            }
+            for p in component.value.entries() {
+                self.assignments.push(Assignment {
+                    component: component.key.clone(),
+                    parameter: p.key.clone(),
+                    value: p.value.clone(),
+                    component_site: site(component.key_span),
+                    parameter_site: site(p.key_span),
+                    value_site: site(if p.value.value == Value::Null { p.key_span } else { p.value.span }),
+                    argument: None,
+                });
+            }
+        }
+    }
+
+    /// Adds `component.parameter=value` from the command line.
+    pub(super) fn set(&mut self, argument: &str) {
+        let shown = yaml::shorten(argument);
+        let parts =
+            argument.split_once('=').and_then(|(path, value)| path.trim().split_once('.').map(|(c, p)| (c.trim(), p.trim(), value.trim())));
+        let Some((component, parameter, text)) = parts.filter(|(c, p, _)| !c.is_empty() && !p.is_empty()) else {
+            let d = Diagnostic::error(format!("`--set {shown}` is not an assignment")).help("write `--set component.parameter=value`");
+            return self.error(d);
+        };
+        // Read as a value in a file would be, so that `--set` and files mean the same by `50` and `true`; but text with a
+        // meaning in YAML (`a: b`, `[x`) is only text here.
+        let value = match yaml::parse(&format!("- {text}")) {
+            (Some(Node { value: Value::List(mut items), .. }), faults) if faults.is_empty() && items.len() == 1 => {
+                items.pop().map(|n| n.value)
+            }
+            _ => None,
+        };
+        let value = match value {
+            Some(v @ (Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_))) => v,
+            _ => Value::Text(text.to_owned()),
+        };
+        self.assignments.push(Assignment {
+            component: component.to_owned(),
+            parameter: parameter.to_owned(),
+            value: Node { span: Span::default(), value },
+            component_site: None,
+            parameter_site: None,
+            value_site: None,
+            argument: Some(argument.to_owned()),
+        });
+    }
+}

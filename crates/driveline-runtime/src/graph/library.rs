@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finding component libraries and asking what is in them.
+
+use crate::descriptor::ComponentClass;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Says what classes a library holds.
+///
+/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` is one.
+pub trait Describe {
+    /// The classes of the library at `path`. May load it, or start a process that does; blocks until then.
+    ///
+    /// # Errors
+    /// [`DescribeError`] if the library cannot be loaded or is not a component library.
+    fn describe(&self, path: &Path) -> Result<Vec<ComponentClass>, DescribeError>;
+}
+
+impl<F: Fn(&Path) -> Result<Vec<ComponentClass>, DescribeError>> Describe for F {
+    fn describe(&self, path: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+        self(path)
+    }
+}
+
+/// Why a library's classes are not known.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{reason}")]
+pub struct DescribeError {
+    /// What happened, for people.
+    pub reason: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Environment variable with further directories for component libraries, separated by colons.
+pub const COMPONENT_PATH: &str = "DRIVELINE_COMPONENT_PATH";
+
+/// Directories in which libraries are searched after that of the graph file: those of [`COMPONENT_PATH`], then those
+/// beside the running executable.
+#[must_use]
+pub fn default_library_dirs() -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    if let Some(path) = std::env::var_os(COMPONENT_PATH) {
+        dirs.extend(std::env::split_paths(&path).filter(|p| !p.as_os_str().is_empty()));
+    }
+    if let Ok(exe) = std::env::current_exe()
+        && let Some(bin) = exe.parent()
+    {
+        dirs.push(bin.join("../lib/driveline"));
+        dirs.push(bin.join("../lib"));
+    }
+    dirs
+}
+
+/// A library that is nowhere.
+pub(super) struct NotFound {
+    pub(super) searched: Vec<PathBuf>,
+    /// Names of libraries that are there.
+    pub(super) present: Vec<String>,
+}
+
+/// The library's path, from the directories in order.
+pub(super) fn find(library: &Path, dirs: &[PathBuf]) -> Result<PathBuf, NotFound> {
+    let candidates: Vec<PathBuf> =
+        if library.is_absolute() { vec![library.to_owned()] } else { dirs.iter().map(|d| d.join(library)).collect() };
+    if let Some(found) = candidates.iter().find(|p| p.is_file()) {
+        return Ok(found.canonicalize().unwrap_or_else(|_| found.clone()));
+    }
+    let mut searched: Vec<PathBuf> = candidates.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();
+    searched.dedup();
+    let mut present = Vec::new();
+    for dir in &searched {
+        // A directory with a million files is not searched for a slip of the finger.
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten().take(2000) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".so") || name.contains(".so.") {
+                present.push(name);
+            }
+        }
+    }
+    present.sort();
+    present.dedup();
+    Err(NotFound { searched, present })
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Graph files: which components run in which process, and which topics are between them.
+//!
+//! [`load`] reads a file with all that it includes, checks it against the types in [`model`], asks the component libraries
+//! for their classes and resolves everything into a [`ResolvedGraph`]. It collects every mistake that it can find, each with
+//! file, line and a suggestion, instead of stopping at the first. Any bytes in the files give findings or a graph.
+//!
+//! Not here: starting anything.
+//!
+//! ```
+//! use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, load};
+//! # let dir = tempfile::tempdir().unwrap();
+//! let path = dir.path().join("graph.yaml");
+//! std::fs::write(&path, "driveline: 1\nmodule: {}\n").unwrap();
+//! let nothing = |_: &std::path::Path| Err(DescribeError { reason: "no libraries here".into(), help: None });
+//! let loaded = load(&path, &LoadOptions::new(&nothing));
+//! assert!(loaded.graph.is_none());
+//! assert!(loaded.diagnostics.render(Colour::No).contains("did you mean `modules`?"));
+//! ```
+
+mod de;
+mod diagnostic;
+mod files;
+mod library;
+pub mod model;
+mod resolve;
+mod resolved;
+mod shape;
+mod topology;
+mod units;
+mod yaml;
+
+pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span};
+pub use library::{COMPONENT_PATH, Describe, DescribeError, default_library_dirs};
+pub use model::json_schema;
+pub use resolve::{LoadOptions, Loaded, load};
+pub use resolved::{
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTopic, ResolvedTrigger,
+};
+pub use units::{ByteSize, ByteSizeError, Milliseconds};
+
+#[cfg(test)]
+mod tests;

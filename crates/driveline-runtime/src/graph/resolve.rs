@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the files of a graph to a [`ResolvedGraph`]: modules, components, ports, parameters, triggers.
+//!
+//! What concerns the ends of a topic together is in `topology`.
+
+use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
+use super::files::{Assignment, Files, Part};
+use super::library::{Describe, DescribeError, NotFound, default_library_dirs, find};
+use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange, SchedulingClass, TriggerSpec};
+use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTrigger};
+use super::topology::{self, End, EndKind};
+use super::units::Milliseconds;
+use super::yaml::Value;
+use crate::descriptor::{ComponentClass, ParameterValue, Port};
+use driveline_types::{NodeName, Qos, TopicName};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The executor that every module has.
+const MAIN: &str = "main";
+
+/// How a graph is loaded.
+pub struct LoadOptions<'a> {
+    /// Says what is in a library.
+    pub describe: &'a dyn Describe,
+    /// Assignments `component.parameter=value` that win over all files.
+    pub set: Vec<String>,
+    /// Look only into the libraries that these modules need; the others may be missing on this machine. Default: all.
+    pub modules: Option<Vec<String>>,
+    /// Where libraries are searched after the directory of the file that names them.
+    pub library_dirs: Vec<PathBuf>,
+}
+
+impl<'a> LoadOptions<'a> {
+    /// All modules, libraries from the default places, no assignments.
+    #[must_use]
+    pub fn new(describe: &'a dyn Describe) -> Self {
+        Self { describe, set: Vec::new(), modules: None, library_dirs: default_library_dirs() }
+    }
+}
+
+/// What became of a graph file.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The graph, unless there are errors.
+    pub graph: Option<ResolvedGraph>,
+    /// Everything that was found.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads, checks and resolves a graph file. Blocks while libraries are described.
+#[must_use]
+pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
+    let mut files = Files::read(path);
+    for argument in &options.set {
+        files.set(argument);
+    }
+    // What is missing because a file could not be read must not be reported as missing from the graph.
+    let graph = if files.found.errors() == 0 { Some(Resolver::new(&mut files, options).run(path)) } else { None };
+    files.found.sort();
+    let graph = graph.filter(|_| files.found.errors() == 0);
+    Loaded { graph, diagnostics: files.found }
+}
+
+struct Resolver<'a> {
+    files: &'a mut Files,
+    options: &'a LoadOptions<'a>,
+    assignments: Vec<Assignment>,
+    /// What is known of each library, by the path found. `None`: reported already.
+    libraries: HashMap<PathBuf, Option<Vec<ComponentClass>>>,
+    /// Libraries that are nowhere, so that each is reported once.
+    missing: Vec<PathBuf>,
+    /// Components seen so far: module and document.
+    components: IndexMap<String, (String, usize)>,
+    ends: Vec<End>,
+}
+
+/// A component under resolution, and where it stands.
+struct At<'a> {
+    document: usize,
+    module: &'a str,
+    component: &'a str,
+}
+
+impl At<'_> {
+    fn path<'b>(&'b self, rest: &[&'b str]) -> Vec<&'b str> {
+        ["modules", self.module, "components", self.component].into_iter().chain(rest.iter().copied()).collect()
+    }
+}
+
+impl<'a> Resolver<'a> {
+    fn new(files: &'a mut Files, options: &'a LoadOptions<'a>) -> Self {
+        let assignments = std::mem::take(&mut files.assignments);
+        Self { files, options, assignments, libraries: HashMap::new(), missing: Vec::new(), components: IndexMap::new(), ends: Vec::new() }
+    }
+
+    fn error(&mut self, message: impl Into<String>, place: Place, help: Option<String>) {
+        self.files.error(Diagnostic::error(message).at(place).maybe_help(help));
+    }
+
+    fn place(&self, at: &At<'_>, rest: &[&str], part: Part) -> Place {
+        self.files.place(at.document, &at.path(rest), part)
+    }
+
+    fn run(mut self, path: &Path) -> ResolvedGraph {
+        let specs: Vec<(String, usize, ModuleSpec)> =
+            self.files.modules.iter().map(|(name, m)| (name.clone(), m.document, m.spec.clone())).collect();
+        if let Some(wanted) = &self.options.modules {
+            for name in wanted.iter().filter(|w| !specs.iter().any(|(n, ..)| n == *w)) {
+                let help = suggest(name, "modules", specs.iter().map(|(n, ..)| n.as_str()));
+                self.files.error(Diagnostic::error(format!("there is no module `{name}`")).help(help));
+            }
+        }
+        if specs.is_empty() {
+            self.files.error(Diagnostic::warning("the graph has no modules, so there is nothing to run").at(self.files.place(
+                0,
+                &["modules"],
+                Part::Key,
+            )));
+        }
+        // Parameters of unknown components can only be told once all components are known.
+        for (module, document, spec) in &specs {
+            for component in spec.components.keys() {
+                if let Some((other_module, other)) = self.components.get(component) {
+                    let d = Diagnostic::error(format!("the component `{component}` exists twice; names are unique in a graph"))
+                        .at(self.files.place(*document, &["modules", module, "components", component], Part::Key))
+                        .related("also here", self.files.place(*other, &["modules", other_module, "components", component], Part::Key))
+                        .help(format!("rename one of them, for example to `{module}_{component}`"));
+                    self.files.error(d);
+                } else {
+                    self.components.insert(component.clone(), (module.clone(), *document));
+                }
+            }
+        }
+        self.unknown_assignments();
+        let modules = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
+        let topics = topology::check(self.files, &self.ends);
+        let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+        let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
+        let graph = ResolvedGraph { name, domain, file: path.to_owned(), topics, modules };
+        topology::cycles(self.files, &graph, &self.components);
+        graph
+    }
+
+    fn unknown_assignments(&mut self) {
+        for a in &self.assignments {
+            if !self.components.contains_key(&a.component) {
+                let help = suggest(&a.component, "components", self.components.keys().map(String::as_str));
+                let mut d = Diagnostic::error(format!("there is no component `{}` whose parameter could be set", a.component)).help(help);
+                if let Some(site) = a.component_site {
+                    d = d.at(self.files.sources.place(site));
+                }
+                self.files.found.push(d);
+            }
+        }
+    }
+
+    fn looked_at(&self, module: &str) -> bool {
+        self.options.modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == module))
+    }
+
+    fn module(&mut self, name: &str, document: usize, spec: &ModuleSpec) -> Option<ResolvedModule> {
+        let valid = name.parse::<NodeName>();
+        if let Err(e) = &valid {
+            self.error(format!("module {e}"), self.files.place(document, &["modules", name], Part::Key), None);
+        }
+        if spec.components.is_empty() {
+            let place = self.files.place(document, &["modules", name], Part::Key);
+            self.files.error(Diagnostic::warning(format!("the module `{name}` has no components")).at(place));
+        }
+        for key in spec.environment.keys().filter(|k| k.is_empty() || k.contains(['=', '\0'])) {
+            let place = self.files.place(document, &["modules", name, "environment", key], Part::Key);
+            self.error(format!("`{key}` cannot be the name of an environment variable"), place, None);
+        }
+        let mut executors: Vec<ResolvedExecutor> = Vec::new();
+        for (executor, e) in &spec.executors {
+            self.schedule(document, name, executor, e);
+            executors.push(ResolvedExecutor {
+                name: executor.clone(),
+                threads: e.threads,
+                spin_us: e.spin_us,
+                schedule: e.schedule.clone(),
+            });
+        }
+        let uses_main = spec.components.values().any(|c| c.executor.as_deref().unwrap_or(MAIN) == MAIN);
+        if uses_main && !spec.executors.contains_key(MAIN) {
+            let e = ExecutorSpec::default();
+            executors.push(ResolvedExecutor { name: MAIN.to_owned(), threads: e.threads, spin_us: e.spin_us, schedule: e.schedule });
+        }
+        let mut components = Vec::new();
+        for (component, c) in &spec.components {
+            let at = At { document, module: name, component };
+            components.extend(self.component(&at, c, spec));
+        }
+        let environment = spec.environment.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        Some(ResolvedModule { name: valid.ok()?, environment, executors, components })
+    }
+
+    fn schedule(&mut self, document: usize, module: &str, executor: &str, e: &ExecutorSpec) {
+        let real_time = matches!(e.schedule.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin);
+        let (key, message, help) = if real_time && e.schedule.priority == 0 {
+            ("class", "a real-time class needs a priority", "add `priority:` from 1 (low) to 99")
+        } else if !real_time && e.schedule.priority != 0 {
+            ("priority", "only real-time classes have a priority", "use `class: fifo`, or `nice:` from -20 (favoured) to 19")
+        } else if !matches!(e.schedule.class, SchedulingClass::Other | SchedulingClass::Batch) && e.schedule.nice != 0 {
+            ("nice", "this class has no nice value", "use `priority:`, or `class: other`")
+        } else {
+            return;
+        };
+        let place = self.files.place(document, &["modules", module, "executors", executor, "schedule", key], Part::Value);
+        self.error(format!("executor `{executor}`: {message}"), place, Some(help.into()));
+    }
+
+    fn component(&mut self, at: &At<'_>, spec: &ComponentSpec, module: &ModuleSpec) -> Option<ResolvedComponent> {
+        let name = at.component.parse::<NodeName>();
+        if let Err(e) = &name {
+            self.error(format!("component {e}"), self.place(at, &[], Part::Key), None);
+        }
+        let executor = spec.executor.clone().unwrap_or_else(|| MAIN.to_owned());
+        let threads = match module.executors.get(&executor) {
+            Some(e) => e.threads,
+            None if executor == MAIN => 1,
+            None => {
+                let names = module.executors.keys().map(String::as_str).chain([MAIN]);
+                let help = suggest(&executor, "executors", names);
+                let message = format!("the module `{}` has no executor `{executor}`", at.module);
+                self.error(message, self.place(at, &["executor"], Part::Value), Some(help));
+                1
+            }
+        };
+        let (library, class) = self.class(at, spec);
+        let outputs = self.outputs(at, spec, class.as_ref());
+        let concurrency = if spec.callback_group == GroupSpec::Reentrant { threads } else { 1 };
+        let inputs = self.inputs(at, spec, class.as_ref(), concurrency);
+        let ports: Vec<&str> = inputs.iter().map(|i| i.port.as_str()).collect();
+        let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
+        let parameters = self.parameters(at, spec, class.as_ref());
+        Some(ResolvedComponent {
+            name: name.ok()?,
+            library,
+            class: spec.class.clone(),
+            executor,
+            callback_group: spec.callback_group,
+            parameters,
+            inputs,
+            outputs,
+            trigger,
+        })
+    }
+
+    fn class(&mut self, at: &At<'_>, spec: &ComponentSpec) -> (PathBuf, Option<ComponentClass>) {
+        if !self.looked_at(at.module) {
+            return (spec.library.clone(), None);
+        }
+        let place = self.place(at, &["library"], Part::Value);
+        let mut dirs = vec![place.file.parent().map_or_else(PathBuf::new, Path::to_owned)];
+        dirs.extend(self.options.library_dirs.iter().cloned());
+        let library = match find(&spec.library, &dirs) {
+            Ok(path) => path,
+            Err(NotFound { searched, present }) => {
+                if !self.missing.contains(&spec.library) {
+                    self.missing.push(spec.library.clone());
+                    let wanted = spec.library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let near = super::diagnostic::closest(&wanted, present.iter().map(String::as_str));
+                    let list = searched.iter().map(|p| if p.as_os_str().is_empty() { ".".into() } else { p.display().to_string() });
+                    let list = list.collect::<Vec<_>>().join(", ");
+                    let help = match near {
+                        Some(near) => format!("did you mean `{near}`? (searched: {list})"),
+                        None => format!("searched: {list}; build it, or add its directory to DRIVELINE_COMPONENT_PATH"),
+                    };
+                    self.error(format!("the library `{}` does not exist", spec.library.display()), place, Some(help));
+                }
+                return (spec.library.clone(), None);
+            }
+        };
+        if !self.libraries.contains_key(&library) {
+            let classes = match self.options.describe.describe(&library) {
+                Ok(classes) => Some(classes),
+                Err(DescribeError { reason, help }) => {
+                    self.error(format!("the library `{}` cannot be used: {reason}", spec.library.display()), place, help);
+                    None
+                }
+            };
+            self.libraries.insert(library.clone(), classes);
+        }
+        let Some(Some(classes)) = self.libraries.get(&library) else { return (library, None) };
+        let class = classes.iter().find(|c| c.name == spec.class).cloned();
+        if class.is_none() {
+            let help = suggest(&spec.class, "classes in it", classes.iter().map(|c| c.name.as_str()));
+            let message = format!("the library `{}` has no component class `{}`", spec.library.display(), spec.class);
+            self.error(message, self.place(at, &["class"], Part::Value), Some(help));
+        }
+        (library, class)
+    }
+
+    /// Where a port's topic stands.
+    fn topic_path(detailed: bool, ports: &'static str, port: &str) -> Vec<String> {
+        let mut path = vec![ports.to_owned(), port.to_owned()];
+        if detailed {
+            path.push("topic".into());
+        }
+        path
+    }
+
+    fn unknown_ports<'p>(
+        &mut self,
+        at: &At<'_>,
+        which: &'static str,
+        given: impl Iterator<Item = &'p String>,
+        class: &ComponentClass,
+        known: &[Port],
+    ) {
+        for port in given.filter(|p| !known.iter().any(|k| k.name == **p)) {
+            let singular = which.trim_end_matches('s');
+            let help = suggest(port, &format!("{which} of `{}`", class.name), known.iter().map(|k| k.name.as_str()));
+            self.error(
+                format!("the class `{}` has no {singular} `{port}`", class.name),
+                self.place(at, &[which, port], Part::Key),
+                Some(help),
+            );
+        }
+    }
+
+    /// The topic's QoS with what one end changes.
+    fn qos(&self, topic: &str, change: &QosChange) -> Qos {
+        change.apply(&self.files.topics.get(topic).map_or_else(Qos::default, |t| t.spec.qos.clone()))
+    }
+
+    fn inputs(&mut self, at: &At<'_>, spec: &ComponentSpec, class: Option<&ComponentClass>, concurrency: u32) -> Vec<ResolvedInput> {
+        if let Some(class) = class {
+            self.unknown_ports(at, "inputs", spec.inputs.keys(), class, &class.inputs);
+            for port in class.inputs.iter().filter(|p| !spec.inputs.contains_key(&p.name)) {
+                let help = format!("add `{}: TOPIC` to `inputs:`; it carries {} `{}`", port.name, port.schema.kind, port.schema.name);
+                let message = format!("the input `{}` of `{}` is not connected", port.name, at.component);
+                self.error(message, self.place(at, &["inputs"], Part::Key), Some(help));
+            }
+        }
+        let order: Vec<String> = match class {
+            Some(class) => class.inputs.iter().map(|p| p.name.clone()).filter(|p| spec.inputs.contains_key(p)).collect(),
+            None => spec.inputs.keys().cloned().collect(),
+        };
+        let needed = held_by(spec.trigger.as_ref(), concurrency);
+        let mut inputs = Vec::new();
+        for port in order {
+            let connection = &spec.inputs[&port];
+            let detail = match connection {
+                InputSpec::Topic(_) => None,
+                InputSpec::Detailed(d) => Some(d),
+            };
+            let path = Self::topic_path(detail.is_some(), "inputs", &port);
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let place = self.place(at, &path, Part::Value);
+            let Ok(topic) = connection.topic().parse::<TopicName>() else { continue };
+            let none = QosChange::default();
+            let qos = self.qos(topic.as_str(), detail.map_or(&none, |d| &d.qos));
+            let max_held = detail.and_then(|d| d.max_held).unwrap_or(needed);
+            if max_held < needed {
+                let place = self.place(at, &["inputs", &port, "max_held"], Part::Value);
+                let help = format!("raise it to {needed} or leave it out");
+                self.error(
+                    format!("the trigger of `{}` needs to hold {needed} samples of `{port}`, not {max_held}", at.component),
+                    place,
+                    Some(help),
+                );
+            }
+            let schema = class.and_then(|c| c.inputs.iter().find(|p| p.name == port)).map(|p| p.schema.clone());
+            self.ends.push(End {
+                kind: EndKind::Subscription { max_held },
+                module: at.module.to_owned(),
+                component: at.component.to_owned(),
+                port: port.clone(),
+                topic: topic.clone(),
+                schema: schema.clone(),
+                qos: qos.clone(),
+                place: Some(place),
+            });
+            inputs.push(ResolvedInput { port, topic, schema, qos, max_held });
+        }
+        inputs
+    }
+
+    fn outputs(&mut self, at: &At<'_>, spec: &ComponentSpec, class: Option<&ComponentClass>) -> Vec<ResolvedOutput> {
+        if let Some(class) = class {
+            self.unknown_ports(at, "outputs", spec.outputs.keys(), class, &class.outputs);
+        }
+        let order: Vec<String> = match class {
+            Some(class) => class.outputs.iter().map(|p| p.name.clone()).collect(),
+            None => spec.outputs.keys().cloned().collect(),
+        };
+        let mut outputs = Vec::new();
+        for port in order {
+            let (name, change, place) = match spec.outputs.get(&port) {
+                Some(connection) => {
+                    let detail = match connection {
+                        OutputSpec::Topic(_) => None,
+                        OutputSpec::Detailed(d) => Some(d),
+                    };
+                    let path = Self::topic_path(detail.is_some(), "outputs", &port);
+                    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                    (
+                        connection.topic().to_owned(),
+                        detail.map(|d| d.qos.clone()).unwrap_or_default(),
+                        Some(self.place(at, &path, Part::Value)),
+                    )
+                }
+                // A component must have all its outputs; one that the graph does not name goes nowhere.
+                None => (format!("{}/{port}", at.component), QosChange::default(), None),
+            };
+            let Ok(topic) = name.parse::<TopicName>() else { continue };
+            let qos = self.qos(topic.as_str(), &change);
+            let schema = class.and_then(|c| c.outputs.iter().find(|p| p.name == port)).map(|p| p.schema.clone());
+            self.ends.push(End {
+                kind: EndKind::Publisher,
+                module: at.module.to_owned(),
+                component: at.component.to_owned(),
+                port: port.clone(),
+                topic: topic.clone(),
+                schema: schema.clone(),
+                qos: qos.clone(),
+                place,
+            });
+            outputs.push(ResolvedOutput { port, topic, schema, qos });
+        }
+        outputs
+    }
+
+    fn trigger(&mut self, at: &At<'_>, spec: Option<&TriggerSpec>, ports: &[&str]) -> ResolvedTrigger {
+        let duration = |ms: &Milliseconds| ms.duration().unwrap_or(Duration::from_nanos(1));
+        let limit = |ms: &Option<Milliseconds>| ms.as_ref().map(duration);
+        let trigger = match spec {
+            None if ports.is_empty() => return ResolvedTrigger::Own,
+            None | Some(TriggerSpec::Any {}) => ResolvedTrigger::Any,
+            Some(TriggerSpec::Timer { period_ms }) => return ResolvedTrigger::Timer { period: duration(period_ms) },
+            Some(TriggerSpec::AllLatest { on, max_age_ms }) => match ports.iter().position(|p| p == on) {
+                Some(on) => ResolvedTrigger::AllLatest { on, max_age: limit(max_age_ms) },
+                None if ports.is_empty() => ResolvedTrigger::Any,
+                None => {
+                    let help = suggest(on, "connected inputs", ports.iter().copied());
+                    let place = self.place(at, &["trigger", "on"], Part::Value);
+                    self.error(format!("the trigger names the input `{on}`, which `{}` does not have", at.component), place, Some(help));
+                    return ResolvedTrigger::Any;
+                }
+            },
+            Some(TriggerSpec::Exact { queue, max_age_ms }) => ResolvedTrigger::Exact { queue: *queue, max_age: limit(max_age_ms) },
+            Some(TriggerSpec::Approximate { queue, max_interval_ms, max_age_ms }) => {
+                ResolvedTrigger::Approximate { queue: *queue, max_interval: limit(max_interval_ms), max_age: limit(max_age_ms) }
+            }
+        };
+        if ports.is_empty() {
+            let place = self.place(at, &["trigger"], Part::Key);
+            let help = "connect an input, use `trigger: {kind: timer, period_ms: …}`, or leave the trigger out";
+            self.error(format!("the trigger of `{}` waits for inputs, and it has none", at.component), place, Some(help.into()));
+        }
+        trigger
+    }
+
+    fn parameters(&mut self, at: &At<'_>, spec: &ComponentSpec, class: Option<&ComponentClass>) -> BTreeMap<String, ParameterValue> {
+        let mut values: BTreeMap<String, ParameterValue> =
+            class.map(|c| c.parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect()).unwrap_or_default();
+        for (name, value) in &spec.parameters {
+            let key = self.place(at, &["parameters", name], Part::Key);
+            let place = self.place(at, &["parameters", name], Part::Value);
+            self.assign(&mut values, class, name, value.clone(), Some((key, place)), None);
+        }
+        for i in 0..self.assignments.len() {
+            let a = &self.assignments[i];
+            if a.component != at.component {
+                continue;
+            }
+            let places = a.parameter_site.zip(a.value_site).map(|(k, v)| (self.files.sources.place(k), self.files.sources.place(v)));
+            let (name, argument) = (a.parameter.clone(), a.argument.clone());
+            let value = match &a.value.value {
+                Value::Bool(v) => ParameterValue::Bool(*v),
+                Value::Integer(v) => ParameterValue::Integer(*v),
+                Value::Float(v) => ParameterValue::Float(*v),
+                Value::Text(v) => ParameterValue::Text(v.clone()),
+                Value::Null | Value::List(_) | Value::Map(_) => {
+                    let message = format!("a parameter is a boolean, a number or text, and `{name}` is {}", a.value.describe());
+                    let mut d = Diagnostic::error(message);
+                    if let Some((_, place)) = places {
+                        d = d.at(place);
+                    }
+                    self.files.error(d);
+                    continue;
+                }
+            };
+            self.assign(&mut values, class, &name, value, places, argument);
+        }
+        values
+    }
+
+    fn assign(
+        &mut self,
+        values: &mut BTreeMap<String, ParameterValue>,
+        class: Option<&ComponentClass>,
+        name: &str,
+        value: ParameterValue,
+        places: Option<(Place, Place)>,
+        argument: Option<String>,
+    ) {
+        let from = argument.map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(&a)));
+        let (key, place) = places.unzip();
+        let report = |d: Diagnostic, place: Option<Place>| match place {
+            Some(p) => d.at(p),
+            None => d,
+        };
+        let Some(class) = class else {
+            values.insert(name.to_owned(), value);
+            return;
+        };
+        let Some(declared) = class.parameters.iter().find(|p| p.name == name) else {
+            let help = suggest(name, &format!("parameters of `{}`", class.name), class.parameters.iter().map(|p| p.name.as_str()));
+            let d = Diagnostic::error(format!("the class `{}` has no parameter `{name}`{from}", class.name)).help(help);
+            return self.files.error(report(d, key));
+        };
+        // On the command line, text that looks like a number is text where text is declared.
+        let value = match (&value, &declared.default, place.is_none()) {
+            (ParameterValue::Bool(_) | ParameterValue::Integer(_) | ParameterValue::Float(_), ParameterValue::Text(_), true) => {
+                ParameterValue::Text(value.to_string())
+            }
+            _ => value,
+        };
+        match value.coerce(&declared.default) {
+            Some(value) => drop(values.insert(name.to_owned(), value)),
+            None => {
+                let message = format!(
+                    "the parameter `{name}` of `{}` is {}, and this is {}{from}",
+                    class.name,
+                    declared.default.type_name(),
+                    value.type_name()
+                );
+                let help = format!("write a value like the default, `{name}: {}`", declared.default);
+                self.files.error(report(Diagnostic::error(message).help(help), place));
+            }
+        }
+    }
+}
+
+/// Samples that a subscription must be able to hold for its trigger, one more being on its way in.
+fn held_by(trigger: Option<&TriggerSpec>, concurrency: u32) -> u32 {
+    let kept = match trigger {
+        None | Some(TriggerSpec::Any {} | TriggerSpec::Timer { .. }) => 0,
+        Some(TriggerSpec::AllLatest { .. }) => 1,
+        Some(TriggerSpec::Exact { queue, .. } | TriggerSpec::Approximate { queue, .. }) => *queue,
+    };
+    kept + concurrency + 1
+}

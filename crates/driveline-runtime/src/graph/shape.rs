@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Structural check of a file against the JSON Schema that its types generate.
+//!
+//! serde stops at the first thing that it dislikes; this finds all of them, each with its place. It knows the subset of
+//! JSON Schema that schemars generates for the graph types; whatever else there were would still be caught by serde.
+
+use super::diagnostic::{Span, suggest};
+use super::units::ByteSize;
+use super::yaml::{Node, Value};
+use driveline_types::TopicName;
+use serde_json::Value as Json;
+
+/// A structural finding.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finding {
+    pub(super) span: Span,
+    pub(super) message: String,
+    pub(super) help: Option<String>,
+}
+
+/// Everything in `root` that does not fit `schema`.
+pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
+    let mut c = Checker { definitions: &schema["$defs"], path: Vec::new(), found: Vec::new() };
+    c.node(root, schema, root.span);
+    c.found
+}
+
+struct Checker<'a> {
+    definitions: &'a Json,
+    path: Vec<String>,
+    found: Vec<Finding>,
+}
+
+impl<'a> Checker<'a> {
+    fn report(&mut self, span: Span, message: String, help: Option<String>) {
+        self.found.push(Finding { span, message, help });
+    }
+
+    /// ` in \`a.b\``, or nothing at the top.
+    fn here(&self) -> String {
+        if self.path.is_empty() { " at the top of a graph file".into() } else { format!(" in `{}`", self.path.join(".")) }
+    }
+
+    fn name(&self) -> String {
+        self.path.last().map_or("the file".into(), |p| format!("`{p}`"))
+    }
+
+    fn resolve(&self, mut schema: &'a Json) -> &'a Json {
+        // A chain of references longer than this would be a cycle in our own types.
+        for _ in 0..8 {
+            match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
+                Some(name) => schema = &self.definitions[name],
+                None => break,
+            }
+        }
+        schema
+    }
+
+    /// `key` is where the key stands that leads to `node`.
+    fn node(&mut self, node: &Node, schema: &'a Json, key: Span) {
+        let schema = self.resolve(schema);
+        if let Some(branches) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
+            return self.choice(node, branches, key);
+        }
+        if !type_names(schema).is_empty() && !fits_type(node, schema) {
+            let expected = type_names(schema).into_iter().filter(|t| *t != "null").map(for_people).collect::<Vec<_>>();
+            return self.wrong_type(node, &expected, key);
+        }
+        if let Some(constant) = schema["const"].as_str() {
+            return self.text_choice(node, &[constant], key);
+        }
+        if let Some(values) = schema["enum"].as_array() {
+            let values: Vec<&str> = values.iter().filter_map(Json::as_str).collect();
+            return self.text_choice(node, &values, key);
+        }
+        match &node.value {
+            Value::Map(_) => self.map(node, schema, key),
+            Value::List(items) => {
+                if let Some(items_schema) = schema.get("items") {
+                    for (i, item) in items.iter().enumerate() {
+                        self.path.push(format!("[{i}]"));
+                        self.node(item, items_schema, item.span);
+                        self.path.pop();
+                    }
+                }
+            }
+            Value::Integer(_) | Value::Float(_) => self.number(node, schema),
+            Value::Text(text) => self.text(node, text, schema),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn choice(&mut self, node: &Node, branches: &'a [Json], key: Span) {
+        let branches: Vec<&Json> = branches.iter().map(|b| self.resolve(b)).collect();
+        let fitting: Vec<&Json> = branches.iter().copied().filter(|b| fits_type(node, b)).collect();
+        let constants: Vec<&str> = fitting.iter().flat_map(|b| constants(b)).collect();
+        match (&node.value, fitting.as_slice()) {
+            (_, []) => {
+                let mut expected: Vec<String> = Vec::new();
+                for b in &branches {
+                    let words = constants_for_people(b)
+                        .map_or_else(|| type_names(b).into_iter().filter(|t| *t != "null").map(for_people).collect(), |c| vec![c]);
+                    expected.extend(words.into_iter().filter(|w| !expected.contains(w)).collect::<Vec<_>>());
+                }
+                self.wrong_type(node, &expected, key);
+            }
+            (Value::Text(_), _) if !constants.is_empty() => self.text_choice(node, &constants, key),
+            (Value::Map(_), [_, _, ..]) => self.tagged(node, &fitting, key),
+            (_, [first, ..]) => self.node(node, first, key),
+        }
+    }
+
+    /// One of several mappings, told apart by a key with a constant value.
+    fn tagged(&mut self, node: &Node, branches: &[&'a Json], key: Span) {
+        let tag_of = |b: &'a Json| -> Option<(&'a str, &'a str)> {
+            b["properties"].as_object()?.iter().find_map(|(k, v)| Some((k.as_str(), v["const"].as_str()?)))
+        };
+        let Some((tag, _)) = branches.first().and_then(|b| tag_of(b)) else {
+            return self.node(node, branches[0], key);
+        };
+        let values: Vec<&str> = branches.iter().filter_map(|b| tag_of(b)).map(|(_, v)| v).collect();
+        let Some(entry) = node.entry(tag) else {
+            let help = format!("write one of `{tag}: {}`", values.join(&format!("`, `{tag}: ")));
+            return self.report(key, format!("{} needs the key `{tag}`", self.name()), Some(help));
+        };
+        match branches.iter().find(|b| matches!((tag_of(b), &entry.value.value), (Some((_, v)), Value::Text(t)) if v == t)) {
+            Some(branch) => self.map(node, branch, key),
+            None => {
+                self.path.push(tag.to_owned());
+                self.text_choice(&entry.value, &values, entry.key_span);
+                self.path.pop();
+            }
+        }
+    }
+
+    fn map(&mut self, node: &Node, schema: &'a Json, key: Span) {
+        let properties = schema["properties"].as_object();
+        for entry in node.entries() {
+            let known = properties.and_then(|p| p.get(&entry.key));
+            let schema = match (known, &schema["additionalProperties"]) {
+                (Some(s), _) => s,
+                (None, Json::Bool(false)) => {
+                    let keys = properties.map(|p| p.keys().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
+                    let help = suggest(&entry.key, "known keys", keys);
+                    let message = format!("unknown key `{}`{}", super::yaml::shorten(&entry.key), self.here());
+                    self.report(entry.key_span, message, Some(help));
+                    continue;
+                }
+                (None, any @ Json::Object(_)) => any,
+                _ => continue,
+            };
+            self.path.push(entry.key.clone());
+            self.node(&entry.value, schema, entry.key_span);
+            self.path.pop();
+        }
+        for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+            if node.entry(required).is_none() {
+                let example = if required == "driveline" {
+                    Some("add `driveline: 1` as the first line: the format of the file".into())
+                } else {
+                    None
+                };
+                self.report(key, format!("the key `{required}` is missing{}", self.here()), example);
+            }
+        }
+    }
+
+    fn number(&mut self, node: &Node, schema: &Json) {
+        let value = match node.value {
+            Value::Integer(i) => i as f64,
+            Value::Float(f) => f,
+            _ => return,
+        };
+        let by_format = match schema["format"].as_str() {
+            Some("uint32") => Some(f64::from(u32::MAX)),
+            Some("uint16") => Some(f64::from(u16::MAX)),
+            _ => None,
+        };
+        let (least, most) = (schema["minimum"].as_f64(), schema["maximum"].as_f64().or(by_format));
+        if least.is_some_and(|m| value < m) || most.is_some_and(|m| value > m) {
+            let help = match (least, most) {
+                (Some(a), Some(b)) => format!("it must be between {a} and {b}"),
+                (Some(a), None) => format!("it must be at least {a}"),
+                (None, b) => format!("it must be at most {}", b.unwrap_or(f64::MAX)),
+            };
+            self.report(node.span, format!("{} is out of range: {value}", self.name()), Some(help));
+        }
+    }
+
+    fn text(&mut self, node: &Node, text: &str, schema: &Json) {
+        let fault = match schema["format"].as_str() {
+            Some("byte-size") => text.parse::<ByteSize>().err().map(|e| e.to_string()),
+            Some("name") => text.parse::<TopicName>().err().map(|e| e.to_string()),
+            _ => None,
+        };
+        if let Some(message) = fault {
+            self.report(node.span, message, None);
+        }
+    }
+
+    fn text_choice(&mut self, node: &Node, values: &[&str], key: Span) {
+        match &node.value {
+            Value::Text(t) if values.contains(&t.as_str()) => {}
+            Value::Text(t) => {
+                let help = suggest(t, "possible values", values.iter().copied());
+                self.report(node.span, format!("{} cannot be `{}`", self.name(), super::yaml::shorten(t)), Some(help));
+            }
+            _ => self.wrong_type(node, &[format!("one of `{}`", values.join("`, `"))], key),
+        }
+    }
+
+    fn wrong_type(&mut self, node: &Node, expected: &[String], key: Span) {
+        let span = if node.value == Value::Null { key } else { node.span };
+        let help = match (&node.value, expected) {
+            (Value::Null, _) => Some("give it a value or remove the key".to_owned()),
+            (Value::Integer(_) | Value::Float(_) | Value::Bool(_), [only]) if only == "text" => Some("put it in quotes".to_owned()),
+            (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => Some("remove the quotes".to_owned()),
+            _ => None,
+        };
+        let expected = expected.join(" or ");
+        self.report(span, format!("{} needs {expected}, and this is {}", self.name(), node.describe()), help);
+    }
+}
+
+fn type_names(schema: &Json) -> Vec<&str> {
+    match &schema["type"] {
+        Json::String(t) => vec![t],
+        Json::Array(list) => list.iter().filter_map(Json::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn fits_type(node: &Node, schema: &Json) -> bool {
+    type_names(schema).into_iter().any(|t| {
+        matches!(
+            (t, &node.value),
+            ("null", Value::Null)
+                | ("boolean", Value::Bool(_))
+                | ("integer", Value::Integer(_))
+                | ("number", Value::Integer(_) | Value::Float(_))
+                | ("string", Value::Text(_))
+                | ("array", Value::List(_))
+                | ("object", Value::Map(_))
+        )
+    }) || schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array).is_some_and(|b| b.iter().any(|b| fits_type(node, b)))
+}
+
+fn constants(schema: &Json) -> Vec<&str> {
+    let one = schema["const"].as_str().into_iter();
+    let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str);
+    let nested = schema["oneOf"].as_array().into_iter().flatten().flat_map(constants);
+    one.chain(listed).chain(nested).collect()
+}
+
+fn constants_for_people(schema: &Json) -> Option<String> {
+    let all = constants(schema);
+    (!all.is_empty()).then(|| format!("`{}`", all.join("`, `")))
+}
+
+fn for_people(json_type: &str) -> String {
+    match json_type {
+        "integer" => "an integer",
+        "number" => "a number",
+        "string" => "text",
+        "boolean" => "true or false",
+        "array" => "a list",
+        "object" => "a mapping",
+        other => other,
+    }
+    .to_owned()
+}

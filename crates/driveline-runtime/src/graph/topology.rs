@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the ends of a topic must agree about, and how components trigger each other.
+
+use super::diagnostic::{Diagnostic, Place, closest};
+use super::files::{Files, Part};
+use super::model::{Reach, TopicSpec};
+use super::resolved::{ResolvedGraph, ResolvedTopic};
+use super::units::ByteSize;
+use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Payload limit of protobuf topics that do not say otherwise: far more than any list of detections.
+const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
+/// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
+const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
+const DEFAULT_PINS: u32 = 8;
+const DEFAULT_LOANS: u32 = 2;
+/// Pins beyond those of the graph's own subscriptions: for a tool that looks on, and one on its way.
+const SPARE_PINS: u32 = 2;
+
+/// One end of a topic.
+pub(super) struct End {
+    pub(super) kind: EndKind,
+    pub(super) module: String,
+    pub(super) component: String,
+    pub(super) port: String,
+    pub(super) topic: TopicName,
+    /// Unknown if the library was not looked at.
+    pub(super) schema: Option<Schema>,
+    pub(super) qos: Qos,
+    /// Where the topic is named; `None` for outputs that the graph does not connect.
+    pub(super) place: Option<Place>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndKind {
+    Publisher,
+    Subscription { max_held: u32 },
+}
+
+impl End {
+    fn name(&self) -> String {
+        format!("{}.{}", self.component, self.port)
+    }
+
+    fn publishes(&self) -> bool {
+        self.kind == EndKind::Publisher
+    }
+}
+
+/// Checks every topic and resolves it.
+pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, ResolvedTopic> {
+    let mut by_topic: BTreeMap<&TopicName, Vec<&End>> = BTreeMap::new();
+    for end in ends {
+        by_topic.entry(&end.topic).or_default().push(end);
+    }
+    let declared: Vec<(String, usize, TopicSpec)> = files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
+    for (name, document, spec) in &declared {
+        declaration(files, name, *document, spec, &by_topic);
+    }
+    let none = TopicSpec::default();
+    let mut topics = BTreeMap::new();
+    for (name, ends) in &by_topic {
+        let spec = declared.iter().find(|(n, ..)| n == name.as_str());
+        let (document, spec) = spec.map_or((None, &none), |(_, d, s)| (Some(*d), s));
+        let mut t = Topic { files, name, document, spec, ends };
+        t.dangling(&by_topic);
+        t.types();
+        t.qos();
+        t.reach();
+        let max_payload = t.max_payload();
+        let pins = t.pins();
+        let resolved = ResolvedTopic {
+            reach: spec.reach,
+            schema: ends.iter().find_map(|e| e.schema.clone()),
+            max_payload,
+            qos: spec.qos.clone(),
+            pins,
+            loans: spec.loans.unwrap_or(DEFAULT_LOANS),
+            access: spec.access.clone(),
+            external: spec.external,
+        };
+        topics.insert((*name).clone(), resolved);
+    }
+    topics
+}
+
+/// What is wrong with an entry under `topics:` by itself.
+fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec, used: &BTreeMap<&TopicName, Vec<&End>>) {
+    let place = files.place(document, &["topics", name], Part::Key);
+    let Ok(parsed) = name.parse::<TopicName>() else {
+        if let Err(e) = name.parse::<TopicName>() {
+            files.error(Diagnostic::error(format!("topic {e}")).at(place));
+        }
+        return;
+    };
+    if !used.contains_key(&parsed) {
+        let near = closest(name, used.keys().map(|k| k.as_str()));
+        let help = near.map_or_else(|| "remove it, or connect a port to it".into(), |n| format!("did you mean `{n}`?"));
+        files.error(Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place).help(help));
+    }
+    if spec.qos.depth == 0 || spec.qos.depth > Qos::MAX_DEPTH {
+        let place = files.place(document, &["topics", name, "qos", "depth"], Part::Value);
+        let help = format!("it must be between 1 and {}", Qos::MAX_DEPTH);
+        files.error(Diagnostic::error(format!("`depth` is out of range: {}", spec.qos.depth)).at(place).help(help));
+    }
+}
+
+struct Topic<'a> {
+    files: &'a mut Files,
+    name: &'a TopicName,
+    document: Option<usize>,
+    spec: &'a TopicSpec,
+    ends: &'a [&'a End],
+}
+
+impl<'a> Topic<'a> {
+    fn publishers(&self) -> impl Iterator<Item = &'a End> + use<'a> {
+        self.ends.iter().copied().filter(|e| e.publishes())
+    }
+
+    fn subscriptions(&self) -> impl Iterator<Item = &'a End> + use<'a> {
+        self.ends.iter().copied().filter(|e| !e.publishes())
+    }
+
+    /// Where the topic's entry under `topics:` has `key`, or where a port names the topic.
+    fn declared_at(&self, key: &str) -> Option<Place> {
+        match self.document {
+            Some(document) => {
+                let name = self.name.as_str();
+                let path = if key.is_empty() { vec!["topics", name] } else { vec!["topics", name, key] };
+                Some(self.files.place(document, &path, if key.is_empty() { Part::Key } else { Part::Value }))
+            }
+            None => self.ends.iter().find_map(|e| e.place.clone()),
+        }
+    }
+
+    fn report(&mut self, d: Diagnostic, place: Option<Place>) {
+        self.files.error(match place {
+            Some(p) => d.at(p),
+            None => d,
+        });
+    }
+
+    fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
+        if self.spec.external {
+            return;
+        }
+        let name = self.name;
+        if self.publishers().next().is_none() {
+            let published = all.iter().filter(|(_, ends)| ends.iter().any(|e| e.publishes())).map(|(n, _)| n.as_str());
+            let help = match closest(name.as_str(), published) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"),
+            };
+            let place = self.ends.iter().find_map(|e| e.place.clone());
+            self.report(Diagnostic::error(format!("nobody publishes the topic `{name}`")).help(help), place);
+        } else if self.subscriptions().next().is_none()
+            && let Some(place) = self.ends.iter().find_map(|e| e.place.clone())
+        {
+            let wanted = all.iter().filter(|(_, ends)| !ends.iter().any(|e| e.publishes())).map(|(n, _)| n.as_str());
+            let help = match closest(name.as_str(), wanted) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"),
+            };
+            self.report(Diagnostic::warning(format!("nobody listens to the topic `{name}`")).help(help), Some(place));
+        }
+    }
+
+    fn types(&mut self) {
+        if let Some(wanted) = &self.spec.type_name {
+            for end in self.ends {
+                let Some(schema) = end.schema.as_ref().filter(|s| s.name != wanted.as_str()) else { continue };
+                let message = format!("the topic `{}` is declared as `{wanted}`, and `{}` has `{}`", self.name, end.name(), schema.name);
+                let mut d = Diagnostic::error(message).help("correct `type:`, or connect the port to another topic");
+                if let Some(place) = &end.place {
+                    d = d.related("connected here", place.clone());
+                }
+                let place = self.declared_at("type");
+                self.report(d, place);
+                return;
+            }
+        }
+        let first = self.publishers().find(|p| p.schema.is_some());
+        for other in self.publishers().filter(|p| p.schema.is_some() && p.schema != first.and_then(|f| f.schema.clone())) {
+            self.mismatch("publisher", first, other);
+        }
+        let first_subscription = self.subscriptions().find(|s| s.schema.is_some());
+        for sub in self.subscriptions() {
+            let Some(expected) = &sub.schema else { continue };
+            if let Some((publisher, offered)) = first.and_then(|p| Some((p, p.schema.as_ref()?))) {
+                if let Err(e) = Schema::check(self.name.as_str(), offered, expected) {
+                    let mut d = Diagnostic::error(e.to_string());
+                    if let Some(place) = &publisher.place {
+                        d = d.related(format!("published by `{}`", publisher.name()), place.clone());
+                    }
+                    self.report(d, sub.place.clone());
+                }
+            } else if Some(expected) != first_subscription.and_then(|s| s.schema.as_ref()) {
+                self.mismatch("subscription", first_subscription, sub);
+            }
+        }
+    }
+
+    /// Two ends of the same side with different types.
+    fn mismatch(&mut self, what: &str, first: Option<&End>, other: &End) {
+        let Some(first) = first else { return };
+        let type_of = |e: &End| e.schema.as_ref().map_or_else(String::new, |s| format!("{} `{}`", s.kind, s.name));
+        let (a, b) = (type_of(first), type_of(other));
+        let detail = if a == b { format!("both {a}, from different definitions") } else { format!("{a} and {b}") };
+        let message =
+            format!("topic `{}`: the {what}s `{}` and `{}` have different types: {detail}", self.name, first.name(), other.name());
+        let mut d = Diagnostic::error(message).help("use a topic of its own for each type");
+        if let Some(place) = &first.place {
+            d = d.related("the other one", place.clone());
+        }
+        self.report(d, other.place.clone());
+    }
+
+    fn qos(&mut self) {
+        for sub in self.subscriptions() {
+            for publisher in self.publishers() {
+                if let Err(e) = publisher.qos.satisfies(&sub.qos, self.name.as_str()) {
+                    let message = format!(
+                        "`{}` cannot receive from `{}`: QoS {}: {} is offered, {} requested",
+                        sub.name(),
+                        publisher.name(),
+                        e.policy,
+                        e.offered,
+                        e.requested
+                    );
+                    let mut d = Diagnostic::error(message).help(e.remedy);
+                    if let Some(place) = &publisher.place {
+                        d = d.related("offered here", place.clone());
+                    }
+                    self.report(d, sub.place.clone());
+                }
+            }
+        }
+    }
+
+    fn reach(&mut self) {
+        let name = self.name;
+        if self.spec.reach == Reach::Host {
+            if let Some(end) = self.ends.iter().find(|e| e.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Object)) {
+                let message = format!("the topic `{name}` carries objects (`{}`), which cannot leave their process", end.name());
+                let d = Diagnostic::error(message)
+                    .help("remove `reach: host` and put its components into one module, or use a plain or protobuf type");
+                let place = self.declared_at("reach");
+                self.report(d, place);
+            }
+            return;
+        }
+        let modules: BTreeSet<&str> = self.ends.iter().map(|e| e.module.as_str()).collect();
+        if modules.len() > 1 {
+            let list = modules.into_iter().map(|m| format!("`{m}`")).collect::<Vec<_>>().join(", ");
+            let message = format!("the topic `{name}` has ends in the modules {list}, but reaches only its own process");
+            let help = format!("declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one module");
+            let place = self.subscriptions().chain(self.publishers()).find_map(|e| e.place.clone());
+            self.report(Diagnostic::error(message).help(help), place);
+        }
+    }
+
+    fn max_payload(&mut self) -> u64 {
+        if let Some(ByteSize(n)) = self.spec.max_payload {
+            return n;
+        }
+        let Some(end) = self.ends.iter().find(|e| e.schema.is_some()) else { return 0 };
+        let Some(schema) = &end.schema else { return 0 };
+        let fixed = match schema.kind {
+            PayloadKind::Protobuf => Some(DEFAULT_PROTOBUF_PAYLOAD),
+            PayloadKind::Object => Some(0),
+            PayloadKind::Bytes => None,
+            PayloadKind::Plain => match schema.definition.parse::<PlainLayout>() {
+                Ok(layout) if layout.tail.is_none() => Some(layout.size as u64),
+                _ => None,
+            },
+        };
+        if let Some(n) = fixed {
+            return n;
+        }
+        let Some(place) = self.ends.iter().find_map(|e| e.place.clone()) else { return UNCONNECTED_PAYLOAD };
+        if self.publishers().next().is_some() {
+            let message = format!(
+                "the topic `{}` needs `max_payload`: its type `{}` has no fixed size, and memory is reserved at the start",
+                self.name, schema.name
+            );
+            let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
+            let place = self.document.map_or(Some(place), |_| self.declared_at(""));
+            self.report(Diagnostic::error(message).help(help), place);
+        }
+        0
+    }
+
+    fn pins(&mut self) -> u32 {
+        let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
+            EndKind::Subscription { max_held } => sum.saturating_add(max_held),
+            EndKind::Publisher => sum,
+        });
+        let needed = held.saturating_add(SPARE_PINS);
+        if let Some(declared) = self.spec.pins
+            && declared < needed
+            && self.spec.reach == Reach::Host
+        {
+            let message = format!(
+                "`pins` of the topic `{}` is raised from {declared} to {needed}: its subscriptions hold up to {held} samples",
+                self.name
+            );
+            let d = Diagnostic::warning(message).help(format!("write `pins: {needed}`, or leave it out"));
+            let place = self.declared_at("pins");
+            self.report(d, place);
+        }
+        self.spec.pins.unwrap_or(DEFAULT_PINS).max(needed)
+    }
+}
+
+/// Reports components that trigger each other in a circle: once started, nothing paces them, and nothing starts them.
+pub(super) fn cycles(files: &mut Files, graph: &ResolvedGraph, places: &IndexMap<String, (String, usize)>) {
+    let components: Vec<_> = graph.components().map(|(_, c)| c).collect();
+    let mut publishers: BTreeMap<&TopicName, Vec<usize>> = BTreeMap::new();
+    for (i, c) in components.iter().enumerate() {
+        for o in &c.outputs {
+            publishers.entry(&o.topic).or_default().push(i);
+        }
+    }
+    // edges[i]: who can start component i, and through which topic.
+    let mut edges: Vec<BTreeMap<usize, &TopicName>> = components
+        .iter()
+        .map(|c| {
+            let inputs = c.inputs.iter().enumerate().filter(|(i, _)| c.trigger.fires_on(*i));
+            inputs.flat_map(|(_, input)| publishers.get(&input.topic).into_iter().flatten().map(move |p| (*p, &input.topic))).collect()
+        })
+        .collect();
+    loop {
+        // Whoever is started by nobody that is left cannot be part of a circle.
+        loop {
+            let done: BTreeSet<usize> = (0..edges.len()).filter(|i| edges[*i].is_empty()).collect();
+            let before: usize = edges.iter().map(BTreeMap::len).sum();
+            edges.iter_mut().for_each(|e| e.retain(|from, _| !done.contains(from)));
+            if edges.iter().map(BTreeMap::len).sum::<usize>() == before {
+                break;
+            }
+        }
+        let Some(start) = edges.iter().position(|e| !e.is_empty()) else { return };
+        // Every component left is started by one that is left, so walking against the arrows ends in a circle.
+        let mut walk = vec![start];
+        let circle = loop {
+            let Some((&from, _)) = walk.last().and_then(|at| edges[*at].first_key_value()) else { return };
+            match walk.iter().position(|w| *w == from) {
+                Some(at) => break walk[at..].to_vec(),
+                None => walk.push(from),
+            }
+        };
+        let mut names: Vec<String> = circle.iter().rev().map(|i| components[*i].name.to_string()).collect();
+        names.extend(names.first().cloned());
+        let message = format!("these components start each other in a circle without a timer: {}", names.join(" → "));
+        let help = "give one of them `trigger: {kind: timer, …}`, or `all_latest` `on` an input from outside the circle";
+        let mut d = Diagnostic::error(message).help(help);
+        let first = components[circle[circle.len() - 1]].name.as_str();
+        if let Some((module, document)) = places.get(first) {
+            d = d.at(files.place(*document, &["modules", module, "components", first], Part::Key));
+        }
+        files.error(d);
+        // One arrow of it removed, the search goes on for others.
+        if let (Some(&at), Some(&from)) = (circle.first(), circle.get(1).or(circle.first())) {
+            edges[at].remove(&from);
+        }
+    }
+}
