@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the vision stages say to one another: plain values, no OpenCV state, no Driveline.
+//
+// Image coordinates: pixels, x right, y down, the centre of the top-left pixel is (0, 0). Times: nanoseconds of the source
+// frame on the clock of whoever feeds the stages; the stages only compare and subtract them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <opencv2/core.hpp>
+
+namespace comp {
+
+// Upper bounds that hold for every stage, so that a message that carries them can be sized once.
+inline constexpr std::size_t kMaxDetections = 64;
+inline constexpr std::size_t kMaxTracks = 32;
+
+// Thrown by constructors and factories only (missing file, wrong model, impossible option). The text names the file or
+// option and the remedy. Nothing that runs per frame throws it.
+class VisionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One marking of the ego lane. `points` run from near (largest y) to far and are empty when `valid` is false.
+struct LaneLine {
+  bool valid = false;
+  float confidence = 0.0F;  // 0..1: share of the searched rows in which paint supports the line, discounted by its scatter
+  std::vector<cv::Point2f> points;
+};
+
+struct LaneEstimate {
+  LaneLine left;
+  LaneLine right;
+};
+
+// The line's x at row y: linear between the points, extended along the end segments. Empty for an invalid line.
+std::optional<float> lane_x_at(const LaneLine& line, float y);
+
+enum class VehicleClass : std::uint8_t { unknown, car, motorbike, bus, truck };
+std::string_view to_string(VehicleClass kind);
+
+struct Detection {
+  cv::Rect2f box;  // clipped to the image
+  float confidence = 0.0F;
+  VehicleClass kind = VehicleClass::unknown;
+};
+
+// The detections of one frame; at most kMaxDetections, best first.
+struct DetectionSet {
+  std::int64_t source_time_ns = 0;
+  std::vector<Detection> detections;
+};
+
+enum class TrackState : std::uint8_t {
+  tentative,  // seen by too few detections yet to be believed
+  tracking,   // the correlation filter holds the target
+  lost,       // the filter's peak is too weak; the box is where it was last seen
+};
+std::string_view to_string(TrackState state);
+
+struct Track {
+  std::uint32_t id = 0;  // starts at 1, never reused by the same tracker
+  TrackState state = TrackState::tentative;
+  cv::Rect2f box;
+  VehicleClass kind = VehicleClass::unknown;
+  float confidence = 0.0F;            // of the newest detection of this target
+  float psr = 0.0F;                   // peak-to-sidelobe ratio of the newest correlation
+  std::uint32_t frames_since_detection = 0;
+  std::int64_t detection_time_ns = 0;  // source time of the newest detection of this target
+};
+
+// Intersection over union; 0 for empty boxes.
+float intersection_over_union(const cv::Rect2f& a, const cv::Rect2f& b);
+
+// Sets how many threads OpenCV uses in this process (0: OpenCV's default, one per core). The library never calls it: it is a
+// process-wide setting and belongs to the program. One thread per stage is the sensible choice when stages run in parallel.
+void set_opencv_threads(int threads);
+
+}  // namespace comp
