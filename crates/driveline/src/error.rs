@@ -176,6 +176,34 @@ pub enum TakeError {
     },
 }
 
+/// Reading a typed sample failed.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The sample could not be taken.
+    #[error(transparent)]
+    Take(#[from] TakeError),
+    /// The payload does not have the type's layout: the publisher is broken.
+    #[error(transparent)]
+    Layout(#[from] driveline_types::PayloadError),
+    /// The bytes are not a message of the type: the publisher is broken.
+    #[error("the payload is not a {name}: {reason}")]
+    Parse {
+        /// Expected type.
+        name: String,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// A value of another language could not be serialised for this one.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The sample is of another kind.
+    #[error("the sample's payload cannot be read as {kind}")]
+    Kind {
+        /// The expected kind.
+        kind: driveline_types::PayloadKind,
+    },
+}
+
 /// Waiting failed.
 #[derive(Debug, Error)]
 pub enum WaitError {

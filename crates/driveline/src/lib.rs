@@ -33,12 +33,13 @@ mod parameters;
 mod raw;
 mod scope;
 mod trigger;
+mod typed;
 
 pub use context::{Context, ContextOptions, Node};
 pub use driveline_derive::*;
 pub use driveline_shm::Access;
 pub use driveline_types as types;
-pub use error::{EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, TakeError, WaitError};
+pub use error::{EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError, WaitError};
 pub use event::EndpointEvent;
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord, Invocation, Observer,
@@ -49,3 +50,4 @@ pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 pub use parameters::{ParameterValue, Parameters};
 pub use raw::{PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionStats};
 pub use trigger::{Trigger, synchronize};
+pub use typed::{Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample, ValueSubscription};

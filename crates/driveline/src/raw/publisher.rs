@@ -30,6 +30,7 @@ pub struct RawPublisher {
     keeps_history: bool,
     wall: (MonotonicNs, i64),
     stats: PublisherStats,
+    max_payload: usize,
     context: Context,
 }
 
@@ -90,6 +91,7 @@ impl RawLoan {
 impl RawPublisher {
     pub(crate) fn new(context: &Context, node: &NodeName, topic: TopicName, schema: Schema, o: PublisherOptions) -> Result<Self, EndpointError> {
         let kind = schema.kind;
+        let max_payload = o.max_payload;
         let keeps_history = o.qos.durability == Durability::TransientLocal;
         let id = context.next_id();
         let by_pointer = o.reach == Reach::Process || kind == PayloadKind::Protobuf;
@@ -110,13 +112,19 @@ impl RawPublisher {
             }
         };
         let wall = (MonotonicNs::now(), wall_offset_ns());
-        Ok(Self { topic_id: topic.id(), topic, kind, id, local, host, keeps_history, wall, stats: PublisherStats::default(), context: context.clone() })
+        Ok(Self { topic_id: topic.id(), topic, kind, id, local, host, keeps_history, wall, stats: PublisherStats::default(), max_payload, context: context.clone() })
     }
 
     /// The topic's name.
     #[must_use]
     pub fn topic(&self) -> &TopicName {
         &self.topic
+    }
+
+    /// Longest payload in bytes.
+    #[must_use]
+    pub fn max_payload(&self) -> usize {
+        self.max_payload
     }
 
     /// Memory for a payload of `len` bytes (plain and bytes).

@@ -204,7 +204,10 @@ mod tests {
     fn impossible_sizes_are_refused_with_the_remedy() {
         for (inputs, queue) in [(0, 1), (MAX_INPUTS + 1, 1), (1, 0), (1, MAX_QUEUE + 1), (usize::MAX, usize::MAX)] {
             let error = ExactTime::<()>::new(inputs, queue).err().unwrap();
-            assert_eq!(Some(&error), ApproximateTime::<()>::new(inputs, &ApproximateOptions { queue, ..Default::default() }).err().as_ref());
+            assert_eq!(
+                Some(&error),
+                ApproximateTime::<()>::new(inputs, &ApproximateOptions { queue, ..Default::default() }).err().as_ref()
+            );
             assert!(error.to_string().contains("give 1 to"), "{error}");
         }
         assert!(ExactTime::<()>::new(MAX_INPUTS, 1).is_ok() && ExactTime::<()>::new(1, MAX_QUEUE).is_ok());

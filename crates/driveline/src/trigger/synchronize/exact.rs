@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn one_nanosecond_apart_is_not_exact() {
         let mut sync = ExactTime::new(2, 4).unwrap();
-        assert_eq!(stamps_of_sets(&mut sync, &[(0, 10), (1, 11)]), []);
+        assert_eq!(stamps_of_sets(&mut sync, &[(0, 10), (1, 11)]), [0u64; 0]);
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     fn an_input_that_never_comes_holds_no_more_than_the_queue() {
         let mut sync = ExactTime::new(2, 3).unwrap();
         let items: Vec<_> = (0..1000).map(|stamp| (0, stamp)).collect();
-        assert_eq!(stamps_of_sets(&mut sync, &items), []);
+        assert_eq!(stamps_of_sets(&mut sync, &items), [0u64; 0]);
         assert_eq!(counts(&sync, 0), InputCounts { added: 1000, overwritten: 997, queued: 3, ..Default::default() });
         assert_eq!(counts(&sync, 1), InputCounts::default());
         assert_eq!(stamps_of_sets(&mut sync, &[(1, 998), (1, 997)]), [998], "997 waited too, and gave way to 998");
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn after_a_jump_back_in_time_clear_makes_room() {
         let mut sync = ExactTime::new(2, 2).unwrap();
-        assert_eq!(stamps_of_sets(&mut sync, &[(0, 1000), (0, 2000)]), []);
-        assert_eq!(stamps_of_sets(&mut sync, &[(0, 1), (1, 1)]), [], "the old future fills the queue");
+        assert_eq!(stamps_of_sets(&mut sync, &[(0, 1000), (0, 2000)]), [0u64; 0]);
+        assert_eq!(stamps_of_sets(&mut sync, &[(0, 1), (1, 1)]), [0u64; 0], "the old future fills the queue");
         sync.clear();
         assert_eq!(stamps_of_sets(&mut sync, &[(0, 1), (1, 1)]), [1]);
         assert_eq!(counts(&sync, 0), InputCounts { added: 4, delivered: 1, overwritten: 1, cleared: 2, ..Default::default() });

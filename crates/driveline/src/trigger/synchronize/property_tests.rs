@@ -3,6 +3,7 @@
 
 use super::{ApproximateOptions, ApproximateTime, ExactTime, InputCounts, Synchronizer};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An item that knows where it came from.
@@ -44,8 +45,11 @@ fn any_options(inputs: usize) -> impl Strategy<Value = ApproximateOptions> {
     let bounds = prop_oneof![Just(Vec::new()), prop::collection::vec(prop_oneof![4 => 0..40_u64, 1 => any::<u64>()], inputs)];
     let max_interval = prop::option::of(prop_oneof![3 => 0..40_u64, 1 => any::<u64>()]);
     let age_penalty = prop_oneof![Just(0.0), Just(0.1), 0.0..4.0, Just(f64::MAX)];
-    (1..12_usize, max_interval, age_penalty, bounds).prop_map(|(queue, max_interval_ns, age_penalty, lower_bounds_ns)| {
-        ApproximateOptions { queue, max_interval_ns, age_penalty, lower_bounds_ns }
+    (1..12_usize, max_interval, age_penalty, bounds).prop_map(|(queue, max_interval_ns, age_penalty, lower_bounds_ns)| ApproximateOptions {
+        queue,
+        max_interval_ns,
+        age_penalty,
+        lower_bounds_ns,
     })
 }
 
@@ -94,7 +98,7 @@ fn width_ns(set: &[Item]) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..Default::default() })]
 
     #[test]
     fn exact_time_accounts_for_every_item_of_any_input(
@@ -124,7 +128,6 @@ proptest! {
         for &(input, stamp_ns) in &items {
             by_stamp.entry(stamp_ns).or_default().insert(input);
         }
-        items.dedup();
         let mut seen = BTreeSet::new();
         items.retain(|&item| seen.insert(item));
         let common: Vec<u64> = by_stamp.into_iter().filter(|(_, found)| found.len() == inputs).map(|(stamp_ns, _)| stamp_ns).collect();
@@ -171,8 +174,11 @@ proptest! {
         age_penalty in prop_oneof![Just(0.0), Just(0.1), 0.0..2.0],
     ) {
         let options = ApproximateOptions { queue: 300, age_penalty, ..Default::default() };
+        // Far in the future and equal: with these everything before is decided.
+        let last: Vec<_> = (0..inputs).map(|input| (input, 1_000_000)).collect();
         let stamps = |items: &[(usize, u64)]| -> Vec<Vec<u64>> {
-            let sets = drive(&mut ApproximateTime::new(inputs, &options).unwrap(), options.queue, adds(items));
+            let mut sync = ApproximateTime::new(inputs, &options).unwrap();
+            let sets = drive(&mut sync, options.queue, adds(items).chain(adds(&last)));
             sets.iter().map(|set| set.iter().map(|item| item.stamp_ns).collect()).collect()
         };
         let mut by_time = items.clone();
