@@ -1,2 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! From the records of a run to figures that a person can act on.
+//!
+//! A [`Collector`] takes one [`StageRecord`] for every callback that a component ran, from any number of processes in any
+//! order. At any moment it gives a [`Summary`] (exact percentiles, written as `summary.json`) and a [`report`]
+//! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
+//! summary and report of what was seen.
+//!
+//! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the command-line tool).
+//!
+//! ```
+//! use driveline_analyze::{Collector, RunFacts, StageRecord};
+//! use driveline_types::MonotonicNs;
+//!
+//! let mut collector = Collector::new(RunFacts { graph: "demo".into(), ..RunFacts::default() });
+//! let (start, end) = (MonotonicNs(1_000_000), MonotonicNs(3_500_000));
+//! collector.add(&StageRecord { stage: "camera", start, end, failed: false, inputs: &[] });
+//! let summary = collector.summary();
+//! assert_eq!(summary.stages[0].processing_us.p50, 2500.0);
+//! ```
+
+mod collector;
+mod machine;
+mod output;
+mod quantiles;
+pub mod report;
+mod summary;
+
+pub use collector::{Collector, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
+pub use machine::MachineFacts;
+pub use output::{OutputError, write_outputs};
+pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};
+pub use summary::{EndToEnd, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};

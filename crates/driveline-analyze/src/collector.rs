@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Takes records in and keeps the raw samples, bounded.
+
+use crate::machine::MachineFacts;
+use crate::summary::Summary;
+use driveline_types::header::Arrival;
+use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
+use std::collections::BTreeMap;
+
+/// Most raw samples kept for one stage (and for one pair of stage and origin): four hours at 30 Hz. Runs beyond it are
+/// counted, and the summary says that its percentiles are of the first ones.
+pub const MAX_SAMPLES: usize = 500_000;
+/// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could exhaust memory.
+const MAX_STAGES: usize = 2_000;
+const MAX_INPUTS: usize = 200;
+const MAX_ORIGINS_OF_STAGE: usize = 32;
+
+/// What is known about a run besides its records.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    /// Name of the graph.
+    pub graph: String,
+    /// Which detector ran, where one did: figures of a classical detector must not be taken for a neural network's.
+    pub detector: Option<String>,
+    /// Anything that a reader of the figures must know, one sentence each.
+    pub notes: Vec<String>,
+    /// Speed for the reaction distance, in km/h; without it no distance is given.
+    pub speed_kmh: Option<f64>,
+    /// When the run started, as Unix time in seconds.
+    pub started_unix_s: Option<i64>,
+    /// The components, in the order in which tables show them.
+    pub stages: Vec<StageFacts>,
+    /// What it ran on.
+    pub machine: MachineFacts,
+}
+
+/// One component and its ports, as the graph has them.
+#[derive(Clone, Debug)]
+pub struct StageFacts {
+    /// The component's name.
+    pub name: String,
+    /// Input port and topic.
+    pub inputs: Vec<(String, TopicName)>,
+    /// Topics that it publishes.
+    pub outputs: Vec<TopicName>,
+}
+
+/// One run of one component's callback.
+#[derive(Clone, Copy, Debug)]
+pub struct StageRecord<'a> {
+    /// The component's name.
+    pub stage: &'a str,
+    /// Start of the callback.
+    pub start: MonotonicNs,
+    /// Its end.
+    pub end: MonotonicNs,
+    /// Whether it reported an error.
+    pub failed: bool,
+    /// What it was triggered by and what else it read.
+    pub inputs: &'a [StageInput<'a>],
+}
+
+/// One sample that a callback saw.
+#[derive(Clone, Copy, Debug)]
+pub struct StageInput<'a> {
+    /// The input port's name.
+    pub input: &'a str,
+    /// Its topic.
+    pub topic: TopicId,
+    /// Whether this sample started the callback or lay ready.
+    pub arrival: Arrival,
+    /// The sample's header.
+    pub header: &'a SampleHeader,
+    /// Samples missed on this edge directly before this one.
+    pub missed: u64,
+    /// Whether this callback is the first that sees the sample.
+    pub fresh: bool,
+}
+
+/// Takes records and counters; gives summaries and reports of what it has got so far.
+#[derive(Debug, Default)]
+pub struct Collector {
+    pub(crate) facts: RunFacts,
+    pub(crate) stages: BTreeMap<String, StageSeries>,
+    pub(crate) topics: BTreeMap<TopicId, TopicSeries>,
+    pub(crate) first: Option<MonotonicNs>,
+    pub(crate) last: MonotonicNs,
+    /// Records that no bound left room for.
+    pub(crate) not_kept: u64,
+    /// Records whose times contradict each other.
+    pub(crate) contradictions: u64,
+}
+
+/// What is kept of one stage.
+#[derive(Debug, Default)]
+pub(crate) struct StageSeries {
+    pub(crate) runs: u64,
+    pub(crate) failed: u64,
+    pub(crate) samples: Vec<StageSample>,
+    pub(crate) inputs: BTreeMap<String, InputSeries>,
+    /// Age at the end of the callback, by origin.
+    pub(crate) ages: BTreeMap<TopicId, Vec<AgeSample>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StageSample {
+    /// Publish to start of the callback; none if nothing but time triggered it.
+    pub(crate) transmission_ns: Option<u64>,
+    pub(crate) processing_ns: u64,
+}
+
+/// Age of the oldest contribution of one origin; its parts add up to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AgeSample {
+    pub(crate) end: MonotonicNs,
+    pub(crate) communication_ns: u64,
+    pub(crate) computation_ns: u64,
+    pub(crate) idle_ns: u64,
+}
+
+impl AgeSample {
+    pub(crate) fn age_ns(&self) -> u64 {
+        self.communication_ns + self.computation_ns + self.idle_ns
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct InputSeries {
+    pub(crate) topic: TopicId,
+    pub(crate) received: u64,
+    pub(crate) missed: u64,
+    /// The transport's own counters, where they were given: they also know of samples that no callback saw.
+    pub(crate) counted: Option<(u64, u64)>,
+    /// When something was missed, and how much until then.
+    pub(crate) misses: Vec<(MonotonicNs, u64)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct TopicSeries {
+    pub(crate) highest_sequence: u64,
+    /// The publisher's own counter, where it was given.
+    pub(crate) counted: Option<u64>,
+    /// Whether its samples are their own origin: a sensor's topic.
+    pub(crate) is_source: bool,
+}
+
+impl Collector {
+    /// An empty collector.
+    #[must_use]
+    pub fn new(facts: RunFacts) -> Self {
+        Self { facts, ..Self::default() }
+    }
+
+    /// The facts, for what becomes known only while the run goes on (which detector it is, a remark).
+    pub fn facts_mut(&mut self) -> &mut RunFacts {
+        &mut self.facts
+    }
+
+    /// Takes one record. Allocates; bounded by [`MAX_SAMPLES`] for each stage.
+    pub fn add(&mut self, record: &StageRecord<'_>) {
+        self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
+        self.last = self.last.max(record.end);
+        if !self.stages.contains_key(record.stage) && self.stages.len() >= MAX_STAGES {
+            self.not_kept += 1;
+            return;
+        }
+        let stage = self.stages.entry(record.stage.to_owned()).or_default();
+        stage.runs += 1;
+        stage.failed += u64::from(record.failed);
+
+        for input in record.inputs {
+            let topic = self.topics.entry(input.topic).or_default();
+            topic.highest_sequence = topic.highest_sequence.max(input.header.sequence);
+            topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
+            if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
+                stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
+            }
+        }
+
+        let trigger = record.inputs.iter().filter(|i| i.arrival == Arrival::Triggered).map(|i| i.header.publish_time).max();
+        let in_order = trigger.is_none_or(|t| t <= record.start) && record.start <= record.end;
+        if !in_order {
+            self.contradictions += 1;
+            return;
+        }
+        if stage.samples.len() < MAX_SAMPLES {
+            stage
+                .samples
+                .push(StageSample { transmission_ns: trigger.map(|t| record.start.0 - t.0), processing_ns: record.end.0 - record.start.0 });
+        } else {
+            self.not_kept += 1;
+        }
+        if !stage.add_ages(record) {
+            self.contradictions += 1;
+        }
+    }
+
+    /// How many samples a topic's publishers have published, from their own counters.
+    pub fn set_published(&mut self, topic: TopicId, published: u64) {
+        self.topics.entry(topic).or_default().counted = Some(published);
+    }
+
+    /// What a subscription has received and missed, from its own counters. Ignored for a stage beyond the bounds.
+    pub fn set_subscription(&mut self, stage: &str, input: &str, topic: TopicId, received: u64, missed: u64) {
+        if !self.stages.contains_key(stage) && self.stages.len() >= MAX_STAGES {
+            return;
+        }
+        let stage = self.stages.entry(stage.to_owned()).or_default();
+        if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input) {
+            let series = stage.inputs.entry(input.to_owned()).or_default();
+            (series.topic, series.counted) = (topic, Some((received, missed)));
+        }
+    }
+
+    /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a frame.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary::of(self)
+    }
+
+    /// A topic's name where the graph knows it, else its id.
+    pub(crate) fn topic_name(&self, id: TopicId) -> String {
+        let ports = self.facts.stages.iter().flat_map(|s| s.inputs.iter().map(|(_, t)| t).chain(&s.outputs));
+        ports.into_iter().find(|t| t.id() == id).map_or_else(|| format!("topic {id}"), ToString::to_string)
+    }
+
+    /// Stages in the order of the graph, then those it does not know by name.
+    pub(crate) fn stages_in_order(&self) -> Vec<(&str, &StageSeries)> {
+        let known = self.facts.stages.iter().filter_map(|s| self.stages.get_key_value(&s.name));
+        let unknown = self.stages.iter().filter(|(name, _)| !self.facts.stages.iter().any(|s| s.name == **name));
+        known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
+    }
+
+    /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage may be the last.
+    pub(crate) fn is_sink(&self, stage: &str) -> bool {
+        let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else {
+            return self.facts.stages.is_empty();
+        };
+        let read = |topic: &TopicName| self.facts.stages.iter().any(|s| s.inputs.iter().any(|(_, t)| t == topic));
+        !facts.inputs.is_empty() && !facts.outputs.iter().any(read)
+    }
+}
+
+impl TopicSeries {
+    /// The publisher's word, else what the sequence numbers prove.
+    pub(crate) fn published(&self) -> u64 {
+        self.counted.unwrap_or(self.highest_sequence)
+    }
+}
+
+impl InputSeries {
+    /// Counts a sample once, however often callbacks look at it again.
+    fn count(&mut self, input: &StageInput<'_>, now: MonotonicNs) {
+        self.topic = input.topic;
+        if !input.fresh {
+            return;
+        }
+        self.received += 1;
+        self.missed = self.missed.saturating_add(input.missed);
+        if input.missed > 0 && self.misses.len() < MAX_SAMPLES {
+            self.misses.push((now, self.missed));
+        }
+    }
+}
+
+impl StageSeries {
+    /// Extends the ages that the inputs carry to the end of this callback. False if the parts do not add up to the age.
+    fn add_ages(&mut self, record: &StageRecord<'_>) -> bool {
+        let mut lineage = Lineage::start(record.start);
+        for input in record.inputs {
+            // What was published while the callback ran was read no earlier than that.
+            lineage.inherit(input.header, input.arrival, record.start.max(input.header.publish_time));
+        }
+        if !lineage.has_ancestors() {
+            return true;
+        }
+        let (origins, _) = lineage.publish(TopicId::default(), None, record.end, 0);
+        let mut consistent = true;
+        for origin in origins.as_slice() {
+            let parts = [origin.communication_ns, origin.computation_ns, origin.idle_ns];
+            let sum = parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
+            if sum.is_none() || sum.and_then(|s| i64::try_from(s).ok()) != Some(origin.age_ns(record.end)) {
+                consistent = false;
+                continue;
+            }
+            if self.ages.len() >= MAX_ORIGINS_OF_STAGE && !self.ages.contains_key(&origin.topic) {
+                continue;
+            }
+            let ages = self.ages.entry(origin.topic).or_default();
+            if ages.len() < MAX_SAMPLES {
+                let [communication_ns, computation_ns, idle_ns] = parts;
+                ages.push(AgeSample { end: record.end, communication_ns, computation_ns, idle_ns });
+            }
+        }
+        consistent
+    }
+}

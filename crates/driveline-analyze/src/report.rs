@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The report of a run: one HTML file that holds its plots, needs no network and runs no script.
+//!
+//! Plots are SVG drawn here. A script library for them would make each report 5 MB and its page depend on a browser's
+//! script engine for what is a still picture of a finished run; pointing at a bar tells its numbers without one.
+
+mod chart;
+mod figures;
+mod scale;
+
+use crate::collector::Collector;
+use crate::quantiles::{ENOUGH_FOR_P99, Quantiles};
+use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
+use chart::escape;
+use scale::{duration, grouped, significant};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("report/style.css");
+
+/// The page for a run; `summary` is `run.summary()`, which costs too much to make twice.
+#[must_use]
+pub fn render(run: &Collector, summary: &Summary) -> String {
+    let mut page = String::with_capacity(256 * 1024);
+    let title = if summary.graph.is_empty() { "Driveline run".to_owned() } else { format!("Driveline run: {}", summary.graph) };
+    let title = escape(&title);
+    let _ = write!(
+        page,
+        "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>\
+         <meta name=color-scheme content='light dark'><link rel=icon href='data:,'><title>{title}</title><style>{STYLE}</style></head>\
+         <body><main><h1>{title}</h1>{}{}",
+        subtitle(summary),
+        notices(summary)
+    );
+    cards(&mut page, summary);
+    section(
+        &mut page,
+        "Where the time goes",
+        "Age of the sensor data when each component was done with it, from the moment the sensor's data was valid. \
+         <b>Communication</b> is the time from a publish to the start of the callback it triggered, <b>computation</b> the time inside \
+         callbacks, <b>idle</b> the time data lay ready until something else had it read. The parts add up to the age, exactly; \
+         the p50 and p99 rows show the very sample that holds that rank.",
+        figures::age_split(summary),
+        "No component has finished with data that descends from a sensor.",
+    );
+    section(&mut page, "Components", STAGES_TEXT, stage_table(&summary.stages), "No callback has run.");
+    section(
+        &mut page,
+        "Transmission and processing",
+        "How often a duration occurred; the axis is logarithmic and the same for all components. The further apart the two \
+         hills, the less the hand-over matters. A second hill or a long foot on the right is worth a look at the timeline.",
+        figures::histograms(run),
+        "No callback has run.",
+    );
+    section(
+        &mut page,
+        "Transmission: how many were how fast",
+        "Read upwards: where a curve crosses 50 % is the median, 99 % is p99. Steep and far left is good; a bend \
+         near the top is the tail that hurts.",
+        figures::transmission_ecdf(run),
+        "No callback was triggered by a sample.",
+    );
+    section(
+        &mut page,
+        "Age at the end over time",
+        "Age of the oldest sensor data when the last component was done, from least to greatest in each stretch of time. A slope means \
+         that something falls behind; a single spike is a hiccup of the machine.",
+        figures::age_timeline(run),
+        "No sink has run.",
+    );
+    section(
+        &mut page,
+        "Missed samples over time",
+        "Samples that were published and that a component did not see because newer ones had replaced them. A component \
+         slower than its source misses steadily by design: the newest data wins.",
+        figures::missed_timeline(run),
+        "No component missed a sample.",
+    );
+    section(&mut page, "Subscriptions", "Every input, with what arrived and what did not.", subscription_table(summary), "There are none.");
+    section(
+        &mut page,
+        "End-to-end figures",
+        "The numbers behind the first plot, at the sinks.",
+        age_table(&summary.end_to_end),
+        "There are none.",
+    );
+    section(&mut page, "Machine", "Figures hold for this machine, in this state.", Some(machine_table(summary)), "");
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, with unpacking. \
+     <b>Processing</b>: the callback itself. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
+     below 1 the component spends more time working than waiting for its data to be handed over.";
+
+fn section(page: &mut String, heading: &str, text: &str, content: Option<String>, otherwise: &str) {
+    let content = content.unwrap_or_else(|| format!("<p class=empty>{otherwise}</p>"));
+    let _ = write!(page, "<section><h2>{heading}</h2><p>{text}</p>{content}</section>");
+}
+
+fn subtitle(s: &Summary) -> String {
+    let mut parts = vec![format!("{} s", significant(s.duration_s))];
+    parts.extend(s.started.iter().map(|t| format!("started {}", escape(t))));
+    parts.push(escape(&s.machine.cpu));
+    format!("<p class=subtitle>{}</p>", parts.join(" · "))
+}
+
+/// What must be known before any figure is believed.
+fn notices(s: &Summary) -> String {
+    let detector = s.detector.iter().map(|d| format!("Detector: {}", escape(d)));
+    detector.chain(s.notes.iter().map(|n| escape(n))).map(|n| format!("<p class=notice>{n}</p>")).collect()
+}
+
+fn cards(page: &mut String, s: &Summary) {
+    let mut card = |value: String, label: &str, detail: String| {
+        let (label, detail) = (escape(label), escape(&detail));
+        let _ = write!(page, "<div class=card><b>{value}</b><span>{label}</span><small>{detail}</small></div>");
+    };
+    let mut out = Vec::new();
+    out.push((grouped(s.frames_published as f64), "frames published".to_owned(), "by the sources".to_owned()));
+    let received = s.subscriptions.iter().fold(0u64, |sum, x| sum.saturating_add(x.received));
+    let share = percent(s.missed() as f64, s.missed().saturating_add(received) as f64);
+    out.push((grouped(s.missed() as f64), "samples missed".to_owned(), format!("{share} of what subscriptions could have had")));
+    // The slowest sink decides when the vehicle reacts.
+    if let Some(e) = s.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50)) {
+        let label = format!("end-to-end age, p50 ({})", e.stage);
+        out.push((
+            duration(e.age_us.p50),
+            label,
+            format!("p99 {}{}, max {}", duration(e.age_us.p99), flag(&e.age_us), duration(e.age_us.max)),
+        ));
+        if let Some(d) = e.reaction_distance {
+            let detail = format!("at {} km/h before anything reacts; p99 {} m", significant(d.speed_kmh), significant(d.p99_m));
+            out.push((format!("{} m", significant(d.p50_m)), "reaction distance, p50".to_owned(), detail));
+        }
+        let part = percent(e.mean.communication_us, e.mean.total_us());
+        out.push((
+            part,
+            "of the age is communication".to_owned(),
+            format!("{} of {} on average", duration(e.mean.communication_us), duration(e.mean.total_us())),
+        ));
+    }
+    let failed: u64 = s.stages.iter().map(|x| x.failed).sum();
+    if failed > 0 {
+        out.push((grouped(failed as f64), "callbacks failed".to_owned(), "see the table of components".to_owned()));
+    }
+    for (value, label, detail) in out {
+        card(value, &label, detail);
+    }
+    let cards_start = page.find("<div class=card>").unwrap_or(page.len());
+    page.insert_str(cards_start, "<div class=cards>");
+    page.push_str("</div>");
+}
+
+fn percent(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{} %", significant(part / whole * 100.0)) } else { "0 %".to_owned() }
+}
+
+/// Marks a 99th percentile of too few samples.
+fn flag(q: &Quantiles) -> &'static str {
+    if q.p99_n_too_small { " (few samples)" } else { "" }
+}
+
+/// n, p50, p95, p99, max as table cells.
+fn cells(q: &Quantiles) -> String {
+    if q.n == 0 {
+        return "<td class=none colspan=5>not triggered by a sample</td>".to_owned();
+    }
+    let p99 = if q.p99_n_too_small {
+        format!(
+            "<td class=weak title='fewer than {ENOUGH_FOR_P99} samples: rests on the {} largest'>{}*</td>",
+            (q.n / 100).max(1),
+            micro(q.p99)
+        )
+    } else {
+        format!("<td>{}</td>", micro(q.p99))
+    };
+    format!("<td>{}</td><td>{}</td><td>{}</td>{p99}<td>{}</td>", grouped(q.n as f64), micro(q.p50), micro(q.p95), micro(q.max))
+}
+
+fn micro(us: f64) -> String {
+    if us < 99.95 { significant(us) } else { grouped(us) }
+}
+
+fn ratio(r: Option<Ratio>) -> String {
+    r.map_or_else(|| "–".to_owned(), |r| if r.of_p50 < 0.001 { "&lt; 0.001".to_owned() } else { format!("{:.3}", r.of_p50) })
+}
+
+fn star(mut all: impl Iterator<Item = Quantiles>) -> &'static str {
+    if all.any(|q| q.p99_n_too_small && q.n > 0) {
+        "<p class=note>* Fewer than 300 samples: this p99 rests on three or fewer of them.</p>"
+    } else {
+        ""
+    }
+}
+
+fn stage_table(stages: &[StageSummary]) -> Option<String> {
+    if stages.is_empty() {
+        return None;
+    }
+    let five = "<th>n<th>p50<th>p95<th>p99<th>max";
+    let mut t = format!(
+        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th rowspan=2>failed<th colspan=5>transmission, µs\
+         <th colspan=5>processing, µs<th rowspan=2>ratio</tr><tr>{five}{five}</tr></thead><tbody>"
+    );
+    for s in stages {
+        let failed = if s.failed > 0 { "<td class=bad>" } else { "<td>" };
+        let _ = write!(
+            t,
+            "<tr><th>{}</th><td>{}</td>{failed}{}</td>{}{}<td>{}</td></tr>",
+            escape(&s.stage),
+            grouped(s.runs as f64),
+            grouped(s.failed as f64),
+            cells(&s.transmission_us),
+            cells(&s.processing_us),
+            ratio(s.transmission_to_processing)
+        );
+    }
+    t.push_str("</tbody></table></div>");
+    Some(t + star(stages.iter().flat_map(|s| [s.transmission_us, s.processing_us])))
+}
+
+fn age_table(ends: &[EndToEnd]) -> Option<String> {
+    if ends.is_empty() {
+        return None;
+    }
+    let mut t = String::from(
+        "<div class=wide><table><thead><tr><th rowspan=2>sink<th rowspan=2>source<th colspan=5>age, µs<th colspan=3>mean split, µs\
+         <th rowspan=2>communication ÷ computation</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
+    );
+    for e in ends {
+        let _ = write!(
+            t,
+            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&e.stage),
+            escape(&e.origin),
+            cells(&e.age_us),
+            micro(e.mean.communication_us),
+            micro(e.mean.computation_us),
+            micro(e.mean.idle_us),
+            ratio(e.communication_to_computation)
+        );
+    }
+    t.push_str("</tbody></table></div>");
+    Some(t + star(ends.iter().map(|e| e.age_us)))
+}
+
+fn subscription_table(s: &Summary) -> Option<String> {
+    if s.subscriptions.is_empty() {
+        return None;
+    }
+    let mut t = String::from(
+        "<div class=wide><table><thead><tr><th>component<th>input<th>topic<th>published<th>received<th>missed</tr></thead><tbody>",
+    );
+    for x in &s.subscriptions {
+        let published = s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
+        let (name, input, topic) = (escape(&x.stage), escape(&x.input), escape(&x.topic));
+        let (received, missed) = (grouped(x.received as f64), grouped(x.missed as f64));
+        let _ =
+            write!(t, "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><td>{published}</td><td>{received}</td><td>{missed}</td></tr>");
+    }
+    t.push_str("</tbody></table></div>");
+    Some(t)
+}
+
+fn machine_table(s: &Summary) -> String {
+    let m = &s.machine;
+    let rows = [
+        ("processor", m.cpu.clone()),
+        ("logical processors", m.cpus.to_string()),
+        ("memory", format!("{} MiB", grouped(m.memory_mib as f64))),
+        ("platform", m.platform.clone()),
+        ("kernel", m.kernel.clone()),
+        ("frequency governor", m.governor.clone()),
+        ("clock source", m.clock_source.clone()),
+    ];
+    let rows: String = rows.iter().map(|(k, v)| format!("<tr><th>{k}</th><td class=text>{}</td></tr>", escape(v))).collect();
+    format!("<table><tbody>{rows}</tbody></table>")
+}
+
+#[cfg(test)]
+#[path = "report/report_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An SVG chart: frame, axes, lines and bars. Colours come from the page's style sheet, so they follow light and dark.
+
+use super::scale::Scale;
+use std::fmt::Write;
+
+/// Series that have a colour of their own; more would not be told apart.
+pub(super) const MAX_SERIES: usize = 6;
+
+/// How an axis looks.
+pub(super) struct Axis<'a> {
+    pub(super) scale: Scale,
+    pub(super) title: &'a str,
+    pub(super) label: fn(f64) -> String,
+}
+
+/// A chart under construction. Lengths are in SVG units; the page scales it to its width.
+pub(super) struct Chart<'a> {
+    width: f64,
+    height: f64,
+    x: Axis<'a>,
+    y: Axis<'a>,
+    body: String,
+}
+
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 44.0;
+
+impl<'a> Chart<'a> {
+    pub(super) fn new(width: f64, height: f64, x: Axis<'a>, y: Axis<'a>) -> Self {
+        Self { width, height, x, y, body: String::new() }
+    }
+
+    fn px(&self, x: f64) -> f64 {
+        LEFT + self.x.scale.place(x) * (self.width - LEFT - RIGHT)
+    }
+
+    fn py(&self, y: f64) -> f64 {
+        self.height - BOTTOM - self.y.scale.place(y) * (self.height - TOP - BOTTOM)
+    }
+
+    /// A line through points.
+    pub(super) fn line(&mut self, series: usize, points: impl Iterator<Item = (f64, f64)>) {
+        self.path(series, points, Shape::Straight);
+    }
+
+    /// A line that keeps its value until the next point.
+    pub(super) fn steps(&mut self, series: usize, points: impl Iterator<Item = (f64, f64)>) {
+        self.path(series, points, Shape::Steps);
+    }
+
+    fn path(&mut self, series: usize, points: impl Iterator<Item = (f64, f64)>, shape: Shape) {
+        let mut d = String::new();
+        for (x, y) in points {
+            let (px, py) = (self.px(x), self.py(y));
+            let _ = match (d.is_empty(), shape) {
+                (true, _) => write!(d, "M{px:.1} {py:.1}"),
+                (false, Shape::Straight) => write!(d, "L{px:.1} {py:.1}"),
+                (false, Shape::Steps) => write!(d, "H{px:.1}V{py:.1}"),
+            };
+        }
+        let _ = write!(self.body, r#"<path class="line s{}" d="{d}"/>"#, series % MAX_SERIES);
+    }
+
+    /// An upright bar from the x axis up, told about by `hint` when pointed at.
+    pub(super) fn bar(&mut self, class: &str, from_x: f64, to_x: f64, y: f64, hint: &str) {
+        let (left, right, top, bottom) = (self.px(from_x), self.px(to_x), self.py(y), self.height - BOTTOM);
+        let (w, h) = ((right - left - 1.0).max(0.5), bottom - top);
+        let hint = escape(hint);
+        let _ = write!(
+            self.body,
+            r#"<rect class="{class}" x="{left:.1}" y="{top:.1}" width="{w:.1}" height="{h:.1}"><title>{hint}</title></rect>"#
+        );
+    }
+
+    /// An invisible strip over the whole height that tells `hint` when pointed at.
+    pub(super) fn hover(&mut self, from_x: f64, to_x: f64, hint: &str) {
+        let (left, right) = (self.px(from_x), self.px(to_x));
+        let (w, h, hint) = ((right - left).max(0.5), self.height - TOP - BOTTOM, escape(hint));
+        let _ =
+            write!(self.body, r#"<rect class="hover" x="{left:.1}" y="{TOP}" width="{w:.1}" height="{h:.1}"><title>{hint}</title></rect>"#);
+    }
+
+    /// The finished picture; `name` is what a screen reader says.
+    pub(super) fn finish(self, name: &str) -> String {
+        let (w, h) = (self.width, self.height);
+        let mut axes = String::new();
+        let base = h - BOTTOM;
+        for tick in self.y.scale.ticks() {
+            let (y, label) = (self.py(tick), escape(&(self.y.label)(tick)));
+            let right = w - RIGHT;
+            let _ = write!(axes, r#"<path class="grid" d="M{LEFT} {y:.1}H{right}"/>"#);
+            let _ = write!(axes, r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{label}</text>"#, LEFT - 7.0, y + 4.0);
+        }
+        for tick in self.x.scale.ticks() {
+            let (x, label) = (self.px(tick), escape(&(self.x.label)(tick)));
+            let _ = write!(axes, r#"<path class="axis" d="M{x:.1} {base}v4"/>"#);
+            let _ = write!(axes, r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#, base + 17.0);
+        }
+        let (mid, right) = ((LEFT + w - RIGHT) / 2.0, w - RIGHT);
+        let _ = write!(axes, r#"<path class="axis" d="M{LEFT} {base}H{right}"/>"#);
+        let _ = write!(axes, r#"<text class="title" x="{mid}" y="{:.1}" text-anchor="middle">{}</text>"#, h - 8.0, escape(self.x.title));
+        let _ = write!(
+            axes,
+            r#"<text class="title" transform="translate(13 {:.1}) rotate(-90)" text-anchor="middle">{}</text>"#,
+            (TOP + base) / 2.0,
+            escape(self.y.title)
+        );
+        format!(r#"<svg viewBox="0 0 {w} {h}" role="img" aria-label="{}">{axes}{}</svg>"#, escape(name), self.body)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Straight,
+    Steps,
+}
+
+/// One row of [`stacked_rows`].
+pub(super) struct Row {
+    pub(super) label: String,
+    pub(super) emphasised: bool,
+    /// Class and length of each part.
+    pub(super) parts: Vec<(&'static str, f64)>,
+    /// Written behind the bar.
+    pub(super) end: String,
+}
+
+/// Lying bars, each made of parts, on one scale from zero.
+pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
+    const WIDTH: f64 = 980.0;
+    const LABELS: f64 = 250.0;
+    const ENDS: f64 = 84.0;
+    const PITCH: f64 = 30.0;
+    let longest = rows.iter().map(|r| r.parts.iter().map(|p| p.1).sum::<f64>()).fold(0.0, f64::max);
+    let scale = Scale::exactly(0.0, longest);
+    let room = WIDTH - LABELS - ENDS;
+    let mut body = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        let top = 4.0 + PITCH * i as f64;
+        let weight = if row.emphasised { " strong" } else { "" };
+        let _ = write!(
+            body,
+            r#"<text class="row{weight}" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
+            LABELS - 10.0,
+            top + 15.0,
+            escape(&row.label)
+        );
+        let mut from = 0.0;
+        for &(class, length) in &row.parts {
+            let (left, right) = (LABELS + scale.place(from) * room, LABELS + scale.place(from + length) * room);
+            from += length;
+            // Two units of gap tell neighbours apart also where colours do not.
+            if right - left > 0.05 {
+                let _ = write!(
+                    body,
+                    r#"<rect class="{class}" rx="2" x="{left:.1}" y="{top:.1}" width="{:.1}" height="20"><title>{}</title></rect>"#,
+                    (right - left - 2.0).max(0.8),
+                    escape(&part_hint(class, length))
+                );
+            }
+        }
+        let end = LABELS + scale.place(from) * room + 6.0;
+        let _ = write!(body, r#"<text class="row{weight}" x="{end:.1}" y="{:.1}">{}</text>"#, top + 15.0, escape(&row.end));
+    }
+    let height = PITCH * rows.len() as f64 + 4.0;
+    format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg>"#, escape(name))
+}
+
+/// Names beside their colours.
+pub(super) fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> String {
+    let items: String = entries.map(|(class, name)| format!(r#"<li><i class="{class}"></i>{}</li>"#, escape(name))).collect();
+    format!(r#"<ul class="legend">{items}</ul>"#)
+}
+
+/// Text made safe for HTML and SVG, in elements and in quoted attributes.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

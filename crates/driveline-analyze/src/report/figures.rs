@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The plots of a report. Their size does not grow with the length of the run.
+
+use super::chart::{Axis, Chart, MAX_SERIES, Row, escape, legend, stacked_rows};
+use super::scale::{Scale, duration, grouped, significant};
+use crate::collector::{Collector, StageSample, StageSeries};
+use crate::quantiles::{nearest_rank, us};
+use crate::summary::{EndToEnd, Split, Summary};
+use driveline_types::MonotonicNs;
+use std::fmt::Write;
+
+/// Most stages that get a histogram of their own.
+const MAX_HISTOGRAMS: usize = 12;
+/// Points of a curve, or stretches of time in a timeline: more could not be seen.
+const RESOLUTION: usize = 300;
+const BINS_PER_DECADE: f64 = 12.0;
+
+const PARTS: [(&str, &str); 3] = [("communication", "communication"), ("computation", "computation"), ("idle", "idle (lay ready)")];
+
+/// Where the age of the data went, at the end of each stage; sinks with their percentiles.
+pub(super) fn age_split(summary: &Summary) -> Option<String> {
+    let row = |e: &EndToEnd, what: &str, split: &Split, emphasised: bool| Row {
+        label: format!("{}{what}", e.stage),
+        emphasised,
+        parts: vec![("communication", split.communication_us), ("computation", split.computation_us), ("idle", split.idle_us)],
+        end: duration(split.total_us()),
+    };
+    let mut rows: Vec<Row> = summary.along_the_way.iter().map(|e| row(e, &format!(" ← {}, mean", e.origin), &e.mean, false)).collect();
+    for e in &summary.end_to_end {
+        let from = format!(" ← {}", e.origin);
+        rows.push(row(e, &format!("{from}, mean"), &e.mean, true));
+        rows.push(row(e, &format!("{from}, p50"), &e.p50, true));
+        rows.push(row(e, &format!("{from}, p99"), &e.p99, true));
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let key = legend(PARTS.iter().map(|&(class, name)| (class.to_owned(), name)));
+    let hint = |class: &str, length: f64| format!("{class}: {}", duration(length));
+    Some(key + &stacked_rows(&rows, hint, "Age of the sensor data, split into communication, computation and idle"))
+}
+
+/// Transmission and processing of each stage, side by side on one logarithmic axis.
+pub(super) fn histograms(run: &Collector) -> Option<String> {
+    let stages: Vec<_> = run.stages_in_order().into_iter().filter(|(_, s)| !s.samples.is_empty()).collect();
+    let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| values(s)));
+    let Scale::Log { min, max } = scale else { return None };
+    if stages.is_empty() {
+        return None;
+    }
+    let bins = ((max / min).log10() * BINS_PER_DECADE).ceil() as usize;
+    let edge = |i: usize| min * (max / min).powf(i as f64 / bins as f64);
+    let count = |samples: &mut dyn Iterator<Item = u64>| {
+        let mut counts = vec![0usize; bins];
+        let mut n = 0;
+        for ns in samples {
+            counts[((scale.place(us(ns)) * bins as f64) as usize).min(bins - 1)] += 1;
+            n += 1;
+        }
+        (counts, n.max(1) as f64)
+    };
+    let mut out = legend([("communication".to_owned(), "transmission"), ("computation".to_owned(), "processing")].into_iter());
+    out.push_str(r#"<div class="multiples">"#);
+    for (name, stage) in stages.iter().take(MAX_HISTOGRAMS) {
+        let series = [
+            ("communication", "transmission", count(&mut stage.samples.iter().filter_map(|s| s.transmission_ns))),
+            ("computation", "processing", count(&mut stage.samples.iter().map(|s| s.processing_ns))),
+        ];
+        let highest = series.iter().flat_map(|(_, _, (counts, n))| counts.iter().map(move |&c| c as f64 / n)).fold(0.0, f64::max);
+        let y = Axis { scale: Scale::from_zero(highest * 100.0), title: "share, %", label: significant };
+        let mut chart = Chart::new(480.0, 210.0, Axis { scale, title: "duration", label: duration }, y);
+        for (class, what, (counts, n)) in &series {
+            for (i, &c) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+                let share = c as f64 / n * 100.0;
+                let hint = format!("{what} {}–{}: {c} of {n} ({} %)", duration(edge(i)), duration(edge(i + 1)), significant(share));
+                chart.bar(class, edge(i), edge(i + 1), share, &hint);
+            }
+        }
+        let picture = chart.finish(&format!("Histogram of transmission and processing of {name}"));
+        let _ = write!(out, "<figure><figcaption>{}</figcaption>{picture}</figure>", escape(name));
+    }
+    out.push_str("</div>");
+    if stages.len() > MAX_HISTOGRAMS {
+        let _ = write!(out, "<p class=note>The first {MAX_HISTOGRAMS} of {} components are shown.</p>", stages.len());
+    }
+    Some(out)
+}
+
+/// Share of transmissions that were at most this long, one curve for each stage.
+pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
+    let mut stages: Vec<(&str, Vec<u64>)> = run
+        .stages_in_order()
+        .into_iter()
+        .map(|(name, s)| (name, s.samples.iter().filter_map(|s| s.transmission_ns).collect::<Vec<_>>()))
+        .filter(|(_, samples)| !samples.is_empty())
+        .collect();
+    if stages.is_empty() {
+        return None;
+    }
+    for (_, samples) in &mut stages {
+        samples.sort_unstable();
+    }
+    // The slowest tails are what one looks for.
+    stages.sort_by_key(|(_, s)| std::cmp::Reverse(nearest_rank(s.len(), 990).map(|i| s[i])));
+    let total = stages.len();
+    stages.truncate(MAX_SERIES);
+    let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| [us(s[0]), us(s[s.len() - 1])]));
+    let y = Axis { scale: Scale::exactly(0.0, 100.0), title: "share of samples, %", label: significant };
+    let mut chart = Chart::new(980.0, 300.0, Axis { scale, title: "transmission at most", label: duration }, y);
+    for (series, (_, samples)) in stages.iter().enumerate() {
+        let n = samples.len();
+        let points = (0..=RESOLUTION.min(n)).filter_map(|i| {
+            let rank = if i == 0 { 0 } else { (i * n).div_ceil(RESOLUTION.min(n)) };
+            let value = samples.get(rank.max(1) - 1)?;
+            Some((us(*value), rank as f64 / n as f64 * 100.0))
+        });
+        chart.steps(series, points);
+    }
+    let picture = chart.finish("Cumulative distribution of transmission for each component");
+    let key = legend(stages.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), *name)));
+    let note = if total > MAX_SERIES {
+        format!("<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are shown.</p>")
+    } else {
+        String::new()
+    };
+    Some(key + &picture + &note)
+}
+
+/// Age at the sinks over the run: the span of each stretch of time.
+pub(super) fn age_timeline(run: &Collector) -> Option<String> {
+    let start = run.first?;
+    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for (name, stage) in run.stages_in_order().into_iter().filter(|(name, _)| run.is_sink(name)) {
+        for (&origin, samples) in &stage.ages {
+            let mut points: Vec<_> = samples.iter().map(|s| (seconds(start, s.end), us(s.age_ns()))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            series.push((format!("{name} ← {}", run.topic_name(origin)), points));
+        }
+    }
+    series.truncate(MAX_SERIES);
+    let highest = series.iter().flat_map(|(_, p)| p.iter().map(|p| p.1)).fold(0.0, f64::max);
+    if highest == 0.0 {
+        return None;
+    }
+    let span = run.last.since(start).as_secs_f64();
+    let y = Axis { scale: Scale::from_zero(highest / 1e3), title: "age, ms", label: significant };
+    let mut chart =
+        Chart::new(980.0, 280.0, Axis { scale: Scale::exactly(0.0, span), title: "time since the start, s", label: significant }, y);
+    for (i, (_, points)) in series.iter().enumerate() {
+        let stretches = stretches(points, span);
+        // Down and up again within a stretch shows its span at any length of run.
+        chart.line(i, stretches.iter().flat_map(|s| [(s.at, s.least / 1e3), (s.at, s.most / 1e3)]));
+    }
+    if let [(name, points)] = series.as_slice() {
+        for s in stretches(points, span) {
+            let half = span / RESOLUTION as f64 / 2.0;
+            let hint = format!("{name}, at {} s: {} to {}", significant(s.at), duration(s.least), duration(s.most));
+            chart.hover(s.at - half, s.at + half, &hint);
+        }
+    }
+    let key = legend(series.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), name.as_str())));
+    Some(key + &chart.finish("Age of the sensor data at the sinks over time"))
+}
+
+/// Samples missed until then, for the inputs that missed any.
+pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
+    let start = run.first?;
+    let mut inputs: Vec<(String, &[(MonotonicNs, u64)])> = Vec::new();
+    for (name, stage) in run.stages_in_order() {
+        for (input, series) in stage.inputs.iter().filter(|(_, s)| !s.misses.is_empty()) {
+            inputs.push((format!("{name}.{input}"), &series.misses));
+        }
+    }
+    inputs.sort_by_key(|(_, misses)| std::cmp::Reverse(misses.last().map(|m| m.1)));
+    let total = inputs.len();
+    inputs.truncate(MAX_SERIES);
+    let most = inputs.first()?.1.last()?.1;
+    let span = run.last.since(start).as_secs_f64();
+    let y = Axis { scale: Scale::from_zero(most as f64), title: "missed so far", label: grouped };
+    let mut chart =
+        Chart::new(980.0, 220.0, Axis { scale: Scale::exactly(0.0, span), title: "time since the start, s", label: significant }, y);
+    for (i, (_, misses)) in inputs.iter().enumerate() {
+        let every = misses.len().div_ceil(RESOLUTION);
+        let last = misses.last().map_or(0, |m| m.1);
+        let points = misses.iter().step_by(every.max(1)).map(|&(at, count)| (seconds(start, at), count as f64));
+        chart.steps(i, std::iter::once((0.0, 0.0)).chain(points).chain([(span, last as f64)]));
+    }
+    let key = legend(inputs.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), name.as_str())));
+    let note = if total > MAX_SERIES {
+        format!("<p class=note>The {MAX_SERIES} inputs that missed most of {total} are shown.</p>")
+    } else {
+        String::new()
+    };
+    Some(key + &chart.finish("Missed samples over time") + &note)
+}
+
+fn values(stage: &StageSeries) -> impl Iterator<Item = f64> + '_ {
+    stage.samples.iter().flat_map(|s: &StageSample| [s.transmission_ns, Some(s.processing_ns)]).flatten().map(us)
+}
+
+fn seconds(start: MonotonicNs, at: MonotonicNs) -> f64 {
+    at.since(start).as_secs_f64()
+}
+
+struct Stretch {
+    at: f64,
+    least: f64,
+    most: f64,
+}
+
+/// Least and greatest value in each of [`RESOLUTION`] equal stretches that has any. `points` are sorted by time.
+fn stretches(points: &[(f64, f64)], span: f64) -> Vec<Stretch> {
+    let width = (span / RESOLUTION as f64).max(f64::MIN_POSITIVE);
+    let mut out: Vec<Stretch> = Vec::new();
+    let mut current = usize::MAX;
+    for &(at, value) in points {
+        let index = (at / width) as usize;
+        match out.last_mut() {
+            Some(s) if index == current => {
+                s.least = s.least.min(value);
+                s.most = s.most.max(value);
+            }
+            _ => out.push(Stretch { at, least: value, most: value }),
+        }
+        current = index;
+    }
+    out
+}

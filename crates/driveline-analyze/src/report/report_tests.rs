@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::{MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
+use driveline_types::header::Arrival;
+use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
+
+/// A pipeline of five stages over `frames` frames, with durations from a fixed pseudo-random sequence.
+fn pipeline(frames: u64) -> Collector {
+    let topic = |t: &str| -> TopicName { t.parse().unwrap() };
+    let stage = |name: &str, inputs: &[&str], output: &str| StageFacts {
+        name: name.into(),
+        inputs: inputs.iter().map(|t| ((*t).to_owned(), topic(t))).collect(),
+        outputs: vec![topic(output)],
+    };
+    let mut run = Collector::new(RunFacts {
+        graph: "comp".into(),
+        detector: Some("classical <edges> & symmetry, not a neural network".into()),
+        speed_kmh: Some(100.0),
+        started_unix_s: Some(1_700_000_000),
+        stages: vec![
+            stage("camera", &[], "image"),
+            stage("lane", &["image"], "lanes"),
+            stage("detector", &["image"], "boxes"),
+            stage("tracker", &["image"], "tracks"),
+            stage("fusion", &["tracks"], "scene"),
+        ],
+        machine: MachineFacts::here(),
+        ..RunFacts::default()
+    });
+    let mut seed = 42u64;
+    let mut random = move |around: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let unit = (seed >> 40) as f64 / (1u64 << 24) as f64;
+        (around as f64 * (0.6 + 0.4 / (1.02 - unit).sqrt())) as u64
+    };
+    let mut detector_free_at = 0;
+    let mut skipped = 0;
+    for frame in 1..=frames {
+        let t = frame * 20_000_000;
+        let publish = |name: &str, from: Option<&SampleHeader>, start: u64, at: u64| {
+            let mut lineage = Lineage::start(MonotonicNs(start));
+            if let Some(header) = from {
+                lineage.inherit(header, Arrival::Triggered, MonotonicNs(start));
+            }
+            let (origins, _) = lineage.publish(topic(name).id(), Some(MonotonicNs(start)), MonotonicNs(at), frame);
+            SampleHeader { sequence: frame, publish_time: MonotonicNs(at), trace_id: frame, origins, ..SampleHeader::default() }
+        };
+        let call = |run: &mut Collector, stage: &str, input: &str, header: Option<&SampleHeader>, missed, start, end| {
+            let inputs: Vec<_> = header
+                .map(|header| StageInput { input, topic: topic(input).id(), arrival: Arrival::Triggered, header, missed, fresh: true })
+                .into_iter()
+                .collect();
+            run.add(&StageRecord { stage, start: MonotonicNs(start), end: MonotonicNs(end), failed: frame % 97 == 0, inputs: &inputs });
+        };
+        let published_at = t + random(1_500_000);
+        let image = publish("image", None, t, published_at);
+        call(&mut run, "camera", "", None, 0, t, published_at);
+        let lane_start = published_at + random(45_000);
+        call(&mut run, "lane", "image", Some(&image), 0, lane_start, lane_start + random(2_600_000));
+        if published_at > detector_free_at {
+            let start = published_at + random(60_000);
+            detector_free_at = start + random(21_000_000);
+            call(&mut run, "detector", "image", Some(&image), skipped, start, detector_free_at);
+            skipped = 0;
+        } else {
+            skipped += 1;
+        }
+        let track_start = published_at + random(50_000);
+        let track_end = track_start + random(900_000);
+        call(&mut run, "tracker", "image", Some(&image), 0, track_start, track_end);
+        let tracks = publish("tracks", Some(&image), track_start, track_end);
+        let fusion_start = track_end + random(40_000);
+        call(&mut run, "fusion", "tracks", Some(&tracks), 0, fusion_start, fusion_start + random(120_000));
+    }
+    run
+}
+
+/// Elements that are closed by a tag of their own, and not by the one after them.
+const CLOSED: [&str; 12] = ["html", "head", "body", "main", "section", "div", "table", "svg", "figure", "title", "ul", "p"];
+
+fn check_page(page: &str) {
+    for tag in CLOSED {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}> is not closed as often as opened");
+    }
+    for forbidden in ["<script", "http://", "https://", "@import", "url(", "NaN", "inf ", "inf<", "inf\""] {
+        assert!(!page.contains(forbidden), "the page holds {forbidden:?}");
+    }
+}
+
+#[test]
+fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
+    let run = pipeline(500);
+    let summary = run.summary();
+    let page = render(&run, &summary);
+    check_page(&page);
+    // Split, five histograms, distribution, age over time, missed over time.
+    assert_eq!(page.matches("<svg").count(), 9);
+    assert!(page.contains("classical &lt;edges&gt; &amp; symmetry"));
+    assert!(page.contains("fusion ← image"));
+    assert!(page.contains("detector.image"));
+    for figure in [duration(summary.end_to_end[0].age_us.p50), "reaction distance".to_owned()] {
+        assert!(page.contains(&figure), "{figure} is missing");
+    }
+}
+
+#[test]
+fn a_run_cut_short_at_any_record_gives_a_valid_page() {
+    for frames in 0..4 {
+        let run = pipeline(frames);
+        check_page(&render(&run, &run.summary()));
+    }
+    check_page(&render(&Collector::default(), &Collector::default().summary()));
+}
+
+#[test]
+fn the_page_does_not_grow_with_the_run() {
+    let size = |frames| {
+        let run = pipeline(frames);
+        render(&run, &run.summary()).len()
+    };
+    let (short, long) = (size(2_000), size(20_000));
+    assert!(long < short + short / 4, "{short} bytes for 2000 frames, {long} for 20000");
+    assert!(long < 400_000);
+}
+
+#[test]
+fn names_cannot_break_out_of_the_page() {
+    let evil = "</title><img src=x onerror='x'>\"";
+    let mut run =
+        Collector::new(RunFacts { graph: evil.into(), detector: Some(evil.into()), notes: vec![evil.into()], ..RunFacts::default() });
+    let header = SampleHeader { sequence: 1, publish_time: MonotonicNs(1), ..SampleHeader::default() };
+    let inputs = [StageInput { input: evil, topic: TopicId(1), arrival: Arrival::Triggered, header: &header, missed: 1, fresh: true }];
+    run.add(&StageRecord { stage: evil, start: MonotonicNs(5_000), end: MonotonicNs(9_000), failed: false, inputs: &inputs });
+    let page = render(&run, &run.summary());
+    check_page(&page);
+    assert!(!page.contains("<img"));
+}
+
+#[test]
+fn both_files_are_written_whole_and_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("deep/er");
+    for frames in [1, 20] {
+        let run = pipeline(frames);
+        let page = write_outputs(&run, &out).unwrap();
+        assert_eq!(page, out.join("report.html"));
+        let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+        assert_eq!(json["frames_published"], frames);
+        assert_eq!(json["stages"][0]["stage"], "camera");
+        assert!(std::fs::read_to_string(&page).unwrap().ends_with("</html>\n"));
+    }
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2, "no temporary file stays");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = write_outputs(&Collector::default(), &file.join("out")).unwrap_err().to_string();
+    assert!(error.contains("file/out"), "{error}");
+}

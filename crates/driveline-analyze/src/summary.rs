@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The figures of a run, as written to `summary.json`.
+
+use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
+use crate::machine::MachineFacts;
+use crate::quantiles::{Quantiles, nearest_rank, round_us, us};
+use driveline_types::TopicId;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the file's layout; it changes when a key changes its meaning or goes.
+const FORMAT: u32 = 1;
+
+/// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are exact (nearest rank).
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Version of this layout.
+    pub format: u32,
+    /// Name of the graph.
+    pub graph: String,
+    /// Which detector ran, where one did.
+    pub detector: Option<String>,
+    /// What a reader of the figures must know.
+    pub notes: Vec<String>,
+    /// When the run started, in RFC 3339, where known.
+    pub started: Option<String>,
+    /// From the first callback's start to the last one's end, in seconds.
+    pub duration_s: f64,
+    /// What it was measured on.
+    pub machine: MachineFacts,
+    /// Samples published on source topics (those of sensors), all together.
+    pub frames_published: u64,
+    /// Samples published by topic.
+    pub published: BTreeMap<String, u64>,
+    /// Every input of every component.
+    pub subscriptions: Vec<SubscriptionSummary>,
+    /// Every component.
+    pub stages: Vec<StageSummary>,
+    /// Age of sensor data when a sink's callback ends, for each sink and each source.
+    pub end_to_end: Vec<EndToEnd>,
+    /// The same at the end of every other component's callback.
+    pub along_the_way: Vec<EndToEnd>,
+}
+
+/// One input of one component.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubscriptionSummary {
+    /// The component.
+    pub stage: String,
+    /// Its input port.
+    pub input: String,
+    /// The topic.
+    pub topic: String,
+    /// Samples that arrived.
+    pub received: u64,
+    /// Samples that were published and did not arrive, for whatever reason.
+    pub missed: u64,
+}
+
+/// One component.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageSummary {
+    /// The component.
+    pub stage: String,
+    /// Callbacks run.
+    pub runs: u64,
+    /// Callbacks that reported an error.
+    pub failed: u64,
+    /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a timer triggers.
+    pub transmission_us: Quantiles,
+    /// From the start of the callback to its end.
+    pub processing_us: Quantiles,
+    /// Transmission ÷ processing; none where there is no transmission.
+    pub transmission_to_processing: Option<Ratio>,
+}
+
+/// A ratio of two distributions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// Of the medians.
+    pub of_p50: f64,
+    /// Of the means.
+    pub of_mean: f64,
+}
+
+impl Ratio {
+    /// None if a median or mean of the divisor is 0, or if either has no samples.
+    fn of(dividend: &Quantiles, divisor: &Quantiles) -> Option<Self> {
+        let usable = dividend.n > 0 && divisor.n > 0 && divisor.p50 > 0.0 && divisor.mean > 0.0;
+        let round = |r: f64| (r * 1e6).round() / 1e6;
+        usable.then(|| Self { of_p50: round(dividend.p50 / divisor.p50), of_mean: round(dividend.mean / divisor.mean) })
+    }
+}
+
+/// Age of what came from one source, at the end of one component's callback.
+#[derive(Clone, Debug, Serialize)]
+pub struct EndToEnd {
+    /// The component.
+    pub stage: String,
+    /// The source topic.
+    pub origin: String,
+    /// From the source time of the oldest contribution to the end of the callback.
+    pub age_us: Quantiles,
+    /// Mean split; its parts add up to the mean age.
+    pub mean: Split,
+    /// Split of the very sample that is the median; its parts add up to it.
+    pub p50: Split,
+    /// Split of the 95th percentile's sample.
+    pub p95: Split,
+    /// Split of the 99th percentile's sample.
+    pub p99: Split,
+    /// Split of the oldest sample.
+    pub max: Split,
+    /// Communication ÷ computation.
+    pub communication_to_computation: Option<Ratio>,
+    /// How far the vehicle goes in that time.
+    pub reaction_distance: Option<ReactionDistance>,
+}
+
+/// Where an age went, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Split {
+    /// From publishes to the starts of the callbacks that they triggered.
+    pub communication_us: f64,
+    /// In callbacks, and in the source from source time to publish.
+    pub computation_us: f64,
+    /// Lying ready until something else had it read.
+    pub idle_us: f64,
+}
+
+/// Metres = speed × latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ReactionDistance {
+    /// Speed of the vehicle.
+    pub speed_kmh: f64,
+    /// Metres at the median age.
+    pub p50_m: f64,
+    /// Metres at the 99th percentile.
+    pub p99_m: f64,
+    /// Metres at the largest age.
+    pub max_m: f64,
+}
+
+impl Summary {
+    pub(crate) fn of(run: &Collector) -> Self {
+        let (sinks, others): (Vec<_>, Vec<_>) = run.stages_in_order().into_iter().partition(|(name, _)| run.is_sink(name));
+        let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
+        Self {
+            format: FORMAT,
+            graph: run.facts.graph.clone(),
+            detector: run.facts.detector.clone(),
+            notes: notes(run),
+            started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
+            duration_s: run.first.map_or(0.0, |first| run.last.since(first).as_secs_f64()),
+            machine: run.facts.machine.clone(),
+            frames_published: run.topics.values().filter(|t| t.is_source).fold(0, |sum, t| sum.saturating_add(t.published())),
+            published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), t.published())).collect(),
+            subscriptions: run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect(),
+            stages: run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(name, stage)).collect(),
+            end_to_end: ages(&sinks),
+            along_the_way: ages(&others),
+        }
+    }
+
+    /// Samples missed by all subscriptions together.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.subscriptions.iter().fold(0, |sum, s| sum.saturating_add(s.missed))
+    }
+}
+
+fn notes(run: &Collector) -> Vec<String> {
+    let mut notes = run.facts.notes.clone();
+    if run.not_kept > 0 {
+        notes.push(format!(
+            "{} later callbacks are counted but not in the percentiles: only the first {MAX_SAMPLES} of each component are kept.",
+            run.not_kept
+        ));
+    }
+    if run.contradictions > 0 {
+        notes.push(format!(
+            "{} callbacks are left out of the percentiles because their times contradict each other (clocks, or a damaged header).",
+            run.contradictions
+        ));
+    }
+    notes
+}
+
+fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> impl Iterator<Item = SubscriptionSummary> + 'a {
+    stage.inputs.iter().map(move |(input, series)| {
+        let (received, missed) = series.counted.unwrap_or((series.received, series.missed));
+        SubscriptionSummary { stage: name.to_owned(), input: input.clone(), topic: run.topic_name(series.topic), received, missed }
+    })
+}
+
+fn stage_summary(name: &str, stage: &StageSeries) -> StageSummary {
+    let mut transmission: Vec<u64> = stage.samples.iter().filter_map(|s| s.transmission_ns).collect();
+    let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
+    let (transmission_us, processing_us) = (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
+    StageSummary {
+        stage: name.to_owned(),
+        runs: stage.runs,
+        failed: stage.failed,
+        transmission_us,
+        processing_us,
+        transmission_to_processing: Ratio::of(&transmission_us, &processing_us),
+    }
+}
+
+fn ages_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> impl Iterator<Item = EndToEnd> + 'a {
+    stage.ages.iter().map(move |(&origin, samples)| end_to_end(run, name, origin, samples))
+}
+
+fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSample]) -> EndToEnd {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by_key(AgeSample::age_ns);
+    let quantiles = |part: fn(&AgeSample) -> u64| Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>());
+    let at = |permille| nearest_rank(sorted.len(), permille).map_or_else(Split::default, |i| Split::of(&sorted[i]));
+    let age_us = quantiles(AgeSample::age_ns);
+    let (communication, computation, idle) = (quantiles(|s| s.communication_ns), quantiles(|s| s.computation_ns), quantiles(|s| s.idle_ns));
+    EndToEnd {
+        stage: stage.to_owned(),
+        origin: run.topic_name(origin),
+        age_us,
+        mean: Split { communication_us: communication.mean, computation_us: computation.mean, idle_us: idle.mean },
+        p50: at(500),
+        p95: at(950),
+        p99: at(990),
+        max: at(1000),
+        communication_to_computation: Ratio::of(&communication, &computation),
+        reaction_distance: run.facts.speed_kmh.map(|speed_kmh| ReactionDistance::of(speed_kmh, &age_us)),
+    }
+}
+
+impl Split {
+    fn of(sample: &AgeSample) -> Self {
+        Self { communication_us: us(sample.communication_ns), computation_us: us(sample.computation_ns), idle_us: us(sample.idle_ns) }
+    }
+
+    /// Sum of the parts, in microseconds.
+    #[must_use]
+    pub fn total_us(&self) -> f64 {
+        round_us(self.communication_us + self.computation_us + self.idle_us)
+    }
+}
+
+impl ReactionDistance {
+    fn of(speed_kmh: f64, age: &Quantiles) -> Self {
+        let metres = |us: f64| (speed_kmh / 3.6 * us / 1e6 * 1e4).round() / 1e4;
+        Self { speed_kmh, p50_m: metres(age.p50), p99_m: metres(age.p99), max_m: metres(age.max) }
+    }
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::{RunFacts, StageFacts, StageInput, StageRecord};
+use driveline_types::header::Arrival;
+use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn topic(name: &str) -> TopicName {
+    name.parse().unwrap()
+}
+
+fn stage(name: &str, inputs: &[(&str, &str)], outputs: &[&str]) -> StageFacts {
+    StageFacts {
+        name: name.into(),
+        inputs: inputs.iter().map(|(port, t)| ((*port).into(), topic(t))).collect(),
+        outputs: outputs.iter().map(|t| topic(t)).collect(),
+    }
+}
+
+/// camera → lane → fusion, with the camera's image read by fusion as well.
+fn facts() -> RunFacts {
+    RunFacts {
+        graph: "g".into(),
+        speed_kmh: Some(36.0),
+        started_unix_s: Some(1_700_000_000),
+        stages: vec![
+            stage("camera", &[], &["image"]),
+            stage("lane", &[("image", "image")], &["lanes"]),
+            stage("fusion", &[("lanes", "lanes"), ("image", "image")], &["scene"]),
+        ],
+        ..RunFacts::default()
+    }
+}
+
+/// What a publisher at `topic` writes when its callback, begun at `start` with `inputs`, publishes at `at`.
+fn published(name: &str, sequence: u64, inputs: &[(&SampleHeader, Arrival)], start: u64, at: u64) -> SampleHeader {
+    let mut lineage = Lineage::start(MonotonicNs(start));
+    for (header, arrival) in inputs {
+        lineage.inherit(header, *arrival, MonotonicNs(start));
+    }
+    let (origins, trace_id) = lineage.publish(topic(name).id(), Some(MonotonicNs(start)), MonotonicNs(at), 1);
+    SampleHeader { sequence, publish_time: MonotonicNs(at), trace_id, origins, ..SampleHeader::default() }
+}
+
+fn input<'a>(name: &'a str, of: &str, arrival: Arrival, header: &'a SampleHeader, missed: u64) -> StageInput<'a> {
+    StageInput { input: name, topic: topic(of).id(), arrival, header, missed, fresh: true }
+}
+
+/// One frame through the chain. Times in milliseconds after `t`: image published at 2, lane runs 3–8, fusion 10–11.
+fn frame(run: &mut Collector, t: u64, sequence: u64, missed: u64) {
+    let at = |ms: u64| t + ms * MS;
+    let add = |run: &mut Collector, stage, start, end, inputs: &[StageInput<'_>]| {
+        run.add(&StageRecord { stage, start: MonotonicNs(at(start)), end: MonotonicNs(at(end)), failed: false, inputs });
+    };
+    let image = published("image", sequence, &[], at(0), at(2));
+    add(run, "camera", 0, 2, &[]);
+    add(run, "lane", 3, 8, &[input("image", "image", Arrival::Triggered, &image, missed)]);
+    let lanes = published("lanes", sequence, &[(&image, Arrival::Triggered)], at(3), at(8));
+    let both = [input("lanes", "lanes", Arrival::Triggered, &lanes, 0), input("image", "image", Arrival::Read, &image, 0)];
+    add(run, "fusion", 10, 11, &both);
+}
+
+#[test]
+fn a_known_chain_gives_the_known_figures() {
+    let mut run = Collector::new(facts());
+    for i in 0..10 {
+        frame(&mut run, i * 20 * MS, 3 * i + 1, if i == 0 { 0 } else { 2 });
+    }
+    let s = run.summary();
+    assert_eq!(s.frames_published, 28);
+    assert_eq!(s.missed(), 18);
+    let lane = &s.stages[1];
+    assert_eq!((lane.stage.as_str(), lane.runs, lane.transmission_us.n), ("lane", 10, 10));
+    assert_eq!((lane.transmission_us.p50, lane.processing_us.p99), (1000.0, 5000.0));
+    assert_eq!(lane.transmission_to_processing, Some(Ratio { of_p50: 0.2, of_mean: 0.2 }));
+    assert!(lane.transmission_us.p99_n_too_small);
+    // A camera is triggered by time: there is nothing to transmit, and no ratio is made up.
+    assert_eq!((s.stages[0].transmission_us.n, s.stages[0].transmission_to_processing), (0, None));
+
+    let [end] = s.end_to_end.as_slice() else { panic!("one sink, one source: {:?}", s.end_to_end) };
+    assert_eq!((end.stage.as_str(), end.origin.as_str(), end.age_us.p50), ("fusion", "image", 11_000.0));
+    assert_eq!(end.p50, Split { communication_us: 3000.0, computation_us: 8000.0, idle_us: 0.0 });
+    assert_eq!(end.reaction_distance, Some(ReactionDistance { speed_kmh: 36.0, p50_m: 0.11, p99_m: 0.11, max_m: 0.11 }));
+    assert_eq!(s.along_the_way.len(), 1);
+    let subscriptions: Vec<_> = s.subscriptions.iter().map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed)).collect();
+    assert_eq!(subscriptions, [("lane", "image", 10, 18), ("fusion", "image", 10, 0), ("fusion", "lanes", 10, 0)]);
+    assert_eq!(s.started.as_deref(), Some("2023-11-14T22:13:20Z"));
+}
+
+#[test]
+fn counters_of_the_transport_have_the_last_word() {
+    let mut run = Collector::new(facts());
+    frame(&mut run, 0, 1, 0);
+    run.set_published(topic("image").id(), 50);
+    run.set_subscription("lane", "image", topic("image").id(), 40, 10);
+    let s = run.summary();
+    assert_eq!(s.frames_published, 50);
+    assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
+}
+
+#[test]
+fn a_sample_seen_again_is_received_once() {
+    let mut run = Collector::new(facts());
+    let image = published("image", 1, &[], 0, MS);
+    for (i, fresh) in [true, false, false].into_iter().enumerate() {
+        let at = MonotonicNs((2 + i as u64) * MS);
+        let again = StageInput { fresh, ..input("image", "image", Arrival::Read, &image, 4) };
+        run.add(&StageRecord { stage: "lane", start: at, end: at, failed: false, inputs: &[again] });
+    }
+    let s = run.summary();
+    assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (1, 4));
+    assert_eq!(s.along_the_way[0].age_us.n, 3);
+    assert_eq!(s.along_the_way[0].max.idle_us, 3000.0);
+}
+
+#[test]
+fn times_that_contradict_each_other_are_said_and_left_out() {
+    let mut run = Collector::new(facts());
+    let image = published("image", 1, &[], 0, 9 * MS);
+    let early = StageRecord {
+        stage: "lane",
+        start: MonotonicNs(5 * MS),
+        end: MonotonicNs(6 * MS),
+        failed: true,
+        inputs: &[input("image", "image", Arrival::Triggered, &image, 0)],
+    };
+    run.add(&early);
+    let s = run.summary();
+    assert_eq!((s.stages[0].runs, s.stages[0].failed, s.stages[0].processing_us.n), (1, 1, 0));
+    assert!(s.notes.iter().any(|n| n.contains("contradict")), "{:?}", s.notes);
+}
+
+#[test]
+fn nothing_at_all_is_a_valid_summary() {
+    let s = Collector::default().summary();
+    assert_eq!((s.frames_published, s.missed(), s.duration_s), (0, 0, 0.0));
+    assert!(s.stages.is_empty() && s.end_to_end.is_empty());
+}
+
+#[test]
+fn a_stage_that_publishes_what_nobody_reads_is_a_sink_and_a_lone_camera_is_none() {
+    let run = Collector::new(facts());
+    assert!(run.is_sink("fusion"));
+    assert!(!run.is_sink("lane"));
+    assert!(!run.is_sink("camera"));
+    assert!(!run.is_sink("unheard of"));
+    assert!(Collector::default().is_sink("any"));
+}
+
+proptest! {
+    /// Over any chain and any waits, what the sink reports adds up, and equals the time from first source to last end.
+    #[test]
+    fn split_adds_up_to_age(hops in prop::collection::vec((0u64..50, 0u64..50, 0u64..50, any::<bool>()), 1..6), late in 0u64..20) {
+        let mut run = Collector::new(RunFacts::default());
+        let mut now = 1_000 * MS;
+        let source = now;
+        now += late * MS;
+        let mut header = published("image", 1, &[], source, now);
+        for (i, &(wait, compute, rest, triggered)) in hops.iter().enumerate() {
+            let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
+            let start = now + wait * MS;
+            let end = start + (compute + rest) * MS;
+            let name = format!("stage{i}");
+            let inputs = [input("in", "image", arrival, &header, 0)];
+            run.add(&StageRecord { stage: &name, start: MonotonicNs(start), end: MonotonicNs(end), failed: false, inputs: &inputs });
+            now = start + compute * MS;
+            header = published("t", 1, &[(&header, arrival)], start, now);
+            let summary = run.summary();
+            let last = summary.end_to_end.iter().find(|e| e.stage == name).unwrap();
+            let expected = us(end - source);
+            prop_assert_eq!(last.age_us.max, expected);
+            for split in [last.p50, last.p95, last.p99, last.max, last.mean] {
+                prop_assert!((split.total_us() - expected).abs() < 1e-2, "{:?} against {}", split, expected);
+            }
+        }
+        prop_assert_eq!(run.contradictions, 0);
+    }
+
+    /// Hostile headers, clocks and names: figures stay finite, nothing panics.
+    #[test]
+    fn any_record_gives_a_summary(
+        words in prop::collection::vec(any::<u64>(), 64), start in any::<u64>(), end in any::<u64>(), triggered in any::<bool>(), missed in any::<u64>(),
+    ) {
+        let mut w: [u64; 64] = words.try_into().unwrap();
+        w[0] = 1 | (w[0] & 7) << 16;
+        let header = SampleHeader::decode(&w).unwrap();
+        let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
+        let mut run = Collector::new(RunFacts { speed_kmh: Some(100.0), ..RunFacts::default() });
+        let inputs = [input("<b>", "image", arrival, &header, missed), input("<b>", "image", arrival, &header, missed)];
+        let record = StageRecord { stage: "<script>", start: MonotonicNs(start), end: MonotonicNs(end), failed: false, inputs: &inputs };
+        run.add(&record);
+        run.add(&record);
+        let summary = run.summary();
+        prop_assert!(summary.stages.iter().all(|s| s.processing_us.max.is_finite()));
+        prop_assert!(!crate::report::render(&run, &summary).contains("<script>"));
+    }
+}
