@@ -21,7 +21,7 @@ pub fn definition(set: &FileDescriptorSet, root: &str) -> Result<String, Error> 
     let mut known = BTreeMap::new();
     for file in &set.file {
         let package = if file.package().is_empty() { String::new() } else { format!("{}.", file.package()) };
-        file.enum_type.iter().for_each(|e| drop(known.insert(format!("{package}{}", e.name()), Named::Enum(e))));
+        known.extend(file.enum_type.iter().map(|e| (format!("{package}{}", e.name()), Named::Enum(e))));
         file.message_type.iter().for_each(|m| collect(&package, m, &mut known));
     }
     let mut reached = BTreeSet::new();
@@ -50,7 +50,7 @@ pub fn definition(set: &FileDescriptorSet, root: &str) -> Result<String, Error> 
 fn collect<'a>(prefix: &str, message: &'a DescriptorProto, known: &mut BTreeMap<String, Named<'a>>) {
     let name = format!("{prefix}{}", message.name());
     let inner = format!("{name}.");
-    message.enum_type.iter().for_each(|e| drop(known.insert(format!("{inner}{}", e.name()), Named::Enum(e))));
+    known.extend(message.enum_type.iter().map(|e| (format!("{inner}{}", e.name()), Named::Enum(e))));
     message.nested_type.iter().for_each(|m| collect(&inner, m, known));
     known.insert(name, Named::Message(message));
 }

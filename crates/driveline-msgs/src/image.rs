@@ -146,7 +146,7 @@ struct Shape {
 fn check(head: &Image, data_len: usize) -> Result<Shape, ImageError> {
     let encoding = Encoding::try_from(head.encoding)?;
     let (width, step, height) = (head.width, head.step, head.height);
-    if encoding == Encoding::Yuv422 && width % 2 != 0 {
+    if encoding == Encoding::Yuv422 && !width.is_multiple_of(2) {
         return Err(ImageError::OddWidth { width });
     }
     let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
@@ -171,7 +171,7 @@ impl Image {
         let Ok(step) = u32::try_from(row_len) else {
             return Err(ImageError::Step { step: u32::MAX, width, encoding, row_len });
         };
-        if encoding == Encoding::Yuv422 && width % 2 != 0 {
+        if encoding == Encoding::Yuv422 && !width.is_multiple_of(2) {
             return Err(ImageError::OddWidth { width });
         }
         Ok(Self { header, width, height, step, encoding: encoding as u32 })

@@ -239,7 +239,7 @@ impl PointCloud {
     /// # Errors
     /// [`PayloadError::TooLong`] if the length exceeds the address space.
     pub fn payload_len<P: Point>(count: usize) -> Result<usize, PayloadError> {
-        payload_len::<Self>(count.checked_mul(size_of::<P>()).unwrap_or(usize::MAX))
+        payload_len::<Self>(count.saturating_mul(size_of::<P>()))
     }
 }
 

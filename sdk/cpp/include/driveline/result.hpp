@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A value or an error, without exceptions; `std::expected` is not in C++20.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace driveline {
+
+/// What went wrong, and what to do about it.
+struct [[nodiscard]] Error {
+    /// A sentence for people.
+    std::string message;
+    /// Status of the C library; 0 if the error was found in the C++ headers.
+    std::int32_t status = 0;
+};
+
+/// A `T` or an `Error`. As thread-safe as `T`.
+template <class T>
+class [[nodiscard]] Result {
+public:
+    Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+    Result(Error error) : content_(std::in_place_index<1>, std::move(error)) {}
+
+    [[nodiscard]] bool has_value() const noexcept { return content_.index() == 0; }
+    explicit operator bool() const noexcept { return has_value(); }
+
+    /// The value; only if there is one.
+    [[nodiscard]] T& operator*() & noexcept { return *std::get_if<0>(&content_); }
+    [[nodiscard]] const T& operator*() const& noexcept { return *std::get_if<0>(&content_); }
+    [[nodiscard]] T&& operator*() && noexcept { return std::move(*std::get_if<0>(&content_)); }
+    [[nodiscard]] T* operator->() noexcept { return std::get_if<0>(&content_); }
+    [[nodiscard]] const T* operator->() const noexcept { return std::get_if<0>(&content_); }
+
+    /// The error; only if there is no value.
+    [[nodiscard]] const Error& error() const& noexcept { return *std::get_if<1>(&content_); }
+    [[nodiscard]] Error&& error() && noexcept { return std::move(*std::get_if<1>(&content_)); }
+
+    /// The value. For start-up code: throws `std::runtime_error` with the error's message if there is none.
+    [[nodiscard]] T& value() & {
+        require();
+        return **this;
+    }
+    [[nodiscard]] const T& value() const& {
+        require();
+        return **this;
+    }
+    [[nodiscard]] T value() && {
+        require();
+        return std::move(**this);
+    }
+
+private:
+    void require() const {
+        if (!has_value()) throw std::runtime_error(error().message);
+    }
+
+    std::variant<T, Error> content_;
+};
+
+/// Success or an `Error`.
+template <>
+class [[nodiscard]] Result<void> {
+public:
+    Result() noexcept = default;
+    Result(Error error) : error_(std::move(error)) {}
+
+    [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
+    explicit operator bool() const noexcept { return has_value(); }
+
+    /// The error; only if there is one.
+    [[nodiscard]] const Error& error() const& noexcept { return *error_; }
+    [[nodiscard]] Error&& error() && noexcept { return std::move(*error_); }
+
+    /// For start-up code: throws `std::runtime_error` with the error's message if there is one.
+    void value() const {
+        if (error_) throw std::runtime_error(error_->message);
+    }
+
+private:
+    std::optional<Error> error_;
+};
+
+}  // namespace driveline
