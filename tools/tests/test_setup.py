@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/setup.sh on machines that lack this or that: the system's commands are replaced by ones that take notes."""
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -120,5 +119,4 @@ class Setup(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    os.umask(0o022)
     unittest.main()

@@ -12,7 +12,7 @@ use crate::collector::Collector;
 use crate::quantiles::{ENOUGH_FOR_P99, Quantiles};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use chart::escape;
-use scale::{duration, grouped, significant};
+use scale::{duration, grouped, percent, significant};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("report/style.css");
@@ -149,10 +149,6 @@ fn cards(page: &mut String, s: &Summary) {
     let cards_start = page.find("<div class=card>").unwrap_or(page.len());
     page.insert_str(cards_start, "<div class=cards>");
     page.push_str("</div>");
-}
-
-fn percent(part: f64, whole: f64) -> String {
-    if whole > 0.0 { format!("{} %", significant(part / whole * 100.0)) } else { "0 %".to_owned() }
 }
 
 /// Marks a 99th percentile of too few samples.

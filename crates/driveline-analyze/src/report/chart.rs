@@ -24,7 +24,7 @@ pub(super) struct Chart<'a> {
 }
 
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
@@ -108,7 +108,7 @@ impl<'a> Chart<'a> {
             (TOP + base) / 2.0,
             escape(self.y.title)
         );
-        format!(r#"<svg viewBox="0 0 {w} {h}" role="img" aria-label="{}">{axes}{}</svg>"#, escape(name), self.body)
+        format!(r#"<div class="wide"><svg viewBox="0 0 {w} {h}" role="img" aria-label="{}">{axes}{}</svg></div>"#, escape(name), self.body)
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) struct Row {
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
     const WIDTH: f64 = 980.0;
     const LABELS: f64 = 250.0;
-    const ENDS: f64 = 84.0;
+    const ENDS: f64 = 226.0;
     const PITCH: f64 = 30.0;
     let longest = rows.iter().map(|r| r.parts.iter().map(|p| p.1).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::exactly(0.0, longest);
@@ -166,7 +166,7 @@ pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, nam
         let _ = write!(body, r#"<text class="row{weight}" x="{end:.1}" y="{:.1}">{}</text>"#, top + 15.0, escape(&row.end));
     }
     let height = PITCH * rows.len() as f64 + 4.0;
-    format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg>"#, escape(name))
+    format!(r#"<div class="wide"><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg></div>"#, escape(name))
 }
 
 /// Names beside their colours.

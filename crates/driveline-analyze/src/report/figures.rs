@@ -2,7 +2,7 @@
 //! The plots of a report. Their size does not grow with the length of the run.
 
 use super::chart::{Axis, Chart, MAX_SERIES, Row, escape, legend, stacked_rows};
-use super::scale::{Scale, duration, grouped, significant};
+use super::scale::{Scale, duration, grouped, percent, significant};
 use crate::collector::{Collector, StageSample, StageSeries};
 use crate::quantiles::{nearest_rank, us};
 use crate::summary::{EndToEnd, Split, Summary};
@@ -23,7 +23,7 @@ pub(super) fn age_split(summary: &Summary) -> Option<String> {
         label: format!("{}{what}", e.stage),
         emphasised,
         parts: vec![("communication", split.communication_us), ("computation", split.computation_us), ("idle", split.idle_us)],
-        end: duration(split.total_us()),
+        end: format!("{}, {} communication", duration(split.total_us()), percent(split.communication_us, split.total_us())),
     };
     let mut rows: Vec<Row> = summary.along_the_way.iter().map(|e| row(e, &format!(" ← {}, mean", e.origin), &e.mean, false)).collect();
     for e in &summary.end_to_end {

@@ -52,7 +52,7 @@ impl Scale {
     pub(super) fn ticks(self) -> Vec<f64> {
         match self {
             Self::Linear { min, max } => {
-                let step = round_step((max - min) / 5.0);
+                let step = round_step((max - min) / 7.0);
                 let first = (min / step).ceil();
                 (0..12).map(|i| (first + f64::from(i)) * step).take_while(|&t| t <= max + step * 1e-6).collect()
             }
@@ -103,6 +103,11 @@ pub(super) fn significant(value: f64) -> String {
     }
 }
 
+/// A share of a whole; 0 % of nothing.
+pub(super) fn percent(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{} %", significant(part / whole * 100.0)) } else { "0 %".to_owned() }
+}
+
 /// A whole number with thin spaces between thousands.
 pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(Scale::from_zero(47.0).ticks(), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!(Scale::from_zero(47.0).ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
         assert_eq!(Scale::Log { min: 10.0, max: 1000.0 }.ticks(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
     }
 
