@@ -17,15 +17,17 @@
 //!
 //! **Accounted for.** For every input, `added` is always the sum of the other numbers in [`InputCounts`].
 //!
-//! ```ignore
-//! // (compiled as a unit test of this module)
-//! let mut sync = ExactTime::new(2, 4)?; // image and depth image, at most 4 stamps wait
+//! ```
+//! use driveline::synchronize::{ExactTime, Synchronizer};
+//!
+//! let mut sync = ExactTime::new(2, 4)?; // image and depth image; at most 4 stamps wait
 //! let mut sets = Vec::with_capacity(sync.max_sets_per_add() * sync.inputs());
 //! assert_eq!(sync.add(0, 1_000, "image", &mut sets)?, 0);
 //! assert_eq!(sync.add(1, 1_000, "depth", &mut sets)?, 1);
 //! for set in sets.chunks_exact(sync.inputs()) {
 //!     assert_eq!(set, ["image", "depth"]); // in input order
 //! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod approximate;
@@ -187,18 +189,6 @@ fn check_size(inputs: usize, queue: usize) -> Result<(), OptionsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_example_of_the_module_documentation() -> Result<(), Box<dyn std::error::Error>> {
-        let mut sync = ExactTime::new(2, 4)?;
-        let mut sets = Vec::with_capacity(sync.max_sets_per_add() * sync.inputs());
-        assert_eq!(sync.add(0, 1_000, "image", &mut sets)?, 0);
-        assert_eq!(sync.add(1, 1_000, "depth", &mut sets)?, 1);
-        for set in sets.chunks_exact(sync.inputs()) {
-            assert_eq!(set, ["image", "depth"]);
-        }
-        Ok(())
-    }
 
     #[test]
     fn impossible_sizes_are_refused_with_the_remedy() {

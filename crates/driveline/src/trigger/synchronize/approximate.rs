@@ -99,7 +99,6 @@ struct Stamped<T> {
 struct Candidate {
     start_ns: u64,
     end_ns: u64,
-    pivot: usize,
     pivot_ns: u64,
     penalty_factor: f64,
 }
@@ -142,7 +141,7 @@ impl Candidate {
     }
 
     /// Whether every window from one that ends at `end_ns` on has grown too much: they start with the pivot's item at
-    /// the latest.
+    /// the latest. Always so for the window that starts with it, unless that one wins itself.
     fn beats_all_from(&self, end_ns: u64) -> bool {
         self.growth_ns(end_ns) >= difference_ns(self.pivot_ns, self.start_ns)
     }
@@ -213,7 +212,8 @@ impl<T> ApproximateTime<T> {
         while let Some(window) = self.window() {
             for (i, input) in self.inputs.iter_mut().enumerate() {
                 if i != window.last {
-                    // What this input lost is older than its item here, and another input has none that early.
+                    // The window ends with another input's item: what this one lost, older than its item here, would
+                    // not have made it tighter.
                     input.lost = false;
                 }
             }
@@ -226,16 +226,13 @@ impl<T> ApproximateTime<T> {
                         input.counts.unmatched += 1;
                         continue;
                     }
-                    self.adopt(window, window.last, window.end_ns)
+                    self.adopt(window, window.end_ns)
                 }
-                Some(best) if best.loses_to(window) => self.adopt(window, best.pivot, best.pivot_ns),
+                Some(best) if best.loses_to(window) => self.adopt(window, best.pivot_ns),
                 Some(best) => best,
             };
             self.inputs[window.first].cursor += 1;
-            if window.first == candidate.pivot
-                || candidate.beats_all_from(window.end_ns)
-                || (self.window().is_none() && self.beats_all_to_come(candidate))
-            {
+            if candidate.beats_all_from(window.end_ns) || (self.window().is_none() && self.beats_all_to_come(candidate)) {
                 self.deliver(sets);
                 delivered += 1;
             }
@@ -244,14 +241,13 @@ impl<T> ApproximateTime<T> {
     }
 
     /// Makes the window the candidate, and drops what is older.
-    fn adopt(&mut self, window: Window, pivot: usize, pivot_ns: u64) -> Candidate {
+    fn adopt(&mut self, window: Window, pivot_ns: u64) -> Candidate {
         for input in &mut self.inputs {
             input.items.drain(..input.cursor);
             input.counts.skipped += input.cursor as u64;
             input.cursor = 0;
         }
-        let candidate =
-            Candidate { start_ns: window.start_ns, end_ns: window.end_ns, pivot, pivot_ns, penalty_factor: self.penalty_factor };
+        let candidate = Candidate { start_ns: window.start_ns, end_ns: window.end_ns, pivot_ns, penalty_factor: self.penalty_factor };
         self.candidate = Some(candidate);
         candidate
     }
