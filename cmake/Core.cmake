@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# The Rust part: `cargo build` makes the library behind the C ABI and the command-line tools.
+# Gives the target Driveline::core; cargo itself decides what has to be built anew, so it is asked at every build.
+
+find_program(CARGO cargo HINTS "$ENV{CARGO_HOME}/bin" "$ENV{HOME}/.cargo/bin" REQUIRED)
+
+set(default_cargo_target_dir "${PROJECT_SOURCE_DIR}/target")
+if(DEFINED ENV{CARGO_TARGET_DIR})
+    get_filename_component(default_cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE BASE_DIR "${PROJECT_SOURCE_DIR}")
+endif()
+set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE PATH "Where cargo builds; shared by all CMake builds")
+set(DRIVELINE_CORE_DIR "${DRIVELINE_CARGO_TARGET_DIR}/release")
+set(DRIVELINE_CORE_LIBRARY "${DRIVELINE_CORE_DIR}/libdriveline.so")
+set(DRIVELINE_TOOL "${DRIVELINE_CORE_DIR}/driveline")
+
+add_custom_target(driveline_core_build ALL
+    COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
+            "${CARGO}" build --release --locked --quiet -p driveline-capi -p driveline-cli
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}"
+    COMMENT "Rust core and tools (cargo)"
+    USES_TERMINAL)
+
+add_library(Driveline::core SHARED IMPORTED GLOBAL)
+set_target_properties(Driveline::core PROPERTIES IMPORTED_LOCATION "${DRIVELINE_CORE_LIBRARY}")
+add_dependencies(Driveline::core driveline_core_build)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `make install` puts into a prefix, and how others find it there: find_package(Driveline) and pkg-config.
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Driveline")
+
+# The name under which programs look for the core at run time is its SONAME; the plain name is for linking.
+set(core_soname "libdriveline.so.${PROJECT_VERSION_MAJOR}")
+install(PROGRAMS "${DRIVELINE_CORE_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME "${core_soname}")
+install(CODE "file(CREATE_LINK \"${core_soname}\" \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdriveline.so\" SYMBOLIC)")
+install(PROGRAMS "${DRIVELINE_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY sdk/cpp/include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/proto/driveline" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.pb.h")
+install(DIRECTORY proto/driveline DESTINATION "${CMAKE_INSTALL_DATADIR}/driveline/proto" FILES_MATCHING PATTERN "*.proto")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/driveline")
+
+install(TARGETS driveline_msgs EXPORT driveline_msgs LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT driveline_msgs NAMESPACE Driveline:: FILE DrivelineMessages.cmake DESTINATION "${package_dir}")
+
+configure_package_config_file(cmake/DrivelineConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfig.cmake"
+    INSTALL_DESTINATION "${package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES
+    "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfigVersion.cmake"
+    cmake/DrivelineComponents.cmake
+    DESTINATION "${package_dir}")
+
+configure_file(cmake/driveline.pc.in "${CMAKE_CURRENT_BINARY_DIR}/driveline.pc" @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/driveline.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# The C++ SDK: Driveline::driveline, headers and the core behind them.
+
+add_library(driveline_sdk INTERFACE)
+add_library(Driveline::driveline ALIAS driveline_sdk)
+target_include_directories(driveline_sdk SYSTEM INTERFACE "${PROJECT_SOURCE_DIR}/sdk/cpp/include")
+target_compile_features(driveline_sdk INTERFACE cxx_std_20)
+target_link_libraries(driveline_sdk INTERFACE Driveline::core)
+
+include(DrivelineComponents)
