@@ -41,17 +41,12 @@ pub(crate) struct Skips {
     pub(crate) take_errors: AtomicU64,
 }
 
-enum Sync {
-    Exact(ExactTime<RawSample>),
-    Approximate(ApproximateTime<RawSample>),
-}
-
 pub(crate) struct TriggerState {
     trigger: Trigger,
     inputs: usize,
     /// Where `Any` looks first, so that one fast input does not starve the others.
     next: usize,
-    sync: Option<Sync>,
+    sync: Option<Box<dyn Synchronizer<RawSample> + Send>>,
     /// Completed sets that wait for their call, flattened.
     ready: VecDeque<RawSample>,
     fresh: Vec<RawSample>,
@@ -85,20 +80,16 @@ impl TriggerState {
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let sync = match &trigger {
-            Trigger::Exact { queue, .. } => Some(Sync::Exact(ExactTime::new(inputs, *queue).map_err(|e| sync_error(&e))?)),
+        let sync: Option<Box<dyn Synchronizer<RawSample> + Send>> = match &trigger {
+            Trigger::Exact { queue, .. } => Some(Box::new(ExactTime::new(inputs, *queue).map_err(|e| sync_error(&e))?)),
             Trigger::Approximate { queue, max_interval, .. } => {
                 let max_interval_ns = max_interval.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
                 let options = ApproximateOptions { queue: *queue, max_interval_ns, ..ApproximateOptions::default() };
-                Some(Sync::Approximate(ApproximateTime::new(inputs, &options).map_err(|e| sync_error(&e))?))
+                Some(Box::new(ApproximateTime::new(inputs, &options).map_err(|e| sync_error(&e))?))
             }
             _ => None,
         };
-        let room = match &sync {
-            Some(Sync::Exact(s)) => s.max_sets_per_add() * inputs,
-            Some(Sync::Approximate(s)) => s.max_sets_per_add() * inputs,
-            None => 0,
-        };
+        let room = sync.as_ref().map_or(0, |s| s.max_sets_per_add() * inputs);
         Ok(Self { trigger, inputs, next: 0, sync, ready: VecDeque::with_capacity(room), fresh: Vec::with_capacity(room) })
     }
 
@@ -183,7 +174,7 @@ impl TriggerState {
                 let trigger = (0..samples.len()).max_by_key(|&i| samples[i].as_ref().map(|s| s.header().publish_time));
                 return Polled::Run { samples, trigger };
             }
-            // One sample at a time, oldest publication first, so that the result depends on stamps and not on scheduling.
+            // One sample of each input in turn: while no queue overflows, the sets depend on the stamps alone.
             let mut any = false;
             let mut limited = false;
             for (i, port) in ports.iter_mut().enumerate() {
@@ -191,13 +182,11 @@ impl TriggerState {
                     Taken::Sample(s) => {
                         any = true;
                         let stamp = source_time(&s).0;
-                        let (sync, fresh) = (&mut self.sync, &mut self.fresh);
-                        let _ = match sync {
-                            Some(Sync::Exact(sync)) => sync.add(i, stamp, s, fresh),
-                            Some(Sync::Approximate(sync)) => sync.add(i, stamp, s, fresh),
-                            None => Ok(0),
-                        };
-                        self.ready.extend(fresh.drain(..));
+                        if let Some(sync) = &mut self.sync {
+                            // The only error is an input that does not exist.
+                            let _ = sync.add(i, stamp, s, &mut self.fresh);
+                        }
+                        self.ready.extend(self.fresh.drain(..));
                     }
                     Taken::Nothing => {}
                     Taken::HeldLimit => limited = true,
@@ -210,14 +199,12 @@ impl TriggerState {
         }
     }
 
+    /// Samples that found no partners so far.
     fn count_unsynchronised(&self, skips: &Skips) {
         let dropped: u64 = (0..self.inputs)
-            .filter_map(|i| match &self.sync {
-                Some(Sync::Exact(s)) => s.counts(i),
-                Some(Sync::Approximate(s)) => s.counts(i),
-                None => None,
-            })
-            .map(|c| c.dropped())
+            .filter_map(|i| self.sync.as_ref()?.counts(i))
+            // What a faster input skips is as it should be.
+            .map(|c| c.overwritten + c.unmatched)
             .sum();
         skips.unsynchronised.store(dropped, Ordering::Relaxed);
     }
