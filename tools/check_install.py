@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Uses Driveline as a stranger would: from an install prefix, outside the source tree.
+
+Installs ./build into ./build/prefix, extracts the example from README.md, builds it once with find_package(Driveline)
+and once with pkg-config, and has the installed tool describe the library that comes out.
+
+Usage: check_install.py    after `make build`.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+PREFIX = BUILD / "prefix"
+WORK = BUILD / "readme-example"
+BEGIN, END = "<!-- example:begin -->", "<!-- example:end -->"
+MAX_LINES = 20
+
+
+class CheckError(Exception):
+    """What is wrong, for people."""
+
+
+def example(readme):
+    """The code between the markers, which hold exactly one ```cpp block."""
+    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
+        raise CheckError(f"README.md must hold {BEGIN} and {END} once each")
+    between = readme.split(BEGIN)[1].split(END)[0]
+    blocks = re.findall(r"```cpp\n(.*?)```", between, re.DOTALL)
+    if len(blocks) != 1:
+        raise CheckError(f"README.md must hold exactly one ```cpp block between the markers, not {len(blocks)}")
+    lines = [line for line in blocks[0].splitlines() if line.strip()]
+    if len(lines) > MAX_LINES:
+        raise CheckError(f"the example in README.md has {len(lines)} lines; {MAX_LINES} are promised")
+    return blocks[0]
+
+
+def run(*command, **options):
+    print("+", " ".join(map(str, command)), flush=True)
+    done = subprocess.run(command, text=True, **options)
+    if done.returncode != 0:
+        raise CheckError(f"{command[0]} failed with status {done.returncode}")
+    return done.stdout or ""
+
+
+CMAKELISTS = """\
+cmake_minimum_required(VERSION 3.25)
+project(readme_example LANGUAGES CXX)
+find_package(Driveline 0.1 REQUIRED COMPONENTS msgs)
+find_package(OpenCV REQUIRED COMPONENTS core imgproc)
+driveline_add_components(readme_example example.cpp)
+target_link_libraries(readme_example PRIVATE Driveline::msgs ${OpenCV_LIBS})
+"""
+
+
+def main():
+    shutil.rmtree(PREFIX, ignore_errors=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    run("cmake", "--install", BUILD, "--prefix", PREFIX, stdout=subprocess.DEVNULL)
+    (WORK / "example.cpp").write_text(example((ROOT / "README.md").read_text()))
+    (WORK / "CMakeLists.txt").write_text(CMAKELISTS)
+
+    run("cmake", "-S", WORK, "-B", WORK / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run("cmake", "--build", WORK / "build")
+    described = run(PREFIX / "bin/driveline", "describe", WORK / "build/libreadme_example.so", stdout=subprocess.PIPE)
+    if "Lane" not in described:
+        raise CheckError(f"`driveline describe` does not know the example's class Lane:\n{described}")
+
+    pkgconfig = next(PREFIX.glob("lib*/**/driveline.pc"), None)
+    if pkgconfig is None:
+        raise CheckError("no driveline.pc was installed")
+    environment = {"PATH": "/usr/bin:/bin", "PKG_CONFIG_PATH": str(pkgconfig.parent)}
+    flags = run("pkg-config", "--cflags", "--libs", "driveline", "opencv4", "protobuf", stdout=subprocess.PIPE, env=environment).split()
+    # -lopencv_* of everything would be linked; the example needs what its code names.
+    flags = [f for f in flags if not f.startswith("-lopencv_") or f in ("-lopencv_core", "-lopencv_imgproc")]
+    run(
+        "c++", "-std=c++20", "-fPIC", "-shared", "-Wl,--no-undefined", WORK / "example.cpp",
+        "-o", WORK / "libby_pkgconfig.so", *flags, "-ldriveline_msgs",
+    )
+    print("the example in README.md builds from an install prefix, with CMake and with pkg-config")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CheckError as e:
+        print(f"error: {e}")
+        sys.exit(1)
