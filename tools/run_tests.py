@@ -61,7 +61,7 @@ STEPS = [
     Step("source", "Layers, unsafe quarantine, source rules", [["python3", "tools/check_source.py"]]),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
     Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"]]),
-    Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets") + ["--", "-D", "warnings"]]),
+    Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
     Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
     Step("product", "Build of the core, the SDK and the examples", cmake("build", "-DCMAKE_BUILD_TYPE=Release")),
     Step("cargo", "Rust tests, documentation examples included", [cargo("test", "--workspace", "--no-fail-fast")], "tests"),
