@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Graph files and the processes that run them.
+//!
+//! - [`graph`]: from a YAML file to a graph whose every reference is resolved, with all mistakes explained;
+//! - [`component`] and [`host`]: one module of it in this process;
+//! - [`launch`]: one process for each module, started, watched and stopped;
+//! - [`account`]: what these processes tell about every callback.
+//!
+//! Not here: how components of one language or another are loaded (whoever calls [`host::main`] brings a
+//! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and the command-line tool).
+
+pub mod account;
+pub mod component;
 pub mod descriptor;
+pub mod domain;
 pub mod graph;
+pub mod host;

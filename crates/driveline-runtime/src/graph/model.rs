@@ -4,7 +4,7 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
 use super::units::{ByteSize, Milliseconds};
-use crate::descriptor::ParameterValue;
+use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -69,17 +69,6 @@ pub struct TopicSpec {
     pub external: bool,
 }
 
-/// How far samples of a topic go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Reach {
-    /// Within the module's process.
-    #[default]
-    Process,
-    /// To every process on this host that has the right.
-    Host,
-}
-
 /// Who may take part in a host topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -115,47 +104,14 @@ pub struct ExecutorSpec {
     /// Microseconds that an idle thread spins before it sleeps.
     #[schemars(range(max = 1_000_000))]
     pub spin_us: u32,
-    /// Scheduling of the threads.
-    pub schedule: ScheduleSpec,
+    /// Scheduling of the threads. What the system refuses is reported when the graph starts, and the graph runs without it.
+    pub schedule: Schedule,
 }
 
 impl Default for ExecutorSpec {
     fn default() -> Self {
-        Self { threads: 1, spin_us: 0, schedule: ScheduleSpec::default() }
+        Self { threads: 1, spin_us: 0, schedule: Schedule::default() }
     }
-}
-
-/// Linux scheduling of threads. What the system refuses is reported when the graph starts, and the graph runs without it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ScheduleSpec {
-    /// Scheduling class.
-    pub class: SchedulingClass,
-    /// Real-time priority, 1 (low) to 99; only with `fifo` and `round_robin`.
-    #[schemars(range(max = 99))]
-    pub priority: u8,
-    /// Nice value, -20 (favoured) to 19; only with `other` and `batch`.
-    #[schemars(range(min = -20, max = 19))]
-    pub nice: i8,
-    /// Processors that the threads may use; all if empty.
-    pub cpus: Vec<u16>,
-}
-
-/// Linux scheduling class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SchedulingClass {
-    /// `SCHED_OTHER`.
-    #[default]
-    Other,
-    /// `SCHED_BATCH`.
-    Batch,
-    /// `SCHED_IDLE`.
-    Idle,
-    /// `SCHED_FIFO`.
-    Fifo,
-    /// `SCHED_RR`.
-    RoundRobin,
 }
 
 /// A component: an instance of a class from a library.

@@ -6,12 +6,13 @@
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, NotFound, default_library_dirs, find};
-use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange, SchedulingClass, TriggerSpec};
+use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange, TriggerSpec};
 use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTrigger};
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use super::yaml::Value;
-use crate::descriptor::{ComponentClass, ParameterValue, Port};
+use crate::descriptor::{ComponentClass, Port};
+use driveline::{ParameterValue, SchedulingClass, Trigger};
 use driveline_types::{NodeName, Qos, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// The executor that every module has.
 const MAIN: &str = "main";
+/// Most inputs that an executor takes for one callback.
+const MAX_INPUTS: usize = 16;
 
 /// How a graph is loaded.
 pub struct LoadOptions<'a> {
@@ -200,7 +203,11 @@ impl<'a> Resolver<'a> {
 
     fn schedule(&mut self, document: usize, module: &str, executor: &str, e: &ExecutorSpec) {
         let real_time = matches!(e.schedule.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin);
-        let (key, message, help) = if real_time && e.schedule.priority == 0 {
+        let (key, message, help) = if e.schedule.priority > 99 {
+            ("priority", "this priority is out of range", "it must be between 1 (low) and 99")
+        } else if !(-20..=19).contains(&e.schedule.nice) {
+            ("nice", "this nice value is out of range", "it must be between -20 (favoured) and 19")
+        } else if real_time && e.schedule.priority == 0 {
             ("class", "a real-time class needs a priority", "add `priority:` from 1 (low) to 99")
         } else if !real_time && e.schedule.priority != 0 {
             ("priority", "only real-time classes have a priority", "use `class: fifo`, or `nice:` from -20 (favoured) to 19")
@@ -341,7 +348,11 @@ impl<'a> Resolver<'a> {
             Some(class) => class.inputs.iter().map(|p| p.name.clone()).filter(|p| spec.inputs.contains_key(p)).collect(),
             None => spec.inputs.keys().cloned().collect(),
         };
-        let needed = held_by(spec.trigger.as_ref(), concurrency);
+        let needed = holds(spec.trigger.as_ref());
+        if order.len() > MAX_INPUTS {
+            let message = format!("`{}` has {} inputs; a component can have at most {MAX_INPUTS}", at.component, order.len());
+            self.error(message, self.place(at, &["inputs"], Part::Key), Some("split the component".into()));
+        }
         let mut inputs = Vec::new();
         for port in order {
             let connection = &spec.inputs[&port];
@@ -355,7 +366,7 @@ impl<'a> Resolver<'a> {
             let Ok(topic) = connection.topic().parse::<TopicName>() else { continue };
             let none = QosChange::default();
             let qos = self.qos(topic.as_str(), detail.map_or(&none, |d| &d.qos));
-            let max_held = detail.and_then(|d| d.max_held).unwrap_or(needed);
+            let max_held = detail.and_then(|d| d.max_held).unwrap_or(needed.saturating_add(concurrency));
             if max_held < needed {
                 let place = self.place(at, &["inputs", &port, "max_held"], Part::Value);
                 let help = format!("raise it to {needed} or leave it out");
@@ -522,15 +533,12 @@ impl<'a> Resolver<'a> {
             }
             _ => value,
         };
+        let given = value.type_name();
         match value.coerce(&declared.default) {
             Some(value) => drop(values.insert(name.to_owned(), value)),
             None => {
-                let message = format!(
-                    "the parameter `{name}` of `{}` is {}, and this is {}{from}",
-                    class.name,
-                    declared.default.type_name(),
-                    value.type_name()
-                );
+                let message =
+                    format!("the parameter `{name}` of `{}` is {}, and this is {}{from}", class.name, declared.default.type_name(), given);
                 let help = format!("write a value like the default, `{name}: {}`", declared.default);
                 self.files.error(report(Diagnostic::error(message).help(help), place));
             }
@@ -538,12 +546,13 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Samples that a subscription must be able to hold for its trigger, one more being on its way in.
-fn held_by(trigger: Option<&TriggerSpec>, concurrency: u32) -> u32 {
-    let kept = match trigger {
-        None | Some(TriggerSpec::Any {} | TriggerSpec::Timer { .. }) => 0,
-        Some(TriggerSpec::AllLatest { .. }) => 1,
-        Some(TriggerSpec::Exact { queue, .. } | TriggerSpec::Approximate { queue, .. }) => *queue,
-    };
-    kept + concurrency + 1
+/// Samples that a subscription must be able to hold for its trigger, besides those in running callbacks.
+fn holds(trigger: Option<&TriggerSpec>) -> u32 {
+    match trigger {
+        None | Some(TriggerSpec::Any {} | TriggerSpec::Timer { .. }) => Trigger::any().holds(),
+        Some(TriggerSpec::AllLatest { .. }) => Trigger::AllLatest { on: 0, max_age: None }.holds(),
+        Some(TriggerSpec::Exact { queue, .. } | TriggerSpec::Approximate { queue, .. }) => {
+            Trigger::Exact { queue: *queue as usize, max_age: None }.holds()
+        }
+    }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in which every reference is resolved and every default filled in.
 
-use super::model::{Access, GroupSpec, Reach, ScheduleSpec};
-use crate::descriptor::ParameterValue;
+use super::model::{Access, GroupSpec};
+use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub struct ResolvedExecutor {
     /// How long an idle thread spins before it sleeps, in microseconds.
     pub spin_us: u32,
     /// Scheduling of the threads.
-    pub schedule: ScheduleSpec,
+    pub schedule: Schedule,
 }
 
 /// A component. Its node has its name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::model::Reach;
 use super::*;
-use crate::descriptor::{ComponentClass, ParameterDecl, ParameterValue, Port};
+use crate::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline::{ParameterValue, Reach};
 use driveline_types::{PayloadKind, Schema};
 use proptest::prelude::*;
 use std::path::Path;
@@ -320,7 +320,7 @@ fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
     let graph = sound(g("inputs: {scene: b, lanes: a}, trigger: {kind: approximate, queue: 5, max_interval_ms: 0.5}"));
     let f = &graph.modules[0].components[0];
     assert_eq!(f.inputs.iter().map(|i| i.port.as_str()).collect::<Vec<_>>(), ["lanes", "scene"], "the class's order counts");
-    assert_eq!(f.inputs[0].max_held, 7);
+    assert_eq!(f.inputs[0].max_held, 8);
     assert!(matches!(f.trigger, ResolvedTrigger::Approximate { max_interval: Some(d), .. } if d.as_micros() == 500));
 }
 

@@ -3,9 +3,10 @@
 
 use super::diagnostic::{Diagnostic, Place, closest};
 use super::files::{Files, Part};
-use super::model::{Reach, TopicSpec};
+use super::model::TopicSpec;
 use super::resolved::{ResolvedGraph, ResolvedTopic};
 use super::units::ByteSize;
+use driveline::Reach;
 use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the processes of a graph tell whoever started them: one JSON record per line.
+//!
+//! A module's process [writes](Writer) the stream into a socket that the launcher gave it; the launcher [reads](LineReader)
+//! the streams of all modules. The data path only fills prepared records and hands them to a queue without locks; if the
+//! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Nothing waits.
+
+mod reader;
+mod writer;
+
+pub use reader::{LineReader, MAX_LINE_BYTES};
+pub use writer::{Writer, WriterError};
+
+use driveline::CallbackStats;
+use driveline_types::header::Arrival;
+use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId};
+use serde::{Deserialize, Serialize};
+
+/// Version of the records; a reader ignores records that it does not know.
+pub const FORMAT: u32 = 1;
+
+/// One line of the stream. Times are on the host's `CLOCK_MONOTONIC`, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// First of all: the process exists.
+    Hello {
+        /// [`FORMAT`].
+        format: u32,
+        /// Module.
+        module: String,
+        /// Process id, in its own namespace.
+        pid: u32,
+    },
+    /// All components are initialised; the process waits for the word to start.
+    Ready,
+    /// The executors run.
+    Started {
+        /// What became of the schedules: one line per thread.
+        threads: Vec<String>,
+    },
+    /// A callback has ended.
+    Callback(CallbackAccount),
+    /// A component's callback failed.
+    Failure {
+        /// Component.
+        component: String,
+        /// Input that triggered it, if one did.
+        topic: Option<String>,
+        /// Sequence number of the sample that triggered it.
+        sequence: Option<u64>,
+        /// What the component says.
+        text: String,
+        /// Failures of this component so far, this one included.
+        count: u64,
+    },
+    /// A component's counters, once a second if they changed, and at the end.
+    Counters {
+        /// Component.
+        component: String,
+        /// Since the start.
+        #[serde(flatten)]
+        stats: CallbackCounters,
+    },
+    /// A component asks for the end of the run: its work is done.
+    Finished {
+        /// Component.
+        component: String,
+    },
+    /// Callbacks that are missing from the stream because the reader was too slow.
+    Lost {
+        /// Since the start.
+        callbacks: u64,
+    },
+    /// A record of a newer release.
+    #[serde(other)]
+    Unknown,
+}
+
+/// One call of a component's callback.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallbackAccount {
+    /// Component, or name of a timer of its own.
+    pub component: String,
+    /// When the call began, its inputs decoded.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Whether it failed.
+    pub failed: bool,
+    /// What it was called with, and what it read.
+    pub inputs: Vec<InputAccount>,
+}
+
+/// One sample in a call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InputAccount {
+    /// Input port.
+    pub input: String,
+    /// Topic.
+    pub topic: TopicId,
+    /// Whether the sample started the call; otherwise it was read.
+    pub triggered: bool,
+    /// Samples of its publisher that were missed before it.
+    pub missed: u64,
+    /// Whether this call is the first that sees the sample.
+    pub fresh: bool,
+    /// Sequence number.
+    pub sequence: u64,
+    /// When it was published.
+    pub publish_ns: u64,
+    /// `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
+    pub wall_offset_ns: i64,
+    /// Shared by all that descends from one source sample.
+    pub trace_id: u64,
+    /// Payload length in bytes.
+    pub payload_len: u64,
+    /// What the sample descends from.
+    pub origins: Vec<OriginAccount>,
+}
+
+/// One source that a sample descends from, and where its age went until the sample was published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OriginAccount {
+    /// Source topic.
+    pub topic: TopicId,
+    /// Source time of the oldest contribution.
+    pub oldest_ns: u64,
+    /// Source time of the newest contribution.
+    pub newest_ns: u64,
+    /// See [`Origin`].
+    pub communication_ns: u64,
+    /// See [`Origin`].
+    pub computation_ns: u64,
+    /// See [`Origin`].
+    pub idle_ns: u64,
+}
+
+/// Counters of a component's callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallbackCounters {
+    /// Calls made.
+    pub invocations: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Calls skipped because an input had no sample yet.
+    pub skipped_missing: u64,
+    /// Calls skipped because an input's sample was too old.
+    pub skipped_stale: u64,
+    /// Samples that found no partners.
+    pub unsynchronised: u64,
+    /// Times that an input had to wait because as many samples were held as may be.
+    pub held_limit: u64,
+    /// Samples that could not be read.
+    pub take_errors: u64,
+    /// Timer ticks that passed without a call.
+    pub overruns: u64,
+}
+
+impl From<CallbackStats> for CallbackCounters {
+    fn from(s: CallbackStats) -> Self {
+        Self {
+            invocations: s.invocations,
+            failed: s.failed,
+            skipped_missing: s.skipped_missing,
+            skipped_stale: s.skipped_stale,
+            unsynchronised: s.unsynchronised,
+            held_limit: s.held_limit,
+            take_errors: s.take_errors,
+            overruns: s.overruns,
+        }
+    }
+}
+
+impl InputAccount {
+    /// Whether the sample started the call.
+    #[must_use]
+    pub fn arrival(&self) -> Arrival {
+        if self.triggered { Arrival::Triggered } else { Arrival::Read }
+    }
+
+    /// The sample's header as far as it was recorded: without checksum and dropped origins.
+    #[must_use]
+    pub fn header(&self) -> SampleHeader {
+        let mut origins = Origins::default();
+        for o in &self.origins {
+            origins.merge(Origin {
+                topic: o.topic,
+                source_oldest: MonotonicNs(o.oldest_ns),
+                source_newest: MonotonicNs(o.newest_ns),
+                communication_ns: o.communication_ns,
+                computation_ns: o.computation_ns,
+                idle_ns: o.idle_ns,
+            });
+        }
+        SampleHeader {
+            sequence: self.sequence,
+            publish_time: MonotonicNs(self.publish_ns),
+            wall_offset_ns: self.wall_offset_ns,
+            trace_id: self.trace_id,
+            payload_len: self.payload_len,
+            checksum: None,
+            origins,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

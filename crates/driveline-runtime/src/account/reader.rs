@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cutting a stream of bytes into records.
+
+use super::Record;
+
+/// Longest line that is taken; longer ones are counted as unreadable.
+pub const MAX_LINE_BYTES: usize = 64 * 1024;
+
+/// Turns bytes as they come into records. Memory is bounded by [`MAX_LINE_BYTES`].
+#[derive(Debug, Default)]
+pub struct LineReader {
+    line: Vec<u8>,
+    /// The rest of a line that was too long is being thrown away.
+    skipping: bool,
+    unreadable: u64,
+}
+
+impl LineReader {
+    /// Takes bytes and gives every record that is complete with them.
+    pub fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(Record)) {
+        while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
+            let (head, tail) = bytes.split_at(end);
+            bytes = &tail[1..];
+            self.extend(head);
+            if !std::mem::take(&mut self.skipping) && !self.line.is_empty() {
+                match serde_json::from_slice(&self.line) {
+                    Ok(record) => take(record),
+                    Err(_) => self.unreadable += 1,
+                }
+            }
+            self.line.clear();
+        }
+        self.extend(bytes);
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.skipping {
+            return;
+        }
+        if self.line.len() + bytes.len() > MAX_LINE_BYTES {
+            self.skipping = true;
+            self.unreadable += 1;
+            self.line.clear();
+        } else {
+            self.line.extend_from_slice(bytes);
+        }
+    }
+
+    /// Lines that were not records.
+    #[must_use]
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+}

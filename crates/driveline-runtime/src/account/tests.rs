@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use driveline::{CallbackRecord, InputRecord, Observer};
+use driveline_types::Lineage;
+use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn read(bytes: &[u8]) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut reader = LineReader::default();
+    reader.feed(bytes, |r| records.push(r));
+    assert_eq!(reader.unreadable(), 0);
+    records
+}
+
+fn header(sequence: u64) -> SampleHeader {
+    let at = MonotonicNs(1000 + sequence);
+    let (origins, trace_id) = Lineage::start(at).publish(TopicId(u64::MAX), Some(MonotonicNs(900)), at, 7);
+    SampleHeader { sequence, publish_time: at, wall_offset_ns: -5, trace_id, payload_len: 64, checksum: None, origins }
+}
+
+fn call(writer: &Writer, sequence: u64) {
+    let header = header(sequence);
+    let inputs = [InputRecord { input: "image", topic: TopicId(9), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true }];
+    writer.callback(&CallbackRecord { callback: "lane", start: MonotonicNs(2000), end: MonotonicNs(3000), inputs: &inputs, failed: false });
+}
+
+#[test]
+fn what_is_observed_is_read_back() {
+    let sink = Sink::default();
+    let writer = Writer::new(sink.clone()).unwrap();
+    writer.send(Record::Hello { format: FORMAT, module: "m".into(), pid: 3 });
+    writer.send(Record::Counters { component: "lane".into(), stats: CallbackCounters { invocations: 4, ..Default::default() } });
+    call(&writer, 1);
+    drop(writer);
+    let records = read(&sink.0.lock().unwrap());
+    assert_eq!(records.len(), 3, "{records:?}");
+    assert!(matches!(&records[1], Record::Counters { stats, .. } if stats.invocations == 4));
+    let Record::Callback(account) = &records[2] else { panic!("{records:?}") };
+    assert_eq!((account.component.as_str(), account.start_ns, account.end_ns), ("lane", 2000, 3000));
+    let input = &account.inputs[0];
+    assert_eq!((input.input.as_str(), input.topic, input.missed, input.arrival()), ("image", TopicId(9), 2, Arrival::Triggered));
+    assert_eq!(input.header(), header(1));
+}
+
+#[test]
+fn a_reader_that_does_not_read_costs_records_and_is_told_how_many() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let writer = Writer::new(ours).unwrap();
+    let made = 20_000;
+    for i in 0..made {
+        call(&writer, i);
+    }
+    // Reading begins only now, when most have been lost.
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        theirs.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    drop(writer);
+    let records = read(&reader.join().unwrap());
+    let kept = records.iter().filter(|r| matches!(r, Record::Callback(_))).count() as u64;
+    let lost = records.iter().rev().find_map(|r| if let Record::Lost { callbacks } = r { Some(*callbacks) } else { None });
+    assert!(kept < made, "the socket cannot hold {made} records");
+    assert_eq!(kept + lost.unwrap(), made);
+}
+
+#[test]
+fn a_reader_that_is_gone_blocks_nobody() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(theirs);
+    let writer = Writer::new(ours).unwrap();
+    for i in 0..5_000 {
+        call(&writer, i);
+        writer.send(Record::Ready);
+    }
+}
+
+#[test]
+fn records_of_newer_releases_are_ignored() {
+    assert_eq!(read(b"{\"record\":\"sunrise\",\"at\":[1,2]}\n"), [Record::Unknown]);
+}
+
+#[test]
+fn long_and_broken_lines_are_counted_and_skipped() {
+    let mut reader = LineReader::default();
+    let mut records = Vec::new();
+    let mut feed = |bytes: &[u8]| reader.feed(bytes, |r| records.push(r));
+    feed(&vec![b'x'; MAX_LINE_BYTES]);
+    feed(&vec![b'x'; MAX_LINE_BYTES]);
+    feed(b"xx\n{\"record\":");
+    feed(b"\"ready\"}\n{]\n\n");
+    assert_eq!((records.as_slice(), reader.unreadable()), (&[Record::Ready][..], 2));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_records_or_counted(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..10)) {
+        let mut reader = LineReader::default();
+        for c in chunks { reader.feed(&c, |_| {}); }
+    }
+
+    #[test]
+    fn the_cuts_between_reads_do_not_matter(cut in 1usize..60) {
+        let text = b"{\"record\":\"ready\"}\n{\"record\":\"lost\",\"callbacks\":3}\n";
+        let mut reader = LineReader::default();
+        let mut records = Vec::new();
+        for c in text.chunks(cut) { reader.feed(c, |r| records.push(r)); }
+        prop_assert_eq!(records, vec![Record::Ready, Record::Lost { callbacks: 3 }]);
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The writing side of the account: an observer on the data path, and a thread that writes.
+
+use super::{CallbackAccount, InputAccount, OriginAccount, Record};
+use crossbeam_queue::ArrayQueue;
+use driveline::{CallbackRecord, Observer};
+use driveline_types::header::Arrival;
+use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Calls that can wait for the thread: far more than come between two of its rounds at sensor rates.
+const SLOTS: usize = 512;
+/// Inputs of one call that are recorded; as many as a callback can have.
+const MAX_INPUTS: usize = 16;
+/// Bytes kept of a name.
+const MAX_NAME: usize = 64;
+/// Rare records (failures, counters) that can wait.
+const RARE: usize = 256;
+/// The thread lets records gather this long, so that a busy graph costs one wake-up per round and not one per call.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// The thread could not be started.
+#[derive(Debug, Error)]
+#[error("cannot start the account's thread: {0}")]
+pub struct WriterError(#[from] std::io::Error);
+
+/// Takes records of calls on the threads that make them, and writes them from a thread of its own.
+///
+/// [`Observer::callback`] neither blocks nor allocates nor locks; at most once per 20 ms it makes one system call, to wake
+/// the thread. An idle writer does nothing at all. Dropping the writer writes what is left.
+pub struct Writer {
+    shared: Arc<Shared>,
+    rare: SyncSender<Record>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    free: ArrayQueue<Slot>,
+    full: ArrayQueue<Slot>,
+    lost: AtomicU64,
+    /// Something was added since the thread last looked.
+    pending: AtomicBool,
+    closing: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+/// A record of a call without any memory of its own to allocate.
+struct Slot {
+    callback: Name,
+    start: MonotonicNs,
+    end: MonotonicNs,
+    failed: bool,
+    inputs: Vec<Input>,
+}
+
+struct Input {
+    name: Name,
+    topic: TopicId,
+    arrival: Arrival,
+    missed: u64,
+    fresh: bool,
+    sequence: u64,
+    publish_time: MonotonicNs,
+    wall_offset_ns: i64,
+    trace_id: u64,
+    payload_len: u64,
+    origins: Origins,
+}
+
+/// The first bytes of a name.
+struct Name {
+    bytes: [u8; MAX_NAME],
+    len: usize,
+}
+
+impl Name {
+    fn of(text: &str) -> Self {
+        let mut len = text.len().min(MAX_NAME);
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
+        let mut bytes = [0; MAX_NAME];
+        bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
+        Self { bytes, len }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes[..self.len]).into_owned()
+    }
+}
+
+impl Writer {
+    /// Starts the thread. It ends when `out` refuses to be written to or the writer is dropped.
+    ///
+    /// # Errors
+    /// If the system refuses a thread.
+    pub fn new(out: impl Write + Send + 'static) -> Result<Self, WriterError> {
+        let shared = Arc::new(Shared {
+            free: ArrayQueue::new(SLOTS),
+            full: ArrayQueue::new(SLOTS),
+            lost: AtomicU64::new(0),
+            pending: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        });
+        for _ in 0..SLOTS {
+            let inputs = Vec::with_capacity(MAX_INPUTS);
+            let slot = Slot { callback: Name::of(""), start: MonotonicNs(0), end: MonotonicNs(0), failed: false, inputs };
+            let _ = shared.free.push(slot);
+        }
+        let (rare, received) = sync_channel(RARE);
+        let for_thread = shared.clone();
+        let thread = std::thread::Builder::new().name("account".into()).spawn(move || for_thread.write(&received, out))?;
+        let _ = shared.thread.set(thread.thread().clone());
+        Ok(Self { shared, rare, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Writes a record that is not of a call. Waits while too many of these wait already, but not if the reader is gone.
+    pub fn send(&self, record: Record) {
+        // Woken before as well: a full queue can only be emptied by a thread that is awake.
+        self.shared.wake();
+        let _ = self.rare.send(record);
+        self.shared.wake();
+    }
+
+    /// As [`Self::send`], but drops the record where it would have to wait: for the threads that run callbacks.
+    pub fn try_send(&self, record: Record) {
+        if let Err(TrySendError::Full(_)) = self.rare.try_send(record) {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        self.shared.wake();
+    }
+
+    /// Writes what is left and ends the thread; nothing is written after it. Blocks until then.
+    pub fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Observer for Writer {
+    fn callback(&self, record: &CallbackRecord<'_>) {
+        let Some(mut slot) = self.shared.free.pop() else {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            return self.shared.wake();
+        };
+        (slot.callback, slot.start, slot.end, slot.failed) = (Name::of(record.callback), record.start, record.end, record.failed);
+        slot.inputs.clear();
+        for i in record.inputs.iter().take(MAX_INPUTS) {
+            slot.inputs.push(Input {
+                name: Name::of(i.input),
+                topic: i.topic,
+                arrival: i.arrival,
+                missed: i.missed,
+                fresh: i.fresh,
+                sequence: i.header.sequence,
+                publish_time: i.header.publish_time,
+                wall_offset_ns: i.header.wall_offset_ns,
+                trace_id: i.header.trace_id,
+                payload_len: i.header.payload_len,
+                origins: i.header.origins,
+            });
+        }
+        // There are as many places as slots.
+        let _ = self.shared.full.push(slot);
+        self.shared.wake();
+    }
+}
+
+impl Shared {
+    fn wake(&self) {
+        // Release pairs with the Acquire in `write`: whoever clears the flag sees what was pushed before it was set.
+        if !self.pending.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    fn write(&self, rare: &Receiver<Record>, out: impl Write) {
+        let mut out = std::io::BufWriter::with_capacity(256 * 1024, out);
+        let mut reported = 0;
+        loop {
+            let closing = self.closing.load(Ordering::Acquire);
+            if self.pending.swap(false, Ordering::AcqRel) || closing {
+                if self.round(rare, &mut out, &mut reported).is_err() {
+                    // Nobody reads any more. The receiver goes with this thread, so nobody waits either.
+                    return;
+                }
+                if closing {
+                    return;
+                }
+                // Woken early only by the end.
+                std::thread::park_timeout(GATHER);
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+
+    fn round(&self, rare: &Receiver<Record>, out: &mut impl Write, reported: &mut u64) -> std::io::Result<()> {
+        for record in rare.try_iter() {
+            line(out, &record)?;
+        }
+        // No more than fit, so that a flood of calls cannot keep this round from ending.
+        for _ in 0..SLOTS {
+            let Some(mut slot) = self.full.pop() else { break };
+            let written = line(out, &Record::Callback(slot.account()));
+            slot.inputs.clear();
+            let _ = self.free.push(slot);
+            written?;
+        }
+        if !self.full.is_empty() {
+            self.pending.store(true, Ordering::Release);
+        }
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost > *reported {
+            *reported = lost;
+            line(out, &Record::Lost { callbacks: lost })?;
+        }
+        out.flush()
+    }
+}
+
+impl Slot {
+    fn account(&self) -> CallbackAccount {
+        let origin = |o: &driveline_types::Origin| OriginAccount {
+            topic: o.topic,
+            oldest_ns: o.source_oldest.0,
+            newest_ns: o.source_newest.0,
+            communication_ns: o.communication_ns,
+            computation_ns: o.computation_ns,
+            idle_ns: o.idle_ns,
+        };
+        let input = |i: &Input| InputAccount {
+            input: i.name.text(),
+            topic: i.topic,
+            triggered: i.arrival == Arrival::Triggered,
+            missed: i.missed,
+            fresh: i.fresh,
+            sequence: i.sequence,
+            publish_ns: i.publish_time.0,
+            wall_offset_ns: i.wall_offset_ns,
+            trace_id: i.trace_id,
+            payload_len: i.payload_len,
+            origins: i.origins.as_slice().iter().map(origin).collect(),
+        };
+        CallbackAccount {
+            component: self.callback.text(),
+            start_ns: self.start.0,
+            end_ns: self.end.0,
+            failed: self.failed,
+            inputs: self.inputs.iter().map(input).collect(),
+        }
+    }
+}
+
+fn line(out: &mut impl Write, record: &Record) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, record)?;
+    out.write_all(b"\n")
+}
+
+// A line of the longest names and most origins stays below what a reader takes.
+const _: () = assert!(MAX_INPUTS * (400 + 2 * MAX_NAME + MAX_ORIGINS * 250) < super::MAX_LINE_BYTES);

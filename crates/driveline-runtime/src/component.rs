@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Components as the runtime sees them, in whatever language they are written.
+
+use crate::descriptor::ComponentClass;
+use driveline::{
+    CallbackGroup, CallbackHandle, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerOptions, TimerTick,
+};
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Loads component libraries into this process.
+pub trait ComponentLoader: Send + Sync {
+    /// Loads a library. The library stays loaded as long as the process runs.
+    ///
+    /// # Errors
+    /// [`LoadError`] if it cannot be loaded or holds no components.
+    fn load(&self, library: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError>;
+}
+
+/// A loaded library.
+pub trait ComponentLibrary: Send + Sync {
+    /// The classes in it.
+    fn classes(&self) -> Vec<ComponentClass>;
+
+    /// Makes a component of a class. `instance` is its name in the graph.
+    ///
+    /// # Errors
+    /// [`LoadError`] if there is no such class or its construction fails.
+    fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError>;
+}
+
+/// A component. All calls but [`on_trigger`](Self::on_trigger) come from one thread, once each, in this order:
+/// `init`, `shutdown`.
+pub trait Component: Send + Sync {
+    /// Takes what the component needs. Nothing runs yet; timers can be added to the executor.
+    ///
+    /// # Errors
+    /// [`ComponentFailure`] ends the module before it has begun.
+    fn init(&self, io: ComponentIo) -> Result<(), ComponentFailure>;
+
+    /// The trigger fired; inputs are in the order in which the class declares them. Called on a thread of the executor,
+    /// from several at once in a reentrant group.
+    ///
+    /// # Errors
+    /// [`ComponentFailure`] is reported and counted; the component stays in service.
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure>;
+
+    /// No callback runs any more and none will. The component ends threads of its own and gives back what it holds.
+    fn shutdown(&self);
+}
+
+/// What a component gets at its initialisation.
+pub struct ComponentIo {
+    /// The component's node, with its parameters declared and set.
+    pub node: Node,
+    /// One publisher for each output, in the order in which the class declares them.
+    pub outputs: Vec<RawPublisher>,
+    /// The parameters' values at the start.
+    pub parameters: BTreeMap<String, ParameterValue>,
+    /// For timers of the component's own.
+    pub timers: Timers,
+    /// Tells of the end of the run, and asks for it.
+    pub stop: StopHandle,
+}
+
+/// Adds timers to the executor that runs a component. Clones are the same.
+#[derive(Clone)]
+pub struct Timers {
+    component: String,
+    // The executor owns the component through its callbacks; the other way round would keep both alive for ever.
+    executor: Weak<Executor>,
+    group: CallbackGroup,
+}
+
+impl Timers {
+    pub(crate) fn new(component: &str, executor: &Arc<Executor>, group: CallbackGroup) -> Self {
+        Self { component: component.to_owned(), executor: Arc::downgrade(executor), group }
+    }
+
+    /// Adds a timer in the group of the component's callback; its calls are accounted to the component. Only from `init`:
+    /// once the executor runs, it takes no more.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if the period is zero or the executor runs already.
+    pub fn add(&self, period: Duration, tick: impl Fn(&TimerTick) + Send + Sync + 'static) -> Result<CallbackHandle, ExecutorError> {
+        let Some(executor) = self.executor.upgrade() else {
+            return Err(ExecutorError::Running { name: self.component.clone() });
+        };
+        executor.add_timer(TimerOptions { name: self.component.clone(), group: self.group.clone(), period }, tick)
+    }
+}
+
+/// A component cannot do what it was asked to.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{text}")]
+pub struct ComponentFailure {
+    /// What the component says, for example the text of an exception.
+    pub text: String,
+}
+
+/// A library or component could not be brought up.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{text}")]
+pub struct LoadError {
+    /// What happened, and what to do about it.
+    pub text: String,
+}
+
+/// How a component and the process talk about the end of the run. Clones are the same; any thread.
+#[derive(Clone, Debug)]
+pub struct StopHandle {
+    component: Arc<str>,
+    shared: Arc<StopShared>,
+}
+
+#[derive(Debug)]
+struct StopShared {
+    stopping: AtomicBool,
+    finished: Mutex<Vec<String>>,
+    wake: UnixStream,
+}
+
+/// The process's end of all its [`StopHandle`]s.
+pub(crate) struct StopControl {
+    shared: Arc<StopShared>,
+    /// Readable when a component has finished.
+    pub(crate) finished: UnixStream,
+}
+
+impl StopControl {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let (finished, wake) = UnixStream::pair()?;
+        finished.set_nonblocking(true)?;
+        wake.set_nonblocking(true)?;
+        let shared = StopShared { stopping: AtomicBool::new(false), finished: Mutex::default(), wake };
+        Ok(Self { shared: Arc::new(shared), finished })
+    }
+
+    pub(crate) fn handle(&self, component: &str) -> StopHandle {
+        StopHandle { component: component.into(), shared: self.shared.clone() }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+    }
+
+    /// Components that have finished since the last call.
+    pub(crate) fn take_finished(&self) -> Vec<String> {
+        let mut drained = [0u8; 64];
+        while matches!(std::io::Read::read(&mut &self.finished, &mut drained), Ok(n) if n > 0) {}
+        std::mem::take(&mut *self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl StopHandle {
+    /// Whether the run is ending; a long callback or a thread of the component's own looks here. One atomic load.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// Tells that this component's work is done, which ends the run of the whole graph once what is under way has been
+    /// processed: a video file has come to its end. Only the first call of a component counts. Does not block.
+    pub fn finish(&self) {
+        let mut finished = self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        if !finished.iter().any(|c| **c == *self.component) {
+            finished.push(self.component.to_string());
+            // A full socket has woken the process already.
+            let _ = std::io::Write::write(&mut &self.shared.wake, &[1]);
+        }
+    }
+}

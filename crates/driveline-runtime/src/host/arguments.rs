@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The few arguments of a host process.
+
+use super::run::HostOptions;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How a host process is called.
+pub const USAGE: &str = "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--account-stdin]
+       HOST describe LIBRARY
+
+run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end
+describe  prints the component classes of a library as JSON
+
+People usually want `driveline run GRAPH`, which starts this program for each module.";
+
+pub(super) enum Command {
+    Run(HostOptions),
+    Describe { library: PathBuf },
+    Help,
+}
+
+pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
+    let mut rest = arguments.into_iter();
+    let command = rest.next().ok_or("error: no command given")?;
+    match command.to_str() {
+        Some("run") => {}
+        Some("describe") => {
+            let library = rest.next().ok_or("error: `describe` needs the path of a library")?;
+            return match rest.next() {
+                None => Ok(Command::Describe { library: library.into() }),
+                Some(more) => Err(format!("error: unexpected argument {more:?}")),
+            };
+        }
+        Some("--help" | "-h" | "help") => return Ok(Command::Help),
+        _ => return Err(format!("error: unknown command {command:?}")),
+    }
+    let (mut graph, mut module, mut set, mut account_stdin) = (None, None, Vec::new(), false);
+    while let Some(argument) = rest.next() {
+        let name = argument.to_str().unwrap_or_default().to_owned();
+        let mut value = || rest.next().ok_or(format!("error: `{name}` needs a value"));
+        let text = |v: OsString| v.into_string().map_err(|v| format!("error: {v:?} is not UTF-8"));
+        match name.as_str() {
+            "--graph" => graph = Some(PathBuf::from(value()?)),
+            "--module" => module = Some(text(value()?)?),
+            "--set" => set.push(text(value()?)?),
+            "--account-stdin" => account_stdin = true,
+            _ => return Err(format!("error: unexpected argument {argument:?}")),
+        }
+    }
+    let graph = graph.ok_or("error: `--graph` is missing")?;
+    let module = module.ok_or("error: `--module` is missing")?;
+    Ok(Command::Run(HostOptions { graph, module, set, account_stdin }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn commands_are_understood() {
+        let Ok(Command::Run(o)) = parsed("run --graph g.yaml --set a.b=1 --module m --set c.d=x --account-stdin") else { panic!() };
+        assert_eq!((o.graph, o.module, o.set, o.account_stdin), ("g.yaml".into(), "m".into(), vec!["a.b=1".into(), "c.d=x".into()], true));
+        assert!(matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"));
+        assert!(matches!(parsed("--help"), Ok(Command::Help)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, word) in [
+            ("", "no command"),
+            ("walk", "walk"),
+            ("run --graph g", "--module"),
+            ("run --module m", "--graph"),
+            ("run --graph", "needs a value"),
+            ("run --graph g --module m extra", "extra"),
+            ("describe", "path of a library"),
+            ("describe a b", "\"b\""),
+        ] {
+            let Err(e) = parsed(line) else { panic!("{line}") };
+            assert!(e.contains(word), "{line}: {e}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reporting the failures of one component without drowning in them.
+
+use crate::account::{Record, Writer};
+use crate::component::ComponentFailure;
+use driveline::Invocation;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use driveline_types::MonotonicNs;
+
+/// Failures that are reported one by one; then at most one each [`PAUSE`].
+const ONE_BY_ONE: u64 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Failures {
+    component: String,
+    /// Topic of each input.
+    topics: Vec<String>,
+    account: Option<Arc<Writer>>,
+    count: AtomicU64,
+    /// When the last one was reported, in nanoseconds.
+    reported: AtomicU64,
+}
+
+impl Failures {
+    pub(super) fn new(component: &str, topics: Vec<String>, account: Option<Arc<Writer>>) -> Self {
+        Self { component: component.to_owned(), topics, account, count: AtomicU64::new(0), reported: AtomicU64::new(0) }
+    }
+
+    /// Counts a failure and, unless there are too many, reports it with the sample that triggered the call.
+    pub(super) fn report(&self, invocation: &Invocation<'_>, failure: &ComponentFailure) {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = MonotonicNs::now().0;
+        let last = self.reported.load(Ordering::Relaxed);
+        let due = count <= ONE_BY_ONE || now.saturating_sub(last) >= PAUSE.as_nanos() as u64;
+        // Of several threads with a failure at once, one reports.
+        if !due || self.reported.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let trigger = invocation.trigger();
+        let topic = trigger.and_then(|t| self.topics.get(t).cloned());
+        let sequence = trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence);
+        eprintln!("{}", message(&self.component, topic.as_deref(), sequence, &failure.text, count));
+        if let Some(account) = &self.account {
+            account.try_send(Record::Failure { component: self.component.clone(), topic, sequence, text: failure.text.clone(), count });
+        }
+    }
+}
+
+fn message(component: &str, topic: Option<&str>, sequence: Option<u64>, text: &str, count: u64) -> String {
+    let on = match (topic, sequence) {
+        (Some(topic), Some(sequence)) => format!(" on sample {sequence} of '{topic}'"),
+        _ => String::new(),
+    };
+    let nth = if count > ONE_BY_ONE { format!(" ({count} failures so far)") } else { String::new() };
+    format!("error: component '{component}' failed{on}: {text}{nth}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message;
+
+    #[test]
+    fn a_failure_names_component_topic_and_sequence() {
+        assert_eq!(
+            message("lane", Some("camera/image"), Some(7), "bad step", 1),
+            "error: component 'lane' failed on sample 7 of 'camera/image': bad step"
+        );
+        assert_eq!(message("lane", None, None, "x", 900), "error: component 'lane' failed: x (900 failures so far)");
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One component, brought up and wired to its executor.
+
+use super::failures::Failures;
+use super::run::HostError;
+use crate::account::{CallbackCounters, Record, Writer};
+use crate::component::{Component, ComponentIo, ComponentLibrary, StopHandle, Timers};
+use crate::graph::model::{Access, GroupSpec};
+use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use driveline::{
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublisherOptions, RawSubscription, SubscriptionOptions,
+    Trigger,
+};
+use std::sync::Arc;
+
+pub(super) struct Instance {
+    name: String,
+    component: Arc<dyn Component>,
+    callback: Option<CallbackHandle>,
+    reported: CallbackCounters,
+}
+
+/// What a component is brought up with.
+pub(super) struct Bringup<'a> {
+    pub(super) graph: &'a ResolvedGraph,
+    pub(super) context: &'a Context,
+    pub(super) library: &'a dyn ComponentLibrary,
+    pub(super) executor: Arc<Executor>,
+    pub(super) stop: StopHandle,
+    pub(super) account: Option<Arc<Writer>>,
+}
+
+impl Instance {
+    pub(super) fn bring_up(spec: &ResolvedComponent, with: Bringup<'_>) -> Result<Self, HostError> {
+        let name = spec.name.as_str();
+        let fail = |text: String| HostError::Component { component: name.to_owned(), text };
+        let node = with.context.node(name).map_err(|e| fail(e.to_string()))?;
+        for (parameter, value) in &spec.parameters {
+            node.parameters().declare(parameter, value.clone()).map_err(|e| fail(e.to_string()))?;
+        }
+        let mut outputs = Vec::new();
+        for output in &spec.outputs {
+            let Some((topic, schema)) = with.graph.topics.get(&output.topic).zip(output.schema.clone()) else { continue };
+            let options = PublisherOptions {
+                reach: topic.reach,
+                qos: output.qos.clone(),
+                max_payload: usize::try_from(topic.max_payload).unwrap_or(usize::MAX),
+                loans: topic.loans,
+                pins: topic.pins,
+                access: match &topic.access {
+                    Access::OwnUser => driveline::Access::OwnUser,
+                    Access::Anyone => driveline::Access::Anyone,
+                    Access::Users(users) => driveline::Access::Users(users.clone()),
+                },
+            };
+            outputs.push(node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?);
+        }
+        let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
+        for input in &spec.inputs {
+            let Some((topic, schema)) = with.graph.topics.get(&input.topic).zip(input.schema.clone()) else { continue };
+            let options = SubscriptionOptions { reach: topic.reach, qos: input.qos.clone(), max_held: input.max_held };
+            let subscription = node.raw_subscription(input.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
+            inputs.push((input.port.clone(), subscription));
+        }
+        let group = with.executor.group(match spec.callback_group {
+            GroupSpec::MutuallyExclusive => GroupKind::MutuallyExclusive,
+            GroupSpec::Reentrant => GroupKind::Reentrant,
+        });
+        let component: Arc<dyn Component> = Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?);
+        let io = ComponentIo {
+            node,
+            outputs,
+            parameters: spec.parameters.clone(),
+            timers: Timers::new(name, &with.executor, group.clone()),
+            stop: with.stop,
+        };
+        component.init(io).map_err(|e| fail(e.text))?;
+        let callback =
+            add_callback(spec, &with.executor, group, inputs, component.clone(), with.account).map_err(|e| fail(e.to_string()))?;
+        Ok(Self { name: name.to_owned(), component, callback, reported: CallbackCounters::default() })
+    }
+
+    /// The counters, if they have changed since they were last asked for.
+    pub(super) fn counters(&mut self) -> Option<Record> {
+        let now = CallbackCounters::from(self.callback.as_ref()?.stats());
+        if now == self.reported {
+            return None;
+        }
+        self.reported = now;
+        Some(Record::Counters { component: self.name.clone(), stats: now })
+    }
+
+    pub(super) fn shutdown(&self) {
+        self.component.shutdown();
+    }
+}
+
+fn add_callback(
+    spec: &ResolvedComponent,
+    executor: &Executor,
+    group: CallbackGroup,
+    inputs: Vec<(String, RawSubscription)>,
+    component: Arc<dyn Component>,
+    account: Option<Arc<Writer>>,
+) -> Result<Option<CallbackHandle>, driveline::ExecutorError> {
+    let queue = |n: u32| n as usize;
+    let trigger = match &spec.trigger {
+        ResolvedTrigger::Own => return Ok(None),
+        ResolvedTrigger::Any => Trigger::any(),
+        ResolvedTrigger::Timer { period } => Trigger::Timer { period: *period },
+        ResolvedTrigger::AllLatest { on, max_age } => Trigger::AllLatest { on: *on, max_age: *max_age },
+        ResolvedTrigger::Exact { queue: q, max_age } => Trigger::Exact { queue: queue(*q), max_age: *max_age },
+        ResolvedTrigger::Approximate { queue: q, max_interval, max_age } => {
+            Trigger::Approximate { queue: queue(*q), max_interval: *max_interval, max_age: *max_age }
+        }
+    };
+    let topics = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
+    let failures = Failures::new(spec.name.as_str(), topics, account);
+    let options = CallbackOptions { name: spec.name.to_string(), group, trigger, inputs };
+    let handle = executor.add_callback(options, move |invocation| {
+        if let Err(failure) = component.on_trigger(invocation) {
+            invocation.fail();
+            failures.report(invocation, &failure);
+        }
+    })?;
+    Ok(Some(handle))
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One module of a graph in this process.
+//!
+//! [`main`] is all of an executable that runs modules: `driveline-host` is one for C++ components in shared libraries, and
+//! a program with components compiled in becomes one by passing its own [`ComponentLoader`].
+//!
+//! ```text
+//! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--account-stdin]
+//! HOST describe LIBRARY
+//! ```
+//! With `--account-stdin`, standard input is a stream socket to whoever started the process: the account goes out
+//! through it ([`crate::account`]), the components start when a line `go` comes in, and its end ends the module. Without it
+//! the module starts at once and ends on SIGINT, SIGTERM, or when a component has finished.
+
+mod arguments;
+mod failures;
+mod instance;
+mod run;
+
+pub use arguments::USAGE;
+pub use run::{HostError, HostOptions, run};
+
+use crate::component::ComponentLoader;
+use crate::graph::Colour;
+use arguments::Command;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+/// Exit codes of a host process.
+pub mod exit {
+    /// The module ended as it should.
+    pub const DONE: u8 = 0;
+    /// A component failed to initialise, or the system refused something.
+    pub const FAILED: u8 = 1;
+    /// The command line is wrong.
+    pub const USAGE: u8 = 2;
+    /// The graph has errors.
+    pub const GRAPH: u8 = 3;
+}
+
+/// Runs a host process: parses the arguments (without the program's name), does what they say and gives the exit code.
+/// Messages go to standard error. Blocks until the module has ended.
+#[must_use]
+pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn ComponentLoader) -> u8 {
+    match arguments::parse(arguments) {
+        Err(message) => {
+            eprintln!("{message}\n\n{USAGE}");
+            exit::USAGE
+        }
+        Ok(Command::Help) => {
+            println!("{USAGE}");
+            exit::DONE
+        }
+        Ok(Command::Describe { library }) => describe(&library, loader),
+        Ok(Command::Run(options)) => match run(&options, loader) {
+            Ok(()) => exit::DONE,
+            Err(HostError::Graph(diagnostics)) => {
+                let colour = if std::io::stderr().is_terminal() { Colour::Yes } else { Colour::No };
+                eprint!("{}", diagnostics.render(colour));
+                exit::GRAPH
+            }
+            Err(e) => {
+                eprintln!("error: {e}");
+                exit::FAILED
+            }
+        },
+    }
+}
+
+fn describe(library: &std::path::Path, loader: &dyn ComponentLoader) -> u8 {
+    let text = loader.load(library).map_err(|e| e.text).and_then(|l| serde_json::to_string(&l.classes()).map_err(|e| e.to_string()));
+    match text {
+        Ok(text) => {
+            println!("{text}");
+            exit::DONE
+        }
+        Err(text) => {
+            eprintln!("{text}");
+            exit::FAILED
+        }
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The life of a module's process: load, bring up, wait for the word, run, wind down.
+
+use super::instance::{Bringup, Instance};
+use crate::account::{FORMAT, Record, Writer};
+use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
+use crate::domain;
+use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
+use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How often counters are sent while they change.
+const COUNTERS: Duration = Duration::from_secs(1);
+/// Without a launcher: how long after a component has finished the others may still work on what it left.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// What a host process runs.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// Graph file.
+    pub graph: PathBuf,
+    /// Module of it.
+    pub module: String,
+    /// Assignments `component.parameter=value`.
+    pub set: Vec<String>,
+    /// Standard input is a socket for the account.
+    pub account_stdin: bool,
+}
+
+/// A module could not be run.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// The graph has errors.
+    #[error("the graph has {} errors", .0.errors())]
+    Graph(Diagnostics),
+    /// A component could not be brought up.
+    #[error("component '{component}' cannot start: {text}")]
+    Component {
+        /// The component.
+        component: String,
+        /// Why.
+        text: String,
+    },
+    /// The domain cannot be joined.
+    #[error(transparent)]
+    Open(#[from] driveline::OpenError),
+    /// The domain's directory is not usable.
+    #[error(transparent)]
+    Domain(#[from] domain::DomainError),
+    /// An executor cannot be made.
+    #[error(transparent)]
+    Executor(#[from] driveline::ExecutorError),
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was to be done.
+        what: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+fn os<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> HostError {
+    move |e| HostError::Os { what, source: e.into() }
+}
+
+type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
+
+/// Runs a module until it is told to end. Takes over SIGINT and SIGTERM, and standard input where it is the account's.
+///
+/// # Errors
+/// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
+pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
+    let signals = signals().map_err(os("cannot listen for signals"))?;
+    let socket = if options.account_stdin { Some(take_stdin().map_err(os("standard input is not a socket"))?) } else { None };
+    let account = match &socket {
+        Some(socket) => {
+            let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
+            let writer =
+                Writer::new(out).map_err(|e| HostError::Os { what: "cannot start the account", source: std::io::Error::other(e) })?;
+            writer.send(Record::Hello { format: FORMAT, module: options.module.clone(), pid: std::process::id() });
+            Some(Arc::new(writer))
+        }
+        None => None,
+    };
+    let libraries = Libraries::default();
+    let graph = resolve(options, loader, &libraries)?;
+    let Some(module) = graph.module(&options.module) else { return Ok(()) };
+    // The kernel keeps 15 bytes.
+    let _ = rustix::thread::set_name(&std::ffi::CString::new(module.name.as_str()).unwrap_or_default());
+    let context = Context::new(ContextOptions {
+        name: format!("{}/{}", graph.name, module.name),
+        domain_dir: Some(domain::prepare(&graph.domain)?),
+    })?;
+    context.set_description(description(&graph, module));
+
+    let stop = StopControl::new().map_err(os("cannot make a socket pair"))?;
+    let mut executors = Vec::new();
+    for spec in &module.executors {
+        let executor = Arc::new(executor(spec)?);
+        if let Some(account) = &account {
+            executor.set_observer(account.clone());
+        }
+        executors.push((spec.name.as_str(), executor));
+    }
+    let mut instances: Vec<Instance> = Vec::new();
+    let brought_up = module.components.iter().try_for_each(|spec| {
+        let library = library_of(&libraries, &spec.library);
+        let executor = executors.iter().find(|(name, _)| *name == spec.executor).map(|(_, e)| e.clone());
+        let (Some(library), Some(executor)) = (library, executor) else {
+            return Err(HostError::Component { component: spec.name.to_string(), text: "its library or executor is gone".into() });
+        };
+        let stop = stop.handle(spec.name.as_str());
+        let with = Bringup { graph: &graph, context: &context, library: &*library, executor, stop, account: account.clone() };
+        instances.push(Instance::bring_up(spec, with)?);
+        Ok(())
+    });
+    let ran = brought_up.and_then(|()| {
+        let mut host =
+            Running { stop: &stop, signals: &signals, socket: socket.as_ref(), account: account.as_deref(), instances: &mut instances };
+        host.run(&executors)
+    });
+    stop.stop();
+    for (_, executor) in &executors {
+        executor.stop();
+    }
+    for instance in instances.iter_mut().rev() {
+        instance.shutdown();
+        if let Some((account, counters)) = account.as_ref().zip(instance.counters()) {
+            account.send(counters);
+        }
+    }
+    if let Some(account) = &account {
+        account.close();
+    }
+    ran
+}
+
+fn library_of(libraries: &Libraries, path: &Path) -> Option<Arc<dyn ComponentLibrary>> {
+    libraries.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+}
+
+fn resolve(options: &HostOptions, loader: &dyn ComponentLoader, libraries: &Libraries) -> Result<ResolvedGraph, HostError> {
+    let describe = |path: &Path| {
+        let library = loader.load(path).map_err(|LoadError { text }| DescribeError { reason: text, help: None })?;
+        let classes = library.classes();
+        libraries.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::from(library));
+        Ok(classes)
+    };
+    let load_options = LoadOptions { set: options.set.clone(), modules: Some(vec![options.module.clone()]), ..LoadOptions::new(&describe) };
+    let loaded = load(&options.graph, &load_options);
+    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+}
+
+fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {
+    Ok(Executor::new(ExecutorOptions {
+        name: spec.name.clone(),
+        threads: spec.threads as usize,
+        schedule: spec.schedule.clone(),
+        spin: Duration::from_micros(u64::from(spec.spin_us)),
+    })?)
+}
+
+/// What tools show about the process.
+fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
+    let components: Vec<_> = module
+        .components
+        .iter()
+        .map(|c| serde_json::json!({ "name": c.name, "class": c.class, "library": c.library, "executor": c.executor }))
+        .collect();
+    serde_json::json!({ "graph": graph.name, "module": module.name, "components": components }).to_string()
+}
+
+fn signals() -> std::io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+/// The socket at standard input, which becomes `/dev/null`, so that no component reads what is not meant for it.
+fn take_stdin() -> std::io::Result<UnixStream> {
+    let owned = rustix::stdio::stdin().try_clone_to_owned()?;
+    let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&owned)?.st_mode) == rustix::fs::FileType::Socket;
+    if !is_socket {
+        return Err(std::io::Error::other("`--account-stdin` is only for launchers"));
+    }
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(UnixStream::from(owned))
+}
+
+struct Running<'a> {
+    stop: &'a StopControl,
+    signals: &'a UnixStream,
+    socket: Option<&'a UnixStream>,
+    account: Option<&'a Writer>,
+    instances: &'a mut [Instance],
+}
+
+/// What the process woke up for.
+enum Woken {
+    Stop,
+    /// A byte from the launcher.
+    Word,
+    Finished(Vec<String>),
+    Time,
+}
+
+impl Running<'_> {
+    fn send(&self, record: Record) {
+        if let Some(account) = self.account {
+            account.send(record);
+        }
+    }
+
+    fn run(&mut self, executors: &[(&str, Arc<Executor>)]) -> Result<(), HostError> {
+        if self.socket.is_some() {
+            self.send(Record::Ready);
+            loop {
+                match self.wait(None)? {
+                    Woken::Stop => return Ok(()),
+                    Woken::Word => break,
+                    Woken::Finished(components) => self.finished(components),
+                    Woken::Time => {}
+                }
+            }
+        }
+        let mut threads = Vec::new();
+        for (_, executor) in executors {
+            for report in executor.start()? {
+                if !report.refused.is_empty() {
+                    eprintln!("warning: {report}");
+                }
+                threads.push(report.to_string());
+            }
+        }
+        self.send(Record::Started { threads });
+        let mut counters_at = Instant::now() + COUNTERS;
+        let mut end: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            if end.is_some_and(|end| end <= now) {
+                return Ok(());
+            }
+            // Only a launcher wants counters; alone, the process sleeps until something happens.
+            let next = if self.account.is_some() { Some(counters_at) } else { end };
+            match self.wait(next.map(|t| t.saturating_duration_since(now)))? {
+                Woken::Stop => return Ok(()),
+                Woken::Finished(components) => {
+                    self.finished(components);
+                    if self.socket.is_none() {
+                        end.get_or_insert(Instant::now() + SETTLE);
+                    }
+                }
+                Woken::Word => {}
+                Woken::Time if Instant::now() >= counters_at => {
+                    for i in 0..self.instances.len() {
+                        if let Some(record) = self.instances[i].counters() {
+                            self.send(record);
+                        }
+                    }
+                    counters_at = Instant::now() + COUNTERS;
+                }
+                Woken::Time => {}
+            }
+        }
+    }
+
+    fn finished(&self, components: Vec<String>) {
+        for component in components {
+            self.send(Record::Finished { component });
+        }
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
+        let mut fds = vec![PollFd::new(self.signals, PollFlags::IN), PollFd::new(&self.stop.finished, PollFlags::IN)];
+        if let Some(socket) = self.socket {
+            fds.push(PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
+        }
+        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(os("cannot wait")(e)),
+        }
+        let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
+        let mut bytes = [0u8; 64];
+        let mut signals = self.signals;
+        if ready[0] && signals.read(&mut bytes).is_ok_and(|n| n > 0) {
+            return Ok(Woken::Stop);
+        }
+        if ready[1] {
+            return Ok(Woken::Finished(self.stop.take_finished()));
+        }
+        if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
+            return match socket.read(&mut bytes) {
+                Ok(n) if n > 0 => Ok(Woken::Word),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
+                // Whoever started this process is gone.
+                _ => Ok(Woken::Stop),
+            };
+        }
+        Ok(Woken::Time)
+    }
+}
