@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machine's own limits, for benchmarks: bare shared words and bare shared bytes, without any protocol.
+//!
+//! What the transport costs is only known beside what the machine costs: a futex or a spinning hand-over between two
+//! processes, and a memcpy into shared memory. Both need a shared mapping, and mappings live in this crate. Nothing of
+//! the transport uses this module.
+#![allow(unsafe_code)]
+
+use crate::sys::mapping::{Mapping, Mode};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, memfd_create};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+
+/// Words of a [`SharedWords`].
+pub const WORDS: usize = 8;
+/// Bytes from one word to the next: two cache lines, because processors fetch lines in pairs.
+const STRIDE: usize = 128;
+const PAGE_LEN: usize = 4096;
+
+/// A few 32-bit words in memory that several processes map, each in a cache line of its own.
+///
+/// Any thread of any process that has it may load, store and sleep on any word, always atomically. Creating and opening
+/// make system calls; using the words makes none.
+#[derive(Debug)]
+pub struct SharedWords {
+    fd: OwnedFd,
+    map: Mapping,
+}
+
+impl SharedWords {
+    /// New words, all zero.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses a page of memory or a descriptor.
+    pub fn create() -> io::Result<Self> {
+        let fd = memfd_create("driveline-floor", MemfdFlags::CLOEXEC)?;
+        fallocate(&fd, FallocateFlags::empty(), 0, PAGE_LEN as u64)?;
+        let map = Mapping::new(&fd, PAGE_LEN, Mode::ReadWrite)?;
+        Ok(Self { fd, map })
+    }
+
+    /// The words that another process of the same benchmark has created and whose descriptor it handed over.
+    ///
+    /// # Errors
+    /// `InvalidData` if the descriptor is not that of such words; the kernel's, if it refuses the mapping.
+    pub fn open(fd: OwnedFd) -> io::Result<Self> {
+        let len = fstat(&fd)?.st_size;
+        if len != PAGE_LEN as i64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the descriptor has {len} bytes instead of the {PAGE_LEN} of shared words")));
+        }
+        let map = Mapping::new(&fd, PAGE_LEN, Mode::ReadWrite)?;
+        Ok(Self { fd, map })
+    }
+
+    /// The descriptor, to be handed to another process.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// One word.
+    ///
+    /// # Panics
+    /// If `index` is not less than [`WORDS`].
+    #[must_use]
+    pub fn word(&self, index: usize) -> &AtomicU32 {
+        assert!(index < WORDS, "there are {WORDS} words");
+        self.map.half_word(index * STRIDE)
+    }
+}
+
+/// Bytes in a shared mapping of the kind that samples lie in, reserved and prefaulted, which nobody else has.
+#[derive(Debug)]
+pub struct SharedBytes {
+    map: Mapping,
+    len: usize,
+}
+
+impl SharedBytes {
+    /// New bytes, all zero. `len` must not be 0.
+    ///
+    /// # Errors
+    /// The kernel's, if it refuses the memory.
+    pub fn create(len: usize) -> io::Result<Self> {
+        let fd = memfd_create("driveline-floor", MemfdFlags::CLOEXEC)?;
+        fallocate(&fd, FallocateFlags::empty(), 0, len as u64)?;
+        // The descriptor ends here, so no other mapping of this memory can come to be.
+        let map = Mapping::new(&fd, len, Mode::ReadWrite)?;
+        Ok(Self { map, len })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: this value owns the only mapping of the memory (`create` closed the only descriptor), and writing
+        // needs `&mut self`, so the bytes do not change while they are borrowed.
+        unsafe { self.map.bytes(0, self.len) }
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `bytes`, and `&mut self` excludes every other borrow; the mapping is read-write.
+        unsafe { self.map.bytes_mut(0, self.len) }
+    }
+}
+
+const _: () = assert!(WORDS * STRIDE <= PAGE_LEN);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn words_are_shared_through_the_descriptor_and_apart_from_each_other() {
+        let own = SharedWords::create().unwrap();
+        let peer = SharedWords::open(own.fd().try_clone_to_owned().unwrap()).unwrap();
+        for i in 0..WORDS {
+            own.word(i).store(i as u32 + 1, Relaxed);
+        }
+        for i in 0..WORDS {
+            assert_eq!(peer.word(i).load(Relaxed), i as u32 + 1);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_of_something_else_is_refused() {
+        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC).unwrap();
+        assert!(SharedWords::open(fd).unwrap_err().to_string().contains("0 bytes instead of 4096"));
+    }
+
+    #[test]
+    fn bytes_keep_what_is_written() {
+        let mut b = SharedBytes::create(10_000).unwrap();
+        assert!(b.bytes().iter().all(|&x| x == 0));
+        b.bytes_mut().fill(7);
+        assert_eq!(b.bytes().len(), 10_000);
+        assert!(b.bytes().iter().all(|&x| x == 7));
+        assert!(SharedBytes::create(0).is_err());
+    }
+}
