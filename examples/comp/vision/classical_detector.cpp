@@ -22,6 +22,7 @@ constexpr double kMaxRun = 1.6;
 constexpr double kMinBorderRun = 0.35;      // where the image border cuts the car
 constexpr double kMaxGap = 0.12;            // between tyres and shadow, over the expected width
 constexpr double kMaxFlank = 1.3;            // a flank's extent in the image over the expected width
+constexpr double kFlankGap = 0.04;          // a flank's shadow has none; this rides over noise
 constexpr double kHeightPerWidth = 0.8;
 constexpr double kMinWidthPx = 14.0;
 constexpr int kOffRoad = 22;                // grey levels from the road's brightness
@@ -134,7 +135,7 @@ class ClassicalDetector final : public VehicleDetector {
 
   // Follows the shadow's edge upwards and sideways from the corner (x, y); returns the farthest column reached.
   [[nodiscard]] int flank_end(int x, int direction, int y, int top, double car_width, int dark) const {
-    const int gap = std::max(1, static_cast<int>(kMaxGap * car_width));
+    const int gap = static_cast<int>(kFlankGap * car_width);
     const int limit = std::clamp(x + direction * static_cast<int>(kMaxFlank * car_width), 0, grey_.cols - 1);
     const int last_row = std::max(top, y - static_cast<int>(0.5 * kHeightPerWidth * car_width));
     for (; y >= last_row; --y) {

@@ -12,6 +12,8 @@ namespace {
 
 // Bounds the quadratic suppression whatever a network claims to see.
 constexpr std::size_t kMaxProposals = 1024;
+// Networks like to see a vehicle and a part of it, or two neighbours as one: of a box mostly inside another the better stays.
+constexpr float kContained = 0.75F;
 
 void check(const DetectorOptions& o) {
   const auto require = [](bool ok, const char* what) {
@@ -67,7 +69,8 @@ bool VehicleDetector::detect(const cv::Mat& bgr, std::vector<Detection>& out) {
       continue;
     }
     const bool seen = std::any_of(out.begin(), out.end(), [&](const Detection& kept) {
-      return intersection_over_union(kept.box, d.box) > options_.max_overlap;
+      const float shared = (kept.box & d.box).area();
+      return intersection_over_union(kept.box, d.box) > options_.max_overlap || shared > kContained * std::min(kept.box.area(), d.box.area());
     });
     if (!seen) {
       out.push_back(d);

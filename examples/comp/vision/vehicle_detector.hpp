@@ -31,7 +31,7 @@ struct DetectorOptions {
   cv::Size input_size;
 
   float min_confidence = 0.4F;
-  float max_overlap = 0.45F;  // non-maximum suppression, across classes: IoU above this is the same vehicle
+  float max_overlap = 0.35F;  // non-maximum suppression, across classes: IoU above this is the same vehicle
   std::size_t max_detections = kMaxDetections;
 
   // Classical detector only: row of the horizon as a fraction of the image height, and how many pixels wide a car is per
