@@ -47,7 +47,10 @@ impl SharedWords {
     pub fn open(fd: OwnedFd) -> io::Result<Self> {
         let len = fstat(&fd)?.st_size;
         if len != PAGE_LEN as i64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the descriptor has {len} bytes instead of the {PAGE_LEN} of shared words")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the descriptor has {len} bytes instead of the {PAGE_LEN} of shared words"),
+            ));
         }
         let map = Mapping::new(&fd, PAGE_LEN, Mode::ReadWrite)?;
         Ok(Self { fd, map })
@@ -127,7 +130,7 @@ mod tests {
     #[test]
     fn a_descriptor_of_something_else_is_refused() {
         let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC).unwrap();
-        assert!(SharedWords::open(fd).unwrap_err().to_string().contains("0 bytes instead of 4096"));
+        assert!(SharedWords::open(fd).unwrap_err().to_string().contains("0 bytes instead of the 4096"));
     }
 
     #[test]

@@ -25,15 +25,80 @@
 //! # Ok(()) }
 //! ```
 
-mod config;
-mod error;
-mod event;
-mod info;
+#[cfg(not(loom))]
+pub mod floor;
 pub mod limits;
-mod stub;
 
-pub use config::{Access, OwnProcess, ParticipantConfig, PublishMeta, PublisherConfig, SchemaRequest, SubscriptionConfig};
-pub use error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError};
-pub use event::{PublisherEvent, RefusalCode, SubscriptionEvent};
-pub use info::{EdgeInfo, MatchInfo, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats};
-pub use stub::{Copied, Kicker, Loan, Participant, Publisher, Sample, Subscription, WaitBackend, WaitSet, Wake, list};
+#[cfg(not(loom))]
+mod config;
+#[cfg(not(loom))]
+mod control;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod event;
+mod fault;
+#[cfg(not(loom))]
+mod helpers;
+#[cfg(not(loom))]
+mod info;
+#[cfg(not(loom))]
+mod inlet;
+#[cfg(not(loom))]
+mod kick;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+mod list;
+#[cfg(not(loom))]
+mod loan;
+#[cfg(not(loom))]
+mod participant;
+#[cfg(not(loom))]
+#[allow(unreachable_pub, reason = "the models use these names from outside")]
+mod protocol;
+#[cfg(not(loom))]
+mod publication;
+#[cfg(not(loom))]
+mod publisher;
+#[cfg(not(loom))]
+mod queue;
+#[cfg(not(loom))]
+mod reliable;
+#[cfg(not(loom))]
+mod sample;
+#[cfg(not(loom))]
+mod segment;
+#[cfg(not(loom))]
+mod subscription;
+#[cfg(not(loom))]
+#[allow(unreachable_pub, reason = "the models use these names from outside")]
+mod sync;
+#[cfg(not(loom))]
+mod sys;
+#[cfg(not(loom))]
+mod waitset;
+#[cfg(not(loom))]
+mod wire;
+
+// The models drive the core directly; nothing else is compiled for them.
+#[cfg(loom)]
+#[allow(missing_docs)]
+pub mod protocol;
+#[cfg(loom)]
+pub mod sync;
+
+#[cfg(not(loom))]
+pub use self::{
+    config::{Access, OwnProcess, ParticipantConfig, PublishMeta, PublisherConfig, SchemaRequest, SubscriptionConfig},
+    error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
+    event::{PublisherEvent, RefusalCode, SubscriptionEvent},
+    info::{EdgeInfo, MatchInfo, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},
+    list::list,
+    loan::Loan,
+    participant::Participant,
+    publisher::Publisher,
+    sample::{Copied, Sample},
+    subscription::Subscription,
+    waitset::{Kicker, WaitBackend, WaitSet, Wake},
+};

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers to tools.
+
+use super::{Control, Source};
+use crate::info::ParticipantInfo;
+use crate::limits::{HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_LISTING_LEN};
+use crate::queue::lock;
+use crate::sys::fork::GuardedFd;
+use crate::sys::socket::{self, Received};
+use crate::wire::Message;
+use driveline_types::MonotonicNs;
+use rustix::event::epoll::{self, EventFlags};
+use std::time::Duration;
+
+/// Bytes of a listing in one packet.
+const PART_LEN: usize = 32 * 1024;
+
+/// A tool that has connected.
+pub(super) struct Query {
+    socket: GuardedFd,
+    until: MonotonicNs,
+    /// What is still to be sent, if it has asked.
+    answer: Option<(Vec<u8>, usize)>,
+}
+
+impl Control {
+    pub(super) fn accept_queries(&mut self) {
+        for _ in 0..MAX_INFO_CONNECTIONS {
+            let Ok(Some(socket)) = socket::accept(&self.info_listener) else { return };
+            if self.sources.values().filter(|s| matches!(s, Source::Info(_))).count() >= MAX_INFO_CONNECTIONS {
+                continue;
+            }
+            let Ok(key) = self.watch(&socket, EventFlags::IN) else { continue };
+            let until = self.now + Duration::from_millis(HANDSHAKE_MS);
+            self.sources.insert(key, Source::Info(Query { socket, until, answer: None }));
+            self.query_ready(key);
+        }
+    }
+
+    pub(super) fn query_ready(&mut self, key: u64) {
+        let Some(Source::Info(query)) = self.sources.get(&key) else { return };
+        if query.answer.is_none() {
+            let asked = match socket::receive(&query.socket, &mut self.buffer) {
+                Ok(Received::Nothing) => return,
+                Ok(Received::Message(len, _)) => matches!(self.buffer.get(..len).map(Message::decode), Some(Ok(Message::List))),
+                _ => false,
+            };
+            let answer = if asked { self.listing() } else { None };
+            let Some(answer) = answer else {
+                self.sources.remove(&key);
+                return;
+            };
+            if let Some(Source::Info(query)) = self.sources.get_mut(&key) {
+                query.answer = Some((answer, 0));
+            }
+        }
+        self.send_parts(key);
+    }
+
+    fn send_parts(&mut self, key: u64) {
+        let Some(Source::Info(Query { socket, answer: Some((answer, sent)), .. })) = self.sources.get_mut(&key) else { return };
+        loop {
+            let part = answer.get(*sent..answer.len().min(*sent + PART_LEN)).unwrap_or_default();
+            let last = part.is_empty();
+            let Some(packet) = Message::Listing(part.to_vec()).encode() else { break };
+            match socket::send(&*socket, &packet, &[]) {
+                Ok(()) => *sent += part.len(),
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    let _ = epoll::modify(&self.epoll, &*socket, epoll::EventData::new_u64(key), EventFlags::OUT);
+                    return;
+                }
+                Err(_) => break,
+            }
+            if last {
+                break;
+            }
+        }
+        self.sources.remove(&key);
+    }
+
+    fn listing(&self) -> Option<Vec<u8>> {
+        let info = ParticipantInfo {
+            id: self.identity.id,
+            name: self.identity.name.clone(),
+            pid_in_its_namespace: self.identity.pid,
+            description: lock(&self.identity.description).clone(),
+            publishers: self.outlets.values().map(|o| o.publication.info(o.changes.get())).collect(),
+            subscriptions: self.inlets.values().map(|s| s.inlet.info()).collect(),
+        };
+        serde_json::to_vec(&info).ok().filter(|text| text.len() <= MAX_LISTING_LEN)
+    }
+
+    pub(super) fn expire_queries(&mut self) {
+        let now = self.now;
+        self.sources.retain(|_, s| !matches!(s, Source::Info(q) if q.until <= now));
+        let soonest = self.sources.values().filter_map(|s| if let Source::Info(q) = s { Some(q.until) } else { None }).min();
+        if let Some(at) = soonest {
+            self.wake_at(at);
+        }
+    }
+}

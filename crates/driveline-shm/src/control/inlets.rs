@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The subscription's side of matching.
+
+use super::{Control, Source};
+use crate::config::{OwnProcess, SchemaRequest};
+use crate::event::{RefusalCode, SubscriptionEvent};
+use crate::fault;
+use crate::inlet::{Edge, Inlet, Page};
+use crate::limits::{HANDSHAKE_MS, MAX_ENDED, MAX_MATCHES};
+use crate::queue::lock;
+use crate::sys::directory::{Kind, Name};
+use crate::sys::fork::GuardedFd;
+use crate::sys::socket::{self, ConnectError, Received};
+use crate::wire::{Accept, Hello, Message, Refuse};
+use driveline_types::{EndpointId, MonotonicNs, Schema};
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// First and longest pause before a busy or short publisher is asked again.
+const RETRY_FIRST: Duration = Duration::from_millis(5);
+const RETRY_LONGEST: Duration = Duration::from_secs(1);
+
+/// A subscription, as the control thread sees it.
+pub(super) struct InletState {
+    pub(super) inlet: Arc<Inlet>,
+    topic: u64,
+    /// Publishers of the topic by socket name.
+    known: HashMap<String, Known>,
+    pub(super) watch: super::watch::SubscriptionWatch,
+}
+
+enum Known {
+    /// Dialled, matched or not yet.
+    Connected,
+    /// Refused for good.
+    Refused,
+    /// To be asked again.
+    Retry { at: MonotonicNs, pause: Duration },
+}
+
+/// A connection to a publisher.
+pub(super) struct Dial {
+    inlet: EndpointId,
+    name: String,
+    state: DialState,
+}
+
+enum DialState {
+    /// HELLO is sent.
+    Asked {
+        socket: GuardedFd,
+        page: Page,
+        pause: Duration,
+        complain_at: Option<MonotonicNs>,
+    },
+    Matched(Arc<Edge>),
+}
+
+impl Control {
+    pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {
+        let watch = super::watch::SubscriptionWatch::new(&inlet.qos);
+        let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), watch, inlet };
+        self.inlets.insert(state.inlet.id, state);
+        self.discovery.look();
+    }
+
+    pub(super) fn remove_inlet(&mut self, id: EndpointId) {
+        let Some(state) = self.inlets.remove(&id) else { return };
+        let gone: Vec<u64> = self.sources.iter().filter(|(_, s)| matches!(s, Source::Dial(d) if d.inlet == id)).map(|(k, _)| *k).collect();
+        for key in gone {
+            // Samples may keep the connection open: it must leave epoll now.
+            if let Some(Source::Dial(Dial { state: DialState::Matched(edge), .. })) = self.sources.remove(&key) {
+                let _ = rustix::event::epoll::delete(&self.epoll, &edge.socket);
+            }
+        }
+        state.inlet.change(Vec::clear);
+    }
+
+    /// A publisher's name was seen. Dials it for every subscription that wants it and does not have it.
+    pub(super) fn consider(&mut self, name: &Name) {
+        let Kind::Publisher(topic) = name.kind else { return };
+        let wanted: Vec<EndpointId> =
+            self.inlets.values().filter(|s| s.topic == topic && !s.known.contains_key(&name.text)).map(|s| s.inlet.id).collect();
+        for id in wanted {
+            self.dial(id, &name.text, RETRY_FIRST);
+        }
+    }
+
+    /// Forgets names that are no longer in the directory, except those of living connections.
+    pub(super) fn forget_absent(&mut self, present: &std::collections::HashSet<&str>) {
+        for state in self.inlets.values_mut() {
+            state.known.retain(|name, known| matches!(known, Known::Connected) || present.contains(name.as_str()));
+            lock(&state.inlet.refusals).retain(|name, _| present.contains(name.as_str()));
+        }
+    }
+
+    fn dial(&mut self, id: EndpointId, name: &str, pause: Duration) {
+        let own = self.outlets.values().any(|o| o.name == name);
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        if own && state.inlet.own_process == OwnProcess::Exclude {
+            state.known.insert(name.to_owned(), Known::Refused);
+            return;
+        }
+        let connected = state.known.values().filter(|k| matches!(k, Known::Connected)).count();
+        if connected >= MAX_MATCHES {
+            let text = format!("topic '{}': already {MAX_MATCHES} publishers are matched", state.inlet.topic);
+            self.refused(id, name, &Refuse::new(RefusalCode::Limit, text), pause);
+            return;
+        }
+        match socket::dial(&self.identity.directory, name) {
+            Ok(socket) => self.hello(id, name, socket, pause),
+            Err(ConnectError::Dead) => {
+                self.identity.directory.remove(name);
+                state.known.remove(name);
+            }
+            Err(ConnectError::Busy) => {
+                let retry = Known::Retry { at: self.now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
+                state.known.insert(name.to_owned(), retry);
+            }
+            Err(ConnectError::Denied) => {
+                let text =
+                    format!("topic '{}': this user may not connect to the publisher; add it to the topic's users", state.inlet.topic);
+                self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
+            }
+            Err(ConnectError::Other(e)) => {
+                let text = format!("topic '{}': cannot connect to the publisher: {e}", state.inlet.topic);
+                self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
+            }
+        }
+    }
+
+    fn hello(&mut self, id: EndpointId, name: &str, socket: GuardedFd, pause: Duration) {
+        let Some(state) = self.inlets.get(&id) else { return };
+        let inlet = Arc::clone(&state.inlet);
+        let hello = Hello {
+            topic: inlet.topic.clone(),
+            node: inlet.node.clone(),
+            schema: match &inlet.schema {
+                SchemaRequest::Exact(schema) => Some(schema.clone()),
+                SchemaRequest::Any => None,
+            },
+            qos: inlet.qos.clone(),
+            pins: inlet.max_held,
+            observer: inlet.observer,
+            subscription: inlet.id,
+            participant: self.identity.id,
+            pid: self.identity.pid,
+        };
+        let result = (|| {
+            let (page_fd, page) = Page::create(inlet.max_held as usize)?;
+            let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
+            let key = self.watch(&socket, EventFlags::IN)?;
+            fault::point("join.before_hello");
+            socket::send(&socket, &packet, &[page_fd.as_fd()])?;
+            Ok::<_, std::io::Error>((key, page))
+        })();
+        match result {
+            Ok((key, page)) => {
+                let complain_at = Some(self.now + Duration::from_millis(HANDSHAKE_MS));
+                let state = DialState::Asked { socket, page, pause, complain_at };
+                self.sources.insert(key, Source::Dial(Dial { inlet: id, name: name.to_owned(), state }));
+                if let Some(state) = self.inlets.get_mut(&id) {
+                    state.known.insert(name.to_owned(), Known::Connected);
+                }
+            }
+            Err(e) => {
+                let text = format!("topic '{}': cannot ask the publisher for a match: {e}", inlet.topic);
+                self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
+            }
+        }
+    }
+
+    fn refused(&mut self, id: EndpointId, name: &str, reason: &Refuse, pause: Duration) {
+        let now = self.now;
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        let known =
+            if reason.code.may_pass() { Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) } } else { Known::Refused };
+        state.known.insert(name.to_owned(), known);
+        // The same reason from the same publisher is news only once.
+        let before = lock(&state.inlet.refusals).insert(name.to_owned(), reason.text.clone());
+        if before.as_deref() != Some(reason.text.as_str()) {
+            state.inlet.event(SubscriptionEvent::Refused { code: reason.code, text: reason.text.clone() });
+        }
+    }
+
+    pub(super) fn dial_ready(&mut self, key: u64) {
+        let Some(Source::Dial(dial)) = self.sources.get(&key) else { return };
+        let (socket, matched) = match &dial.state {
+            DialState::Asked { socket, .. } => (socket, false),
+            DialState::Matched(edge) => (&edge.socket, true),
+        };
+        let received = socket::receive(socket, &mut self.buffer);
+        match received {
+            Ok(Received::Nothing) => {}
+            Ok(Received::Message(len, fds)) if !matched => self.answered(key, len, fds),
+            Ok(Received::Closed | Received::Message(..) | Received::Oversized) | Err(_) => self.hung_up(key),
+        }
+    }
+
+    fn answered(&mut self, key: u64, len: usize, fds: Vec<OwnedFd>) {
+        let decoded = self.buffer.get(..len).map(Message::decode);
+        let Some(Source::Dial(Dial { inlet: id, name, state: DialState::Asked { socket, page, pause, .. } })) = self.sources.remove(&key)
+        else {
+            return;
+        };
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        let inlet = Arc::clone(&state.inlet);
+        fault::point("join.after_answer");
+        let topic = inlet.topic.as_str();
+        let refusal = match decoded {
+            Some(Ok(Message::Refuse(refusal))) => refusal,
+            Some(Ok(Message::Accept(accept))) => match open(&accept, fds, page, socket, &inlet) {
+                Ok(edge) => {
+                    let edge = Arc::new(edge);
+                    state.watch.add(&edge, self.now);
+                    inlet.event(SubscriptionEvent::Matched {
+                        publisher: edge.publisher,
+                        node: edge.node.to_string(),
+                        pid: edge.pid,
+                        schema: Box::new(accept.schema.clone()),
+                        qos: Box::new(edge.qos.clone()),
+                    });
+                    lock(&inlet.refusals).remove(&name);
+                    inlet.change(|edges| edges.push(Arc::clone(&edge)));
+                    self.sources.insert(key, Source::Dial(Dial { inlet: id, name, state: DialState::Matched(edge) }));
+                    return;
+                }
+                Err(refusal) => refusal,
+            },
+            Some(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
+            _ => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
+        };
+        self.refused(id, &name, &refusal, pause);
+    }
+
+    /// End of file: the publisher is gone, says the kernel.
+    fn hung_up(&mut self, key: u64) {
+        let Some(Source::Dial(dial)) = self.sources.remove(&key) else { return };
+        let Some(state) = self.inlets.get_mut(&dial.inlet) else { return };
+        state.known.remove(&dial.name);
+        lock(&state.inlet.refusals).remove(&dial.name);
+        let DialState::Matched(edge) = dial.state else { return };
+        let _ = rustix::event::epoll::delete(&self.epoll, &edge.socket);
+        edge.ended.store(true, Relaxed);
+        state.watch.remove(&edge);
+        state.inlet.events.push(SubscriptionEvent::Unmatched { publisher: edge.publisher, node: edge.node.to_string() });
+        // What it published last stays readable, within bounds: the latest few publishers that died unread.
+        let mut surplus = state.inlet.edges().iter().filter(|e| e.ended.load(Relaxed)).count().saturating_sub(MAX_ENDED);
+        state.inlet.forget_ended(|_| {
+            let keep = surplus == 0;
+            surplus = surplus.saturating_sub(1);
+            keep
+        });
+        // It may have been restarted meanwhile under another name, and its socket file is to be cleaned up.
+        self.discovery.look();
+    }
+
+    pub(super) fn expire_dials(&mut self) {
+        let now = self.now;
+        let mut again = Vec::new();
+        let mut soonest: Option<MonotonicNs> = None;
+        let mut note = |at: MonotonicNs| soonest = Some(soonest.map_or(at, |s: MonotonicNs| s.min(at)));
+        for state in self.inlets.values() {
+            for (name, known) in &state.known {
+                match known {
+                    Known::Retry { at, pause } if *at <= now => again.push((state.inlet.id, name.clone(), *pause)),
+                    Known::Retry { at, .. } => note(*at),
+                    _ => {}
+                }
+            }
+        }
+        for source in self.sources.values_mut() {
+            if let Source::Dial(Dial { inlet, name, state: DialState::Asked { complain_at, .. } }) = source
+                && let Some(at) = *complain_at
+            {
+                if at > now {
+                    note(at);
+                    continue;
+                }
+                // Silence is not death: a stopped process may go on. It stays asked; nobody waits for it.
+                *complain_at = None;
+                if let Some(state) = self.inlets.get(inlet) {
+                    let text = format!(
+                        "topic '{}': a publisher has not answered for {HANDSHAKE_MS} ms; is its process stopped?",
+                        state.inlet.topic
+                    );
+                    lock(&state.inlet.refusals).insert(name.clone(), text.clone());
+                    state.inlet.event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
+                }
+            }
+        }
+        for (id, name, pause) in again {
+            self.dial(id, &name, pause);
+            if let Some(Known::Retry { at, .. }) = self.inlets.get(&id).and_then(|s| s.known.get(&name)) {
+                note(*at);
+            }
+        }
+        if let Some(at) = soonest {
+            self.wake_at(at);
+        }
+    }
+}
+
+/// Checks an ACCEPT as if the publisher had checked nothing.
+fn open(accept: &Accept, fds: Vec<OwnedFd>, page: Page, socket: GuardedFd, inlet: &Inlet) -> Result<Edge, Refuse> {
+    let topic = inlet.topic.as_str();
+    if let SchemaRequest::Exact(expected) = &inlet.schema
+        && let Err(e) = Schema::check(topic, &accept.schema, expected)
+    {
+        return Err(Refuse::new(RefusalCode::Type, e.to_string()));
+    }
+    if let Err(e) = accept.qos.satisfies(&inlet.qos, topic) {
+        return Err(Refuse::new(RefusalCode::Qos, e.to_string()));
+    }
+    let Ok(fds) = <[OwnedFd; 2]>::try_from(fds) else {
+        return Err(Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': ACCEPT comes with segment and wake word")));
+    };
+    Edge::open(accept, fds, page, socket, inlet)
+        .map_err(|e| Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's memory is not acceptable: {e}")))
+}

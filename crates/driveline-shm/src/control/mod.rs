@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control thread: matches endpoints, notices deaths, answers tools, watches deadlines. It sleeps in `epoll`, and
+//! no peer can make it wait: every socket is non-blocking and every peer is a small state machine with a time limit.
+
+mod discovery;
+mod info;
+mod inlets;
+mod outlets;
+mod watch;
+
+use crate::inlet::Inlet;
+use crate::limits::MAX_MESSAGE_LEN;
+use crate::participant::Identity;
+use crate::protocol::epoch::Changes;
+use crate::publication::{PubMatch, Publication};
+use crate::queue::lock;
+use crate::sys::directory::{Kind, Name};
+use crate::sys::fork::GuardedFd;
+use crate::sys::socket;
+use discovery::Discovery;
+use driveline_types::{EndpointId, MonotonicNs};
+use inlets::{Dial, InletState};
+use outlets::{Outlet, Peer};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::time::Timespec;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the application's threads ask of the control thread.
+pub(crate) enum Command {
+    AddPublication { publication: Arc<Publication>, changes: Changes<Vec<Arc<PubMatch>>>, listener: GuardedFd, name: String },
+    AddInlet(Arc<Inlet>),
+    Remove(EndpointId),
+    Stop,
+}
+
+/// The way to the control thread.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    queue: Mutex<VecDeque<Command>>,
+    signal: GuardedFd,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Command")
+    }
+}
+
+impl Commands {
+    pub(crate) fn new() -> io::Result<Self> {
+        let signal = GuardedFd::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)?;
+        Ok(Self { queue: Mutex::new(VecDeque::new()), signal })
+    }
+
+    pub(crate) fn send(&self, command: Command) {
+        lock(&self.queue).push_back(command);
+        // Can only fail if the counter is full, and then it is readable anyway.
+        let _ = rustix::io::write(&self.signal, &1u64.to_ne_bytes());
+    }
+
+    fn drain(&self) -> VecDeque<Command> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.signal, &mut count);
+        std::mem::take(&mut *lock(&self.queue))
+    }
+}
+
+/// A descriptor that epoll reports, by its number.
+enum Source {
+    Commands,
+    Rescan,
+    InfoListener,
+    Listener(EndpointId),
+    Peer(Peer),
+    Dial(Dial),
+    Info(info::Query),
+}
+
+pub(crate) struct Control {
+    identity: Arc<Identity>,
+    commands: Arc<Commands>,
+    epoll: GuardedFd,
+    sources: HashMap<u64, Source>,
+    next_source: u64,
+    rescan: GuardedFd,
+    rescan_name: String,
+    info_listener: GuardedFd,
+    info_name: String,
+    outlets: HashMap<EndpointId, Outlet>,
+    inlets: HashMap<EndpointId, InletState>,
+    discovery: Discovery,
+    buffer: Box<[u8]>,
+    /// When something has to be done without an event. Recomputed each round.
+    due: Option<MonotonicNs>,
+    now: MonotonicNs,
+}
+
+impl Control {
+    pub(crate) fn new(identity: Arc<Identity>, commands: Arc<Commands>) -> io::Result<Self> {
+        let epoll = GuardedFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)?;
+        let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
+        let rescan_name = Name::random(Kind::Rescan)?;
+        let rescan = socket::datagram_at(&identity.directory, &rescan_name, mode)?;
+        let info_name = Name::random(Kind::Info)?;
+        let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
+        let mut control = Self {
+            identity,
+            epoll,
+            sources: HashMap::new(),
+            next_source: 0,
+            rescan,
+            rescan_name: rescan_name.text,
+            info_listener,
+            info_name: info_name.text,
+            outlets: HashMap::new(),
+            inlets: HashMap::new(),
+            discovery: Discovery::default(),
+            buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
+            due: None,
+            now: MonotonicNs::now(),
+            commands,
+        };
+        for source in [Source::Commands, Source::Rescan, Source::InfoListener] {
+            let key = control.next_source;
+            control.next_source += 1;
+            let fd = match source {
+                Source::Commands => control.commands.signal.as_fd(),
+                Source::Rescan => control.rescan.as_fd(),
+                _ => control.info_listener.as_fd(),
+            };
+            epoll::add(&control.epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
+            control.sources.insert(key, source);
+        }
+        Ok(control)
+    }
+
+    /// Registers a descriptor; `source` keeps it.
+    fn watch(&mut self, fd: impl AsFd, flags: epoll::EventFlags) -> io::Result<u64> {
+        let key = self.next_source;
+        self.next_source += 1;
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags)?;
+        Ok(key)
+    }
+
+    /// Something is to be done at `at` at the latest.
+    fn wake_at(&mut self, at: MonotonicNs) {
+        self.due = Some(self.due.map_or(at, |d| d.min(at)));
+    }
+
+    fn wake_in(&mut self, delay: Duration) {
+        self.wake_at(self.now + delay);
+    }
+
+    /// Runs until told to stop.
+    pub(crate) fn run(mut self) {
+        self.sweep();
+        let mut events = Vec::with_capacity(64);
+        loop {
+            let timeout = self.due.map(|due| {
+                let left = due.since(MonotonicNs::now());
+                Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ }
+            });
+            events.clear();
+            if let Err(e) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
+                && e != rustix::io::Errno::INTR
+            {
+                // Unreachable with valid arguments; without epoll there is nothing this thread can do.
+                break;
+            }
+            self.now = MonotonicNs::now();
+            self.due = None;
+            for event in &events {
+                let event: epoll::Event = *event;
+                let data = event.data;
+                if !self.handle(data.u64()) {
+                    self.shut_down();
+                    return;
+                }
+            }
+            self.round();
+        }
+        self.shut_down();
+    }
+
+    /// One event. `false`: stop.
+    fn handle(&mut self, key: u64) -> bool {
+        match self.sources.get(&key) {
+            Some(Source::Commands) => {
+                for command in self.commands.drain() {
+                    match command {
+                        Command::AddPublication { publication, changes, listener, name } => {
+                            self.add_outlet(publication, changes, listener, name)
+                        }
+                        Command::AddInlet(inlet) => self.add_inlet(inlet),
+                        Command::Remove(id) => self.remove(id),
+                        Command::Stop => return false,
+                    }
+                }
+            }
+            Some(Source::Rescan) => self.receive_hints(),
+            Some(Source::InfoListener) => self.accept_queries(),
+            Some(Source::Listener(id)) => self.accept_peers(*id),
+            Some(Source::Peer(_)) => self.peer_ready(key),
+            Some(Source::Dial(_)) => self.dial_ready(key),
+            Some(Source::Info(_)) => self.query_ready(key),
+            // Removed by an earlier event of the same round.
+            None => {}
+        }
+        true
+    }
+
+    /// What is to be done by time, after each round of events.
+    fn round(&mut self) {
+        self.discover();
+        self.expire_peers();
+        self.expire_dials();
+        self.expire_queries();
+        self.reclaim();
+        self.watch_deadlines();
+    }
+
+    fn remove(&mut self, id: EndpointId) {
+        if self.outlets.contains_key(&id) {
+            self.remove_outlet(id);
+        } else {
+            self.remove_inlet(id);
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.identity.directory.remove(&self.rescan_name);
+        self.identity.directory.remove(&self.info_name);
+    }
+}

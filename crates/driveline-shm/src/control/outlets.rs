@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The publisher's side of matching.
+
+use super::{Control, Source};
+use crate::config::Access;
+use crate::event::{PublisherEvent, RefusalCode};
+use crate::inlet::first_sequence;
+use crate::layout::PAGE_LEN;
+use crate::limits::{HANDSHAKE_MS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER, OBSERVER_PINS};
+use crate::protocol::epoch::Changes;
+use crate::publication::{PubMatch, Publication, add};
+use crate::sys::fork::GuardedFd;
+use crate::sys::socket::{self, Received};
+use crate::sys::{futex, memfd, peer};
+use crate::wire::{Accept, Hello, Message, Refuse};
+use crate::{fault, sys::futex::Scope};
+use driveline_types::{EndpointId, MonotonicNs, Reliability, Schema};
+use rustix::event::epoll::EventFlags;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+/// A publisher, as the control thread sees it.
+pub(super) struct Outlet {
+    pub(super) publication: Arc<Publication>,
+    pub(super) changes: Changes<Vec<Arc<PubMatch>>>,
+    listener: GuardedFd,
+    key: u64,
+    pub(super) name: String,
+    /// Replaced lists wait for the publishing thread to leave its scan.
+    pub(super) reclaiming: bool,
+    pub(super) watch: super::watch::PublisherWatch,
+}
+
+/// A connection to a publisher.
+pub(super) struct Peer {
+    outlet: EndpointId,
+    socket: GuardedFd,
+    uid: u32,
+    state: PeerState,
+}
+
+enum PeerState {
+    /// Connected; has until then to say what it wants.
+    Silent {
+        until: MonotonicNs,
+    },
+    Matched(Arc<PubMatch>),
+}
+
+impl Control {
+    pub(super) fn add_outlet(
+        &mut self,
+        publication: Arc<Publication>,
+        changes: Changes<Vec<Arc<PubMatch>>>,
+        listener: GuardedFd,
+        name: String,
+    ) {
+        let id = publication.id;
+        let key = match self.watch(&listener, EventFlags::IN) {
+            Ok(key) => key,
+            Err(e) => {
+                let text = format!("topic '{}': nobody can subscribe: cannot watch the publisher's socket: {e}", publication.topic);
+                publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });
+                return;
+            }
+        };
+        self.sources.insert(key, Source::Listener(id));
+        let watch = super::watch::PublisherWatch::new(&publication.qos, self.now);
+        let outlet = Outlet { publication, changes, listener, key, name: name.clone(), reclaiming: false, watch };
+        self.outlets.insert(id, outlet);
+        self.announce(&name);
+    }
+
+    pub(super) fn remove_outlet(&mut self, id: EndpointId) {
+        let Some(outlet) = self.outlets.remove(&id) else { return };
+        self.identity.directory.remove(&outlet.name);
+        // Closing takes the descriptors out of epoll.
+        self.sources.remove(&outlet.key);
+        self.sources.retain(|_, s| !matches!(s, Source::Peer(p) if p.outlet == id));
+    }
+
+    pub(super) fn accept_peers(&mut self, id: EndpointId) {
+        // A bound, so that one busy publisher cannot starve the others; epoll reports the rest again.
+        for _ in 0..32 {
+            let Some(outlet) = self.outlets.get(&id) else { return };
+            let Ok(Some(connection)) = socket::accept(&outlet.listener) else { return };
+            let Ok(uid) = peer::user(&connection) else { continue };
+            let publication = Arc::clone(&outlet.publication);
+            if !may_subscribe(&publication.access, uid) {
+                let text = format!(
+                    "topic '{}': user {uid} has no right to subscribe; run as user {} or add {uid} to the topic's users",
+                    publication.topic,
+                    rustix::process::geteuid().as_raw()
+                );
+                refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
+                continue;
+            }
+            let pending = |s: &&Source| matches!(s, Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Silent { .. }));
+            let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.uid == uid);
+            if self.sources.values().filter(pending).count() >= MAX_PENDING
+                || self.sources.values().filter(pending).filter(of_user).count() >= MAX_PENDING_PER_USER
+            {
+                let text = format!("topic '{}': too many connections wait for a match; try again", publication.topic);
+                refuse(&publication, &connection, Refuse::new(RefusalCode::Limit, text));
+                continue;
+            }
+            let Ok(key) = self.watch(&connection, EventFlags::IN) else { continue };
+            let until = self.now + Duration::from_millis(HANDSHAKE_MS);
+            self.sources.insert(key, Source::Peer(Peer { outlet: id, socket: connection, uid, state: PeerState::Silent { until } }));
+            // The message is usually there already.
+            self.peer_ready(key);
+        }
+    }
+
+    pub(super) fn peer_ready(&mut self, key: u64) {
+        let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
+        let received = socket::receive(&peer.socket, &mut self.buffer);
+        let matched = matches!(peer.state, PeerState::Matched(_));
+        match received {
+            Ok(Received::Nothing) => {}
+            Ok(Received::Message(len, fds)) if !matched => self.greet(key, len, fds),
+            // A matched peer has nothing to say: this is the end, or it breaks the protocol.
+            Ok(Received::Closed | Received::Message(..) | Received::Oversized) | Err(_) => self.drop_peer(key),
+        }
+    }
+
+    fn greet(&mut self, key: u64, len: usize, fds: Vec<OwnedFd>) {
+        let decoded = self.buffer.get(..len).map(Message::decode);
+        let Some(Source::Peer(peer)) = self.sources.get_mut(&key) else { return };
+        let Some(outlet) = self.outlets.get_mut(&peer.outlet) else { return };
+        fault::point("join.after_hello");
+        let result = match decoded {
+            Some(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
+            Some(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
+            _ => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
+        };
+        match result {
+            Ok(m) => {
+                fault::point("join.after_accept");
+                let publication = &outlet.publication;
+                publication.events.push(PublisherEvent::Matched {
+                    subscription: m.hello.subscription,
+                    node: m.hello.node.to_string(),
+                    pid: m.hello.pid,
+                });
+                peer.state = PeerState::Matched(m);
+            }
+            Err(reason) => {
+                refuse(&outlet.publication, &peer.socket, reason);
+                self.sources.remove(&key);
+            }
+        }
+    }
+
+    fn drop_peer(&mut self, key: u64) {
+        let Some(Source::Peer(peer)) = self.sources.remove(&key) else { return };
+        let PeerState::Matched(m) = &peer.state else { return };
+        if let Some(outlet) = self.outlets.get_mut(&peer.outlet) {
+            outlet.dismiss(m);
+            outlet
+                .publication
+                .events
+                .push(PublisherEvent::Unmatched { subscription: m.hello.subscription, node: m.hello.node.to_string() });
+        }
+    }
+
+    pub(super) fn expire_peers(&mut self) {
+        let now = self.now;
+        let mut soonest: Option<MonotonicNs> = None;
+        let mut late = Vec::new();
+        for (key, source) in &self.sources {
+            if let Source::Peer(Peer { state: PeerState::Silent { until }, .. }) = source {
+                if *until <= now {
+                    late.push(*key);
+                } else {
+                    soonest = Some(soonest.map_or(*until, |s| s.min(*until)));
+                }
+            }
+        }
+        for key in late {
+            if let Some(Source::Peer(peer)) = self.sources.remove(&key)
+                && let Some(outlet) = self.outlets.get(&peer.outlet)
+            {
+                let text = format!("topic '{}': connected for {HANDSHAKE_MS} ms without saying HELLO", outlet.publication.topic);
+                refuse(&outlet.publication, &peer.socket, Refuse::new(RefusalCode::Silent, text));
+            }
+        }
+        if let Some(at) = soonest {
+            self.wake_at(at);
+        }
+    }
+
+    /// Frees replaced lists of matches that no scan uses any more.
+    pub(super) fn reclaim(&mut self) {
+        let mut left = false;
+        for outlet in self.outlets.values_mut().filter(|o| o.reclaiming) {
+            outlet.reclaiming = !outlet.changes.reclaim();
+            left |= outlet.reclaiming;
+        }
+        if left {
+            self.wake_in(Duration::from_millis(5));
+        }
+    }
+}
+
+fn may_subscribe(access: &Access, uid: u32) -> bool {
+    let own = uid == rustix::process::geteuid().as_raw();
+    match access {
+        Access::OwnUser => own,
+        Access::Users(users) => own || users.contains(&uid),
+        Access::Anyone => true,
+    }
+}
+
+fn refuse(publication: &Publication, socket: &GuardedFd, refusal: Refuse) {
+    let c = &publication.counters;
+    let counter = match refusal.code {
+        RefusalCode::Type => &c.refused_type,
+        RefusalCode::Qos => &c.refused_qos,
+        RefusalCode::Access => &c.refused_access,
+        RefusalCode::Pins => &c.refused_pins,
+        _ => &c.refused_other,
+    };
+    add(counter, 1);
+    publication.events.push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
+    if let Some(packet) = Message::Refuse(refusal).encode() {
+        // Whoever does not listen does not get to know.
+        let _ = socket::send(socket, &packet, &[]);
+    }
+}
+
+impl Outlet {
+    /// Checks a request and, if all is well, enters the match and answers. In this order: whoever has an answer is in
+    /// the list that the next scan reads.
+    fn admit(&mut self, hello: Hello, fds: Vec<OwnedFd>, peer: &Peer) -> Result<Arc<PubMatch>, Refuse> {
+        let publication = Arc::clone(&self.publication);
+        let p = &*publication;
+        let topic = p.topic.as_str();
+        let no = |code, text: String| Err(Refuse::new(code, text));
+        if hello.topic != p.topic {
+            return no(RefusalCode::Protocol, format!("topic '{topic}' was asked for '{}'", hello.topic));
+        }
+        if let Some(expected) = &hello.schema
+            && let Err(e) = Schema::check(topic, &p.schema, expected)
+        {
+            return no(RefusalCode::Type, e.to_string());
+        }
+        if let Err(e) = p.qos.satisfies(&hello.qos, topic) {
+            return no(RefusalCode::Qos, e.to_string());
+        }
+        let Ok([page]) = <[OwnedFd; 1]>::try_from(fds) else {
+            return no(RefusalCode::Protocol, format!("topic '{topic}': HELLO comes with exactly one page"));
+        };
+        let page = match memfd::open(page, PAGE_LEN) {
+            Ok(page) => page,
+            Err(e) => return no(RefusalCode::Protocol, format!("topic '{topic}': the subscription's page is not acceptable: {e}")),
+        };
+        let matches = self.changes.get();
+        let granted: u32 = matches.iter().filter(|m| m.hello.observer == hello.observer).map(|m| m.hello.pins).sum();
+        let capacity = if hello.observer { OBSERVER_PINS } else { p.pins };
+        let left = capacity.saturating_sub(granted);
+        if hello.pins > left {
+            let text = if hello.observer {
+                format!(
+                    "topic '{topic}': {capacity} pins are reserved for tools and {left} are left, {} are needed: stop another tool",
+                    hello.pins
+                )
+            } else {
+                format!(
+                    "topic '{topic}': the subscription of node '{}' needs {} pins and {left} of {capacity} are left: raise the topic's pins to at least {}, or lower max_held of its subscriptions",
+                    hello.node,
+                    hello.pins,
+                    granted + hello.pins
+                )
+            };
+            return no(RefusalCode::Pins, text);
+        }
+        let group = match p.groups.of(peer.uid) {
+            Ok(Some(group)) => group,
+            Ok(None) => return no(RefusalCode::Limit, format!("topic '{topic}': subscriptions of more than {MAX_GROUPS} users")),
+            Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {e}")),
+        };
+        let Some(wake) = p.groups.get(group) else {
+            return no(RefusalCode::System, format!("topic '{topic}': the wake word is missing"));
+        };
+
+        let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
+        let requested = hello.qos.clone();
+        let m = Arc::new(PubMatch::new(page, hello, peer.uid, group, reliable));
+        let mut list = matches.clone();
+        list.push(Arc::clone(&m));
+        self.reclaiming |= !self.changes.replace(list);
+        fault::point("join.after_entry");
+        // After the entry: what is published from here on is pinned and woken for.
+        let first = first_sequence(p.sequence(), &p.qos, &requested, reliable);
+        let accept = Accept {
+            publisher: p.id,
+            node: p.node.clone(),
+            pid: std::process::id(),
+            schema: p.schema.clone(),
+            qos: p.qos.clone(),
+            layout: p.segment.layout,
+            first,
+        };
+        let sent = Message::Accept(Box::new(accept))
+            .encode()
+            .ok_or_else(|| "the answer is too long".to_owned())
+            .and_then(|packet| socket::send(&peer.socket, &packet, &[p.segment_fd.as_fd(), wake.fd.as_fd()]).map_err(|e| e.to_string()));
+        if let Err(e) = sent {
+            self.dismiss(&m);
+            return no(RefusalCode::System, format!("topic '{topic}': cannot answer: {e}"));
+        }
+        // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for it.
+        m.believed.store(first - 1, Release);
+        self.publication.counters.matched.store(self.changes.get().len() as u64, Relaxed);
+        Ok(m)
+    }
+
+    /// Takes a match out of the list. Its pins no longer count.
+    fn dismiss(&mut self, m: &Arc<PubMatch>) {
+        m.gone.store(true, Relaxed);
+        let list: Vec<_> = self.changes.get().iter().filter(|o| !Arc::ptr_eq(o, m)).cloned().collect();
+        self.publication.counters.matched.store(list.len() as u64, Relaxed);
+        self.reclaiming |= !self.changes.replace(list);
+        self.publication.kick.fetch_add(1, Release);
+        futex::wake(&self.publication.kick, Scope::Private, 1);
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Named places where a test can have this process die or stop.
+//!
+//! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it passes the named
+//! point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it (SIGSTOP) instead. Without the cargo feature
+//! `fault-points` nothing of this is compiled. `docs/protocols/shm.md` lists all points.
+
+/// Passes a named point.
+#[cfg(not(all(feature = "fault-points", not(loom))))]
+#[inline(always)]
+pub(crate) fn point(_name: &'static str) {}
+
+/// Passes a named point.
+#[cfg(all(feature = "fault-points", not(loom)))]
+pub(crate) fn point(name: &'static str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    struct Order {
+        name: String,
+        left: AtomicU64,
+        signal: rustix::process::Signal,
+    }
+    static ORDER: OnceLock<Option<Order>> = OnceLock::new();
+    let order = ORDER.get_or_init(|| {
+        let text = std::env::var("DRIVELINE_FAULT_POINT").ok()?;
+        let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
+        let stop = std::env::var("DRIVELINE_FAULT_ACTION").is_ok_and(|a| a == "stop");
+        Some(Order {
+            name: name.to_owned(),
+            left: AtomicU64::new(nth.parse().unwrap_or(1)),
+            signal: if stop { rustix::process::Signal::STOP } else { rustix::process::Signal::KILL },
+        })
+    });
+    if let Some(order) = order
+        && order.name == name
+        && order.left.fetch_sub(1, Relaxed) == 1
+    {
+        // Nothing sensible is left to do if a process cannot signal itself.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), order.signal);
+    }
+}

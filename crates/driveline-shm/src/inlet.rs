@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a subscription, its samples, a wait set and the control thread share.
+
+use crate::config::{OwnProcess, SchemaRequest};
+use crate::event::SubscriptionEvent;
+use crate::info::{EdgeInfo, SubscriptionInfo, SubscriptionStats};
+use crate::kick::KickWord;
+use crate::layout::{ARMED_AT, CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN};
+use crate::protocol::sleep::{self, Sleeper};
+use crate::queue::{EventQueue, lock};
+use crate::segment::Segment;
+use crate::sys::fork::GuardedFd;
+use crate::sys::futex::{self, Scope};
+use crate::sys::mapping::Mapping;
+use crate::sys::memfd;
+use crate::wire::Accept;
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, TopicName};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
+};
+use std::sync::{Arc, Mutex};
+
+/// The subscriber's own page for one match.
+#[derive(Debug)]
+pub(crate) struct Page {
+    map: Mapping,
+    pins: usize,
+}
+
+impl Page {
+    pub(crate) fn create(pins: usize) -> io::Result<(GuardedFd, Self)> {
+        let (fd, map) = memfd::create("driveline-page", PAGE_LEN)?;
+        Ok((fd, Self { map, pins }))
+    }
+
+    pub(crate) fn cells(&self) -> &[AtomicU32] {
+        self.map.half_words(PINS_AT, self.pins)
+    }
+}
+
+/// Counters of one edge; only the consuming thread writes them.
+#[derive(Debug, Default)]
+pub(crate) struct EdgeCounters {
+    pub(crate) received: AtomicU64,
+    pub(crate) missed: AtomicU64,
+    pub(crate) overruns: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) corrupt_header: AtomicU64,
+    pub(crate) corrupt_checksum: AtomicU64,
+    pub(crate) corrupt_index: AtomicU64,
+}
+
+/// One matched publisher.
+///
+/// As long as it exists its connection is open, so the publisher honours its pins: samples and waiting threads hold it.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    pub(crate) segment: Segment,
+    page: Page,
+    wake: Mapping,
+    /// End of file at the other end is what says that this reader is gone.
+    pub(crate) socket: GuardedFd,
+    pub(crate) publisher: EndpointId,
+    pub(crate) node: NodeName,
+    pub(crate) pid: u32,
+    pub(crate) qos: Qos,
+    /// How far reading may lag.
+    pub(crate) depth: u64,
+    /// Whether the publisher waits for this reader.
+    reliable: bool,
+    pub(crate) lifespan_ns: Option<u64>,
+    pub(crate) verify_checksum: bool,
+    /// First sequence that was not read. Written by the consuming thread.
+    next: AtomicU64,
+    /// Missed samples that were not reported with a sample yet. The consuming thread's.
+    pub(crate) missed_pending: AtomicU64,
+    /// The publisher is gone.
+    pub(crate) ended: AtomicBool,
+    pub(crate) counters: EdgeCounters,
+}
+
+impl Edge {
+    /// Maps what a publisher has sent, believing nothing.
+    pub(crate) fn open(accept: &Accept, fds: [OwnedFd; 2], page: Page, socket: GuardedFd, asked: &Inlet) -> io::Result<Self> {
+        let [segment, wake] = fds;
+        let segment = Segment::open(segment, accept.layout)?;
+        let wake = memfd::open(wake, WAKE_LEN)?;
+        let reliable = asked.is_reliable() && accept.qos.reliability == Reliability::Reliable;
+        let lifespan_ms = [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
+        Ok(Self {
+            segment,
+            page,
+            wake,
+            socket,
+            publisher: accept.publisher,
+            node: accept.node.clone(),
+            pid: accept.pid,
+            depth: effective_depth(&accept.qos, &asked.qos, reliable),
+            qos: accept.qos.clone(),
+            reliable,
+            lifespan_ns: lifespan_ms.map(|ms| u64::from(ms) * 1_000_000),
+            verify_checksum: asked.qos.checksum,
+            next: AtomicU64::new(accept.first),
+            missed_pending: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            counters: EdgeCounters::default(),
+        })
+    }
+
+    pub(crate) fn cells(&self) -> &[AtomicU32] {
+        self.page.cells()
+    }
+
+    pub(crate) fn page_is_here(&self) -> bool {
+        self.page.map.is_here()
+    }
+
+    /// All up to `sequence` is read or given up.
+    pub(crate) fn advance(&self, sequence: u64) {
+        // Release: a waiter on another thread that sees it sees that the reading is done; nothing else hangs on it.
+        self.next.store(sequence + 1, Release);
+        if self.reliable {
+            self.page.map.word(CURSOR_AT).store(sequence, Release);
+            // Mirrors reliable::first_lagging: cursor, fence, waiting here; waiting, fence, cursor there.
+            fence(SeqCst);
+            if self.segment.waiting().load(Relaxed) != 0 {
+                let low = CURSOR_AT + if cfg!(target_endian = "little") { 0 } else { 4 };
+                futex::wake(self.page.map.half_word(low), Scope::Shared, 1);
+            }
+        }
+    }
+
+    pub(crate) fn info(&self) -> EdgeInfo {
+        EdgeInfo {
+            publisher: self.publisher,
+            node: self.node.to_string(),
+            pid: self.pid,
+            received: self.counters.received.load(Relaxed),
+            missed: self.counters.missed.load(Relaxed),
+            overruns: self.counters.overruns.load(Relaxed),
+        }
+    }
+}
+
+/// How many of the newest samples a reader may still take. A reliable reader uses all that the publisher keeps for it.
+pub(crate) fn effective_depth(offered: &Qos, requested: &Qos, reliable: bool) -> u64 {
+    u64::from(if reliable { offered.depth } else { offered.depth.min(requested.depth) }.max(1))
+}
+
+/// First sequence for a match that begins when `newest` is the publisher's newest.
+pub(crate) fn first_sequence(newest: u64, offered: &Qos, requested: &Qos, reliable: bool) -> u64 {
+    if offered.durability == Durability::TransientLocal && requested.durability == Durability::TransientLocal {
+        (newest + 1).saturating_sub(effective_depth(offered, requested, reliable)).max(1)
+    } else {
+        newest + 1
+    }
+}
+
+impl Sleeper for Edge {
+    type Segment = Segment;
+    #[inline]
+    fn segment(&self) -> &Segment {
+        &self.segment
+    }
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        self.wake.half_word(0)
+    }
+    #[inline]
+    fn armed(&self) -> &AtomicU64 {
+        self.page.map.word(ARMED_AT)
+    }
+    #[inline]
+    fn next(&self) -> u64 {
+        // Acquire pairs with the Release in `advance`, where a waiter runs on another thread than the consumer.
+        self.next.load(Acquire)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Inlet {
+    pub(crate) id: EndpointId,
+    pub(crate) topic: TopicName,
+    pub(crate) node: NodeName,
+    pub(crate) schema: SchemaRequest,
+    pub(crate) qos: Qos,
+    pub(crate) max_held: u32,
+    pub(crate) observer: bool,
+    pub(crate) own_process: OwnProcess,
+    /// Changes with `edges`.
+    generation: AtomicU64,
+    edges: Mutex<Vec<Arc<Edge>>>,
+    /// The wait set that this subscription is attached to.
+    pub(crate) kick: Mutex<Option<Arc<KickWord>>>,
+    pub(crate) events: EventQueue<SubscriptionEvent>,
+    /// Reasons of the publishers that do not match, by socket name. For tools.
+    pub(crate) refusals: Mutex<BTreeMap<String, String>>,
+    pub(crate) deadlines_missed: AtomicU64,
+    pub(crate) matched: AtomicU64,
+    /// Sums of edges that are gone.
+    gone: Mutex<SubscriptionStats>,
+    /// The subscription was dropped.
+    pub(crate) closed: AtomicBool,
+}
+
+impl Inlet {
+    pub(crate) fn new(id: EndpointId, config: crate::config::SubscriptionConfig) -> Self {
+        Self {
+            id,
+            topic: config.topic,
+            node: config.node,
+            schema: config.schema,
+            qos: config.qos,
+            max_held: config.max_held,
+            observer: config.observer,
+            own_process: config.own_process,
+            generation: AtomicU64::new(0),
+            edges: Mutex::new(Vec::new()),
+            kick: Mutex::new(None),
+            events: EventQueue::new(),
+            refusals: Mutex::new(BTreeMap::new()),
+            deadlines_missed: AtomicU64::new(0),
+            matched: AtomicU64::new(0),
+            gone: Mutex::new(SubscriptionStats::default()),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether publishers shall wait for it. Tools never make anybody wait.
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.qos.reliability == Reliability::Reliable && !self.observer
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        // Acquire pairs with the Release in `change`; the mutex orders the list itself.
+        self.generation.load(Acquire)
+    }
+
+    pub(crate) fn edges(&self) -> Vec<Arc<Edge>> {
+        lock(&self.edges).clone()
+    }
+
+    /// Changes the list of edges, on the control thread or the consumer's, and has everybody look again.
+    pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
+        {
+            let mut edges = lock(&self.edges);
+            f(&mut edges);
+            self.generation.fetch_add(1, Release);
+            let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
+            self.matched.store(live as u64, Relaxed);
+        }
+        self.notify();
+    }
+
+    /// Gives up what is left of edges whose publisher is gone and that are read to the end, or that are too many.
+    pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
+        self.change(|edges| {
+            edges.retain(|e| {
+                let stays = !e.ended.load(Relaxed) || keep(e);
+                if !stays {
+                    self.settle(e);
+                }
+                stays
+            });
+        });
+    }
+
+    fn settle(&self, e: &Edge) {
+        let mut gone = lock(&self.gone);
+        add_edge(&mut gone, e);
+        let unread = (crate::protocol::reader::newest(&e.segment).0 + 1).saturating_sub(e.next());
+        gone.missed = gone.missed.saturating_add(unread);
+    }
+
+    /// Ends a wait so that the executor looks at events and edges.
+    pub(crate) fn notify(&self) {
+        if let Some(kick) = &*lock(&self.kick) {
+            kick.kick();
+        }
+    }
+
+    pub(crate) fn event(&self, event: SubscriptionEvent) {
+        self.events.push(event);
+        self.notify();
+    }
+
+    pub(crate) fn stats(&self) -> SubscriptionStats {
+        let mut sum = lock(&self.gone).clone();
+        for e in lock(&self.edges).iter() {
+            add_edge(&mut sum, e);
+        }
+        sum.deadlines_missed = self.deadlines_missed.load(Relaxed);
+        sum.matched = self.matched.load(Relaxed);
+        sum
+    }
+
+    pub(crate) fn info(&self) -> SubscriptionInfo {
+        SubscriptionInfo {
+            id: self.id,
+            topic: self.topic.to_string(),
+            node: self.node.to_string(),
+            schema: match &self.schema {
+                SchemaRequest::Exact(s) => Some(s.clone()),
+                SchemaRequest::Any => None,
+            },
+            qos: self.qos.clone(),
+            max_held: self.max_held,
+            observer: self.observer,
+            stats: self.stats(),
+            matches: lock(&self.edges).iter().filter(|e| !e.ended.load(Relaxed)).map(|e| e.info()).collect(),
+            refusals: lock(&self.refusals).values().cloned().collect(),
+        }
+    }
+}
+
+fn add_edge(sum: &mut SubscriptionStats, e: &Edge) {
+    let c = &e.counters;
+    for (total, part) in [
+        (&mut sum.received, &c.received),
+        (&mut sum.missed, &c.missed),
+        (&mut sum.overruns, &c.overruns),
+        (&mut sum.expired, &c.expired),
+        (&mut sum.corrupt_header, &c.corrupt_header),
+        (&mut sum.corrupt_checksum, &c.corrupt_checksum),
+        (&mut sum.corrupt_index, &c.corrupt_index),
+    ] {
+        *total = total.saturating_add(part.load(Relaxed));
+    }
+}
+
+/// Whether an edge has something to read.
+#[inline]
+pub(crate) fn has_unread(e: &Edge) -> bool {
+    sleep::has_unread(e)
+}

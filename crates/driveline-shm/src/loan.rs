@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory that a publisher lends out to be filled.
+#![allow(unsafe_code)]
+
+use crate::publication::Publication;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+
+/// One payload on its way to being published. Dropping it gives the memory back, on any thread.
+///
+/// It keeps the publisher's memory mapped, so it may outlive the publisher. In a forked child it is empty.
+pub struct Loan {
+    publication: Arc<Publication>,
+    slot: u16,
+    offset: usize,
+    len: usize,
+}
+
+impl Loan {
+    /// `slot` was taken off the free list and stands for this loan only.
+    pub(crate) fn new(publication: Arc<Publication>, slot: u16, len: usize) -> Self {
+        let offset = publication.segment.payload_at(usize::from(slot));
+        let len = len.min(publication.max_payload);
+        Self { publication, slot, offset, len }
+    }
+
+    pub(crate) fn is_of(&self, publication: &Arc<Publication>) -> bool {
+        Arc::ptr_eq(&self.publication, publication)
+    }
+
+    /// Ends the loan without giving the slot back.
+    pub(crate) fn into_slot(self) -> u16 {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: read once out of a value that is never used or dropped again.
+        drop(unsafe { std::ptr::read(&raw const this.publication) });
+        this.slot
+    }
+
+    /// The bytes; at first whatever was in the slot before.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        if !self.publication.segment.map.is_here() {
+            return &[];
+        }
+        // SAFETY: the slot is off the free list, so this process's publisher does not touch it, and no reader reads
+        // it: its sequence is 0. Writing needs `&mut self`.
+        unsafe { self.publication.segment.map.bytes(self.offset, self.len) }
+    }
+
+    /// The bytes, for writing.
+    #[must_use]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        if !self.publication.segment.map.is_here() {
+            return &mut [];
+        }
+        // SAFETY: as for `payload`; `&mut self` makes this the only access. The mapping is the publisher's own, so it
+        // is writable.
+        unsafe { self.publication.segment.map.bytes_mut(self.offset, self.len) }
+    }
+
+    /// Length of the payload in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the payload has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Shortens the payload; a greater length changes nothing.
+    pub fn shrink(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(bits) = self.publication.returned.get(usize::from(self.slot) / 64) {
+            // Release pairs with the Acquire of the publisher that collects it.
+            bits.fetch_or(1 << (self.slot % 64), Release);
+        }
+    }
+}
+
+impl std::fmt::Debug for Loan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loan").field("topic", &self.publication.topic).field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lock-free core, over atomics that somebody else owns: mapped memory in the product, loom's in the models.
+//!
+//! | module | side | state |
+//! |---|---|---|
+//! | [`pack`] | both | one word: sequence and slot |
+//! | [`writer`] | publishing thread | which slots are free, published, retired |
+//! | [`reader`] | consuming thread | pin, validate, choose |
+//! | [`sleep`] | both | announce sleep, decide about waking |
+//! | [`epoch`] | publishing and control thread of one process | the list of matches |
+//!
+//! Everything that a peer can write is read once and checked by the caller of the load.
+
+pub mod epoch;
+pub mod pack;
+pub mod reader;
+pub mod sleep;
+pub mod writer;
+
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// The words of a segment that the protocol works on. Written by the publisher only.
+pub trait Segment {
+    /// Newest sample, packed; 0 before the first.
+    fn latest(&self) -> &AtomicU64;
+    /// The sample with sequence `s` is at `ring(s % ring_len)`, packed.
+    fn ring(&self, index: usize) -> &AtomicU64;
+    /// Sequence of the sample in a slot; 0 while it is retired or being filled.
+    fn seqw(&self, slot: usize) -> &AtomicU64;
+    /// Number of slots.
+    fn slots(&self) -> usize;
+    /// Number of ring entries.
+    fn ring_len(&self) -> usize;
+}
+
+/// The words of one match that the publisher looks at.
+pub trait Match {
+    /// Slot + 1 of each held sample, or 0. Written by the subscriber.
+    fn pins(&self) -> &[AtomicU32];
+    /// 0, or the sequence that the sleeping subscriber waits for. Written by the subscriber.
+    fn armed(&self) -> &AtomicU64;
+    /// Value of `armed` that was last woken for. Private to the publishing thread.
+    fn woken(&self) -> &AtomicU64;
+    /// Index of its trust group.
+    fn group(&self) -> usize;
+}
+
+impl<M: Match> Match for std::sync::Arc<M> {
+    fn pins(&self) -> &[AtomicU32] {
+        (**self).pins()
+    }
+    fn armed(&self) -> &AtomicU64 {
+        (**self).armed()
+    }
+    fn woken(&self) -> &AtomicU64 {
+        (**self).woken()
+    }
+    fn group(&self) -> usize {
+        (**self).group()
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Falling asleep without missing a sample, and waking only who sleeps.
+//!
+//! The waiter announces the sequence that it waits for (`armed`), fences, and looks again; the publisher publishes,
+//! fences, and looks at `armed`. One of the two sees the other. What the kernel compares (the wake word) was loaded
+//! before arming, and the publisher sets it before looking: who was counted is either asleep already and is woken, or
+//! finds the word changed and does not fall asleep.
+
+use super::{Match, Segment, reader};
+use crate::fault;
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::{AtomicU32, AtomicU64, Mutant, fence, mutant};
+
+/// What a waiter needs of one match.
+pub trait Sleeper {
+    /// The publisher's segment.
+    type Segment: Segment;
+    /// The publisher's segment.
+    fn segment(&self) -> &Self::Segment;
+    /// The wake word of the match's trust group.
+    fn word(&self) -> &AtomicU32;
+    /// See [`Match::armed`].
+    fn armed(&self) -> &AtomicU64;
+    /// The first sequence that has not been read; at least 1.
+    fn next(&self) -> u64;
+    /// A number that differs at each call; for a mutant.
+    #[cfg(loom)]
+    fn token(&self) -> u64;
+}
+
+/// Whether there is something to read.
+#[inline]
+pub fn has_unread<S: Sleeper>(sleeper: &S) -> bool {
+    reader::newest(sleeper.segment()).0 >= sleeper.next()
+}
+
+/// First step: remembers the wake word and announces sleep. Then [`settle`], once for all matches of the waiter.
+pub fn arm<S: Sleeper>(sleeper: &S) -> u32 {
+    let word = sleeper.word().load(Relaxed);
+    // Pairs with the Release of the bump: if this word belongs to a sample, `settle` sees that sample.
+    fence(Acquire);
+    #[cfg(loom)]
+    let value = if mutant(Mutant::WakeByToken) { sleeper.token() } else { sleeper.next() };
+    #[cfg(not(loom))]
+    let value = sleeper.next();
+    sleeper.armed().store(value, Release);
+    word
+}
+
+/// Second step, between arming and looking again with [`has_unread`].
+pub fn settle() {
+    fault::point("wait.after_arm");
+    if !mutant(Mutant::NoArmFence) {
+        // Pairs with the fence in Slots::publish (latest, fence, armed).
+        fence(SeqCst);
+    }
+    fault::point("wait.before_sleep");
+}
+
+/// Last step, asleep or not.
+pub fn disarm<S: Sleeper>(sleeper: &S) {
+    fault::point("wait.after_sleep");
+    sleeper.armed().store(0, Release);
+}
+
+/// The publisher's decision, after its fence, for the sample that it has just published.
+#[inline]
+pub fn must_wake<M: Match>(m: &M, sequence: u64) -> bool {
+    // Acquire pairs with the Release in `arm`.
+    let armed = m.armed().load(Acquire);
+    if armed == 0 {
+        return false;
+    }
+    // Waking for a sequence that is still to come would use up the one wake-up that this waiter gets for it.
+    if !mutant(Mutant::WakeByToken) && armed > sequence {
+        return false;
+    }
+    // Relaxed: only the publishing thread uses it.
+    if m.woken().load(Relaxed) == armed {
+        return false;
+    }
+    m.woken().store(armed, Relaxed);
+    true
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The publishing thread's side: which slot is what, and the one pass that frees them.
+//!
+//! A slot is, in this order: free → loaned → published → retired → free. Only the publishing thread moves it (a loan
+//! that is dropped elsewhere comes back through a bitmap that this thread collects). With `kept + loans + pins` slots,
+//! the free list cannot be empty while a loan is to be had: `kept` are published, at most `loans - 1` others are
+//! loaned, and a pass leaves at most one slot retired per pin cell, because it reads each cell exactly once.
+
+use super::epoch::Scans;
+use super::pack::pack;
+use super::sleep::must_wake;
+use super::{Match, Segment};
+use crate::fault;
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::{Mutant, fence, mutant};
+
+/// Fewest slots with which publishing never waits.
+#[must_use]
+pub fn slots_needed(kept: usize, loans: usize, pins: usize) -> usize {
+    kept + loans + pins - usize::from(mutant(Mutant::OneSlotFewer))
+}
+
+/// The publishing thread's private record of the slots.
+#[derive(Debug)]
+pub struct Slots {
+    /// Last in, first out: the slot whose cache lines are warmest is used next.
+    free: Vec<u16>,
+    retired: Vec<u16>,
+    /// Slots of the `kept` newest samples, by sequence.
+    published: Box<[Option<u16>]>,
+    /// Scratch: one bit per slot seen pinned in the running pass.
+    pinned: Box<[u64]>,
+    sequence: u64,
+}
+
+/// How to reach those who sleep.
+pub trait Wakers {
+    /// Sets the wake word of every group. Before the fence, so that who arms later cannot fall asleep on the old value.
+    fn bump(&mut self, sequence: u64);
+    /// Sets the group's wake word (the group may be younger than the bump) and wakes all who sleep on it.
+    fn wake(&mut self, group: usize, sequence: u64);
+}
+
+impl Slots {
+    /// All of `slots` free; the newest `kept` samples stay published.
+    #[must_use]
+    pub fn new(slots: u16, kept: usize) -> Self {
+        Self {
+            free: (0..slots).rev().collect(),
+            retired: Vec::with_capacity(usize::from(slots)),
+            published: vec![None; kept].into_boxed_slice(),
+            pinned: vec![0; usize::from(slots).div_ceil(64)].into_boxed_slice(),
+            sequence: 0,
+        }
+    }
+
+    /// Sequence of the newest published sample.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// A slot to fill.
+    pub fn pop_free(&mut self) -> Option<u16> {
+        self.free.pop()
+    }
+
+    /// Takes back a slot that was popped and not published. Nobody else has ever seen its new content.
+    pub fn push_free(&mut self, slot: u16) {
+        self.free.push(slot);
+    }
+
+    /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins, wakes who sleeps.
+    /// Bounded by the number of pin cells; never waits.
+    pub fn publish<S: Segment, M: Match, W: Wakers>(&mut self, segment: &S, matches: &mut Scans<Vec<M>>, wakers: &mut W, slot: u16) -> u64 {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        fault::point("publish.filled");
+        // Release: whoever reads this sequence (reader::pin) sees payload and header.
+        segment.seqw(usize::from(slot)).store(sequence, Release);
+        fault::point("publish.after_seqw");
+        let packed = pack(sequence, slot);
+        segment.ring((sequence % segment.ring_len() as u64) as usize).store(packed, Release);
+        fault::point("publish.after_ring");
+        // Release: whoever reads it (reader::newest) sees seqw and ring.
+        segment.latest().store(packed, Release);
+        fault::point("publish.after_latest");
+        wakers.bump(sequence);
+        fault::point("publish.after_bump");
+
+        // Only now is the oldest taken away: a death in between leaves one whole sample too many, never one too few.
+        let kept = self.published.len() as u64;
+        if let Some(old) = self.published[(sequence % kept) as usize].replace(slot) {
+            // Relaxed: ordered by the fence below against the borrow's fence; a borrow sees 0 or is seen pinning.
+            segment.seqw(usize::from(old)).store(0, Relaxed);
+            self.retired.push(old);
+        }
+        fault::point("publish.after_retire");
+
+        let scan = matches.enter();
+        let early = if mutant(Mutant::ListBeforeFence) { Some(scan.load()) } else { None };
+        if !mutant(Mutant::NoWriterFence) {
+            // Pairs with the fences in reader::pin (pin, fence, seqw), sleep::arm (armed, fence, latest) and
+            // epoch::Changes::replace (list, fence, scans): of two such store-then-load pairs, one sees the other.
+            fence(SeqCst);
+        }
+        fault::point("publish.after_fence");
+        let list = early.unwrap_or_else(|| scan.load());
+        self.pinned.fill(0);
+        let mut groups: u64 = 0;
+        for m in list {
+            for pin in m.pins() {
+                // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier slot of this
+                // cell is over before that slot is filled again. Exactly one load per cell bounds what it can exclude.
+                let order = if mutant(Mutant::RelaxedScan) { Relaxed } else { Acquire };
+                let slot = pin.load(order).wrapping_sub(1) as usize;
+                if let Some(word) = self.pinned.get_mut(slot / 64) {
+                    *word |= 1 << (slot % 64);
+                }
+            }
+            if must_wake(m, sequence) {
+                groups |= 1 << (m.group() % 64);
+            }
+        }
+        drop(scan);
+        fault::point("publish.after_scan");
+        let (pinned, free) = (&self.pinned, &mut self.free);
+        self.retired.retain(|&slot| {
+            let held = pinned[usize::from(slot) / 64] >> (slot % 64) & 1 == 1;
+            if !held {
+                free.push(slot);
+            }
+            held
+        });
+        while groups != 0 {
+            let group = groups.trailing_zeros();
+            groups &= groups - 1;
+            wakers.wake(group as usize, sequence);
+            fault::point("publish.after_wake");
+        }
+        sequence
+    }
+}

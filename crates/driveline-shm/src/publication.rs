@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a publisher, its loans and the control thread share.
+
+use crate::config::Access;
+use crate::event::PublisherEvent;
+use crate::info::{MatchInfo, PublisherInfo, PublisherStats};
+use crate::layout::{ARMED_AT, CURSOR_AT, PINS_AT, WAKE_LEN};
+use crate::limits::MAX_GROUPS;
+use crate::protocol::{self, reader};
+use crate::queue::EventQueue;
+use crate::segment::Segment;
+use crate::sys::fork::GuardedFd;
+use crate::sys::futex::{self, Scope};
+use crate::sys::mapping::Mapping;
+use crate::sys::memfd;
+use crate::wire::Hello;
+use driveline_types::{EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+
+/// Readers of one user. They share a wake word, in memory of their own: whoever can read a word can also disturb those
+/// who sleep on it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    uid: u32,
+    pub(crate) fd: GuardedFd,
+    map: Mapping,
+}
+
+/// All groups of a publisher. They come and never go, so that the publishing thread needs no protection to use them.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    list: [OnceLock<Group>; MAX_GROUPS],
+    len: AtomicUsize,
+}
+
+impl Groups {
+    /// The group of a user, made if it is new. Only the control thread calls this. `None`: too many.
+    pub(crate) fn of(&self, uid: u32) -> io::Result<Option<usize>> {
+        let len = self.len.load(Relaxed);
+        if let Some(i) = self.iter().position(|g| g.uid == uid) {
+            return Ok(Some(i));
+        }
+        let Some(place) = self.list.get(len) else { return Ok(None) };
+        let (fd, map) = memfd::create("driveline-wake", WAKE_LEN)?;
+        if place.set(Group { uid, fd, map }).is_err() {
+            return Err(io::Error::other("two threads add trust groups"));
+        }
+        self.len.store(len + 1, Release);
+        Ok(Some(len))
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Group> {
+        self.list.get(index)?.get()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.list.iter().map_while(OnceLock::get)
+    }
+}
+
+/// One matched subscription, as the publisher sees it.
+#[derive(Debug)]
+pub(crate) struct PubMatch {
+    page: Mapping,
+    pub(crate) hello: Hello,
+    pub(crate) uid: u32,
+    group: usize,
+    woken: AtomicU64,
+    /// Whether publishing waits for it.
+    pub(crate) reliable: AtomicBool,
+    /// Last reading position that was believed; `NOT_BEGUN` until the match is complete.
+    pub(crate) believed: AtomicU64,
+    /// Reading position at which waiting for it was given up, + 1; 0 if it was not.
+    pub(crate) given_up_at: AtomicU64,
+    /// The connection is over.
+    pub(crate) gone: AtomicBool,
+}
+
+pub(crate) const NOT_BEGUN: u64 = u64::MAX;
+
+impl PubMatch {
+    pub(crate) fn new(page: Mapping, hello: Hello, uid: u32, group: usize, reliable: bool) -> Self {
+        Self {
+            page,
+            hello,
+            uid,
+            group,
+            woken: AtomicU64::new(0),
+            reliable: AtomicBool::new(reliable),
+            believed: AtomicU64::new(NOT_BEGUN),
+            given_up_at: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    /// The subscriber's word on how far it has read.
+    pub(crate) fn cursor(&self) -> &AtomicU64 {
+        self.page.word(CURSOR_AT)
+    }
+
+    /// The half of the cursor that changes: what a waiting publisher sleeps on.
+    pub(crate) fn cursor_futex(&self) -> &AtomicU32 {
+        self.page.half_word(CURSOR_AT + if cfg!(target_endian = "little") { 0 } else { 4 })
+    }
+}
+
+impl protocol::Match for PubMatch {
+    #[inline]
+    fn pins(&self) -> &[AtomicU32] {
+        self.page.half_words(PINS_AT, self.hello.pins as usize)
+    }
+    #[inline]
+    fn armed(&self) -> &AtomicU64 {
+        self.page.word(ARMED_AT)
+    }
+    #[inline]
+    fn woken(&self) -> &AtomicU64 {
+        &self.woken
+    }
+    #[inline]
+    fn group(&self) -> usize {
+        self.group
+    }
+}
+
+/// Counters. Those of the publishing thread are plain stores of a sum; the others belong to the control thread.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) wake_calls: AtomicU64,
+    pub(crate) reliable_timeouts: AtomicU64,
+    pub(crate) reliable_waits: AtomicU64,
+    pub(crate) cursor_lies: AtomicU64,
+    pub(crate) refused_type: AtomicU64,
+    pub(crate) refused_qos: AtomicU64,
+    pub(crate) refused_access: AtomicU64,
+    pub(crate) refused_pins: AtomicU64,
+    pub(crate) refused_other: AtomicU64,
+    pub(crate) deadlines_missed: AtomicU64,
+    pub(crate) matched: AtomicU64,
+}
+
+/// Adds to a counter that only one thread writes: no locked instruction.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) id: EndpointId,
+    pub(crate) topic: TopicName,
+    pub(crate) node: NodeName,
+    pub(crate) schema: Schema,
+    pub(crate) qos: Qos,
+    pub(crate) access: Access,
+    pub(crate) max_payload: usize,
+    pub(crate) loans: u32,
+    pub(crate) pins: u32,
+    pub(crate) segment: Segment,
+    pub(crate) segment_fd: GuardedFd,
+    /// One bit per slot whose loan was dropped without being published.
+    pub(crate) returned: Box<[AtomicU64]>,
+    /// Sequence that was last published in each slot, for tools.
+    pub(crate) slot_sequences: Box<[AtomicU64]>,
+    pub(crate) groups: Groups,
+    pub(crate) counters: Counters,
+    pub(crate) events: EventQueue<PublisherEvent>,
+    /// When the last sample was published, on `CLOCK_MONOTONIC`; 0 before the first.
+    pub(crate) last_publish_ns: AtomicU64,
+    /// Changes when a publisher that waits for reliable subscriptions shall look again.
+    pub(crate) kick: AtomicU32,
+    /// Most sleepers that one wake-up call reaches: more than there can be matches.
+    pub(crate) wake_limit: u32,
+}
+
+impl Publication {
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.qos.reliability == Reliability::Reliable
+    }
+
+    pub(crate) fn stats(&self) -> PublisherStats {
+        let c = &self.counters;
+        PublisherStats {
+            published: self.sequence(),
+            published_bytes: c.bytes.load(Relaxed),
+            wake_calls: c.wake_calls.load(Relaxed),
+            reliable_timeouts: c.reliable_timeouts.load(Relaxed),
+            reliable_waits: c.reliable_waits.load(Relaxed),
+            cursor_lies: c.cursor_lies.load(Relaxed),
+            refused_type: c.refused_type.load(Relaxed),
+            refused_qos: c.refused_qos.load(Relaxed),
+            refused_access: c.refused_access.load(Relaxed),
+            refused_pins: c.refused_pins.load(Relaxed),
+            refused_other: c.refused_other.load(Relaxed),
+            deadlines_missed: c.deadlines_missed.load(Relaxed),
+            max_interval_ns: self.segment.max_interval().load(Relaxed),
+            matched: c.matched.load(Relaxed),
+        }
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        reader::newest(&self.segment).0
+    }
+
+    /// For listings.
+    pub(crate) fn info(&self, matches: &[std::sync::Arc<PubMatch>]) -> PublisherInfo {
+        PublisherInfo {
+            id: self.id,
+            topic: self.topic.to_string(),
+            node: self.node.to_string(),
+            schema: self.schema.clone(),
+            qos: self.qos.clone(),
+            max_payload: self.max_payload as u64,
+            pins: self.pins,
+            pins_granted: matches.iter().filter(|m| !m.hello.observer).map(|m| m.hello.pins).sum(),
+            slots: self.segment.layout.slots,
+            segment_len: self.segment.layout.len() as u64,
+            sequence: self.sequence(),
+            heartbeat_ns: self.segment.heartbeat().load(Relaxed),
+            stats: self.stats(),
+            matches: matches.iter().map(|m| self.match_info(m)).collect(),
+        }
+    }
+
+    fn match_info(&self, m: &PubMatch) -> MatchInfo {
+        use protocol::Match;
+        let held = m.pins().iter().filter_map(|pin| {
+            let slot = pin.load(Relaxed).checked_sub(1)? as usize;
+            Some(self.slot_sequences.get(slot)?.load(Relaxed))
+        });
+        MatchInfo {
+            subscription: m.hello.subscription,
+            node: m.hello.node.to_string(),
+            pid: m.hello.pid,
+            uid: m.uid,
+            pins: m.hello.pins,
+            observer: m.hello.observer,
+            held: held.collect(),
+            sleeping: m.armed().load(Relaxed) != 0,
+            missed: None,
+            overruns: None,
+        }
+    }
+}
+
+/// Reaches the sleepers of all groups.
+pub(crate) struct GroupWakers<'a>(pub(crate) &'a Publication);
+
+impl protocol::writer::Wakers for GroupWakers<'_> {
+    #[inline]
+    fn bump(&mut self, sequence: u64) {
+        for group in self.0.groups.iter() {
+            // Release: who reads this value sees the sample (sleep::arm).
+            group.map.half_word(0).store(sequence as u32, Release);
+        }
+    }
+
+    fn wake(&mut self, group: usize, sequence: u64) {
+        if let Some(group) = self.0.groups.get(group) {
+            let word = group.map.half_word(0);
+            word.store(sequence as u32, Release);
+            futex::wake(word, Scope::Shared, self.0.wake_limit);
+            add(&self.0.counters.wake_calls, 1);
+        }
+    }
+}

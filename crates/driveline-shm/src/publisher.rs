@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The writing end: loans and publishing.
+
+use crate::config::PublishMeta;
+use crate::error::{LoanError, PublishError};
+use crate::event::PublisherEvent;
+use crate::info::PublisherStats;
+use crate::limits::MAX_SEQUENCE;
+use crate::participant::Endpoint;
+use crate::protocol::epoch::Scans;
+use crate::protocol::writer::Slots;
+use crate::publication::{GroupWakers, PubMatch, Publication, add};
+use crate::sys::futex::WaitList;
+use crate::{fault, loan::Loan};
+use driveline_types::header::SampleHeader;
+use driveline_types::{EndpointId, MonotonicNs};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use twox_hash::XxHash3_64;
+
+/// Publishes samples of one topic.
+///
+/// It can be moved between threads and is used by one at a time. Loaning and publishing make no system call but the
+/// wake-up of subscriptions that sleep, take no lock and do not allocate; only a reliable publisher waits, and at most
+/// `max_blocking_ms`. Dropping it ends its matches; what it published last can still be read by those matched.
+pub struct Publisher {
+    pub(crate) shared: Arc<Publication>,
+    slots: Slots,
+    pub(crate) matches: Scans<Vec<Arc<PubMatch>>>,
+    pub(crate) wait_list: WaitList,
+    loaned: u32,
+    /// Keeps the control thread going; tells it when the publisher is dropped.
+    _endpoint: Endpoint,
+    _one_thread_at_a_time: PhantomData<Cell<()>>,
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publisher").field("topic", &self.shared.topic).field("id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+impl Publisher {
+    pub(crate) fn new(shared: Arc<Publication>, slots: Slots, matches: Scans<Vec<Arc<PubMatch>>>, endpoint: Endpoint) -> Self {
+        Self {
+            shared,
+            slots,
+            matches,
+            wait_list: WaitList::with_room_for(2),
+            loaned: 0,
+            _endpoint: endpoint,
+            _one_thread_at_a_time: PhantomData,
+        }
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> EndpointId {
+        self.shared.id
+    }
+
+    /// Largest payload in bytes.
+    #[must_use]
+    pub fn max_payload(&self) -> usize {
+        self.shared.max_payload
+    }
+
+    /// Lends out memory for a payload of `len` bytes, which holds whatever was in it before. No system call, no
+    /// allocation, no waiting.
+    ///
+    /// # Errors
+    /// See [`LoanError`].
+    pub fn loan(&mut self, len: usize) -> Result<Loan, LoanError> {
+        if !self.shared.segment.map.is_here() {
+            return Err(LoanError::Forked);
+        }
+        if len > self.shared.max_payload {
+            return Err(LoanError::TooLong { len, max_payload: self.shared.max_payload });
+        }
+        if self.loaned >= self.shared.loans {
+            self.collect_returned();
+        }
+        let slot = if self.loaned < self.shared.loans { self.slots.pop_free() } else { None };
+        let Some(slot) = slot else { return Err(LoanError::TooManyLoans { loans: self.shared.loans }) };
+        self.loaned += 1;
+        self.shared.segment.prefetch_slot(usize::from(slot));
+        fault::point("loan.taken");
+        Ok(Loan::new(Arc::clone(&self.shared), slot, len))
+    }
+
+    fn collect_returned(&mut self) {
+        for (i, bits) in self.shared.returned.iter().enumerate() {
+            if bits.load(Relaxed) == 0 {
+                continue;
+            }
+            // Acquire pairs with the Release of the drop: what the dropper wrote into the slot is over.
+            let mut left = bits.swap(0, Acquire);
+            while left != 0 {
+                let slot = i * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                self.slots.push_free(slot as u16);
+                self.loaned -= 1;
+            }
+        }
+    }
+
+    /// Publishes a loan and returns its sequence number. A publish time of zero stands for now.
+    ///
+    /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to `max_blocking_ms` for reliable
+    /// subscriptions that have not read the sample which falls out of the history; then it publishes all the same, and
+    /// does not wait again for who kept it waiting in vain until that subscription has read something.
+    ///
+    /// # Errors
+    /// See [`PublishError`]. The loan is returned to its publisher.
+    pub fn publish(&mut self, loan: Loan, meta: PublishMeta) -> Result<u64, PublishError> {
+        if !self.shared.segment.map.is_here() {
+            return Err(PublishError::Forked);
+        }
+        if !loan.is_of(&self.shared) {
+            return Err(PublishError::ForeignLoan);
+        }
+        let sequence = self.slots.sequence() + 1;
+        if sequence > MAX_SEQUENCE {
+            return Err(PublishError::SequenceExhausted);
+        }
+        let waited = self.shared.is_reliable() && self.wait_for_reliable(sequence);
+        let publish_time = if waited || meta.publish_time.0 == 0 { MonotonicNs::now() } else { meta.publish_time };
+        let header = SampleHeader {
+            sequence,
+            publish_time,
+            wall_offset_ns: meta.wall_offset_ns,
+            trace_id: meta.trace_id,
+            payload_len: loan.len() as u64,
+            checksum: self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload())),
+            origins: meta.origins,
+        };
+        let payload_len = loan.len() as u64;
+        let slot = loan.into_slot();
+        self.loaned -= 1;
+        let shared = &*self.shared;
+        shared.segment.write_header(usize::from(slot), &header);
+        if let Some(s) = shared.slot_sequences.get(usize::from(slot)) {
+            s.store(sequence, Relaxed);
+        }
+        let last = shared.last_publish_ns.load(Relaxed);
+        shared.last_publish_ns.store(publish_time.0, Relaxed);
+        shared.segment.heartbeat().store(publish_time.0, Relaxed);
+        let interval = publish_time.0.saturating_sub(last);
+        if last != 0 && interval > shared.segment.max_interval().load(Relaxed) {
+            shared.segment.max_interval().store(interval, Relaxed);
+        }
+        self.slots.publish(&shared.segment, &mut self.matches, &mut GroupWakers(shared), slot);
+        add(&shared.counters.bytes, payload_len);
+        Ok(sequence)
+    }
+
+    /// Sequence number that the next sample will get.
+    #[must_use]
+    pub fn next_sequence(&self) -> u64 {
+        self.slots.sequence() + 1
+    }
+
+    /// Subscriptions matched now.
+    #[must_use]
+    pub fn matched(&self) -> usize {
+        self.shared.counters.matched.load(Relaxed) as usize
+    }
+
+    /// Counters so far.
+    #[must_use]
+    pub fn stats(&self) -> PublisherStats {
+        if self.shared.segment.map.is_here() { self.shared.stats() } else { PublisherStats::default() }
+    }
+
+    /// The oldest event that was not polled yet.
+    pub fn poll_event(&mut self) -> Option<PublisherEvent> {
+        self.shared.events.pop(|count| PublisherEvent::Dropped { count })
+    }
+
+    /// Shows life without publishing, for `manual_by_topic` liveliness.
+    pub fn assert_liveliness(&mut self) {
+        if self.shared.segment.map.is_here() {
+            self.shared.segment.heartbeat().store(MonotonicNs::now().0, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Events on their way from the control thread to `poll_event`.
+
+use crate::limits::MAX_EVENTS;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, and takes the content as it is if another thread panicked while it held the lock: nothing kept under these
+/// locks is ever half changed.
+pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A bounded queue; the oldest give way.
+#[derive(Debug)]
+pub(crate) struct EventQueue<T> {
+    waiting: Mutex<(VecDeque<T>, u64)>,
+    any: AtomicBool,
+}
+
+impl<T> EventQueue<T> {
+    pub(crate) fn new() -> Self {
+        Self { waiting: Mutex::new((VecDeque::new(), 0)), any: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn push(&self, event: T) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.0.len() >= MAX_EVENTS {
+            waiting.0.pop_front();
+            waiting.1 += 1;
+        }
+        waiting.0.push_back(event);
+        self.any.store(true, Relaxed);
+    }
+
+    /// The oldest event, or `dropped(n)` if n were pushed out before it. Takes no lock while there is none.
+    pub(crate) fn pop(&self, dropped: impl FnOnce(u64) -> T) -> Option<T> {
+        if !self.any.load(Relaxed) {
+            return None;
+        }
+        let mut waiting = lock(&self.waiting);
+        if waiting.1 > 0 {
+            return Some(dropped(std::mem::take(&mut waiting.1)));
+        }
+        let event = waiting.0.pop_front();
+        if waiting.0.is_empty() {
+            self.any.store(false, Relaxed);
+        }
+        event
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pushed_out_is_counted() {
+        let q = EventQueue::new();
+        for i in 0..MAX_EVENTS + 3 {
+            q.push(i);
+        }
+        assert_eq!(q.pop(|n| 1_000_000 + n as usize), Some(1_000_003));
+        let rest: Vec<_> = std::iter::from_fn(|| q.pop(|_| unreachable!())).collect();
+        assert_eq!(rest, (3..MAX_EVENTS + 3).collect::<Vec<_>>());
+    }
+}

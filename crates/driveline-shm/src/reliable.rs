@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one place where a publisher waits: for reliable subscriptions, for a bounded time.
+
+use crate::event::PublisherEvent;
+use crate::protocol::epoch::Scan;
+use crate::publication::{NOT_BEGUN, PubMatch, Publication, add};
+use crate::publisher::Publisher;
+use crate::sys::futex::{self, Scope, Word};
+use driveline_types::MonotonicNs;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::time::Duration;
+
+/// How long a publisher sleeps at most without `futex_waitv`, where it cannot be woken for a subscription that leaves.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// What a look at one match gives.
+enum Position {
+    /// Not to be waited for.
+    Fine,
+    /// It still has to read; the low half of its cursor, to sleep on.
+    Lagging(u32),
+}
+
+impl Publisher {
+    /// Waits until every reliable subscription has read up to `sequence - depth`. Whether it waited at all.
+    pub(crate) fn wait_for_reliable(&mut self, sequence: u64) -> bool {
+        let publication = Arc::clone(&self.shared);
+        let Some(needed) = sequence.checked_sub(u64::from(publication.qos.depth)).filter(|n| *n > 0) else { return false };
+        let published = sequence - 1;
+        if first_lagging(&self.matches.enter(), &publication, needed, published).is_none() {
+            return false;
+        }
+        add(&publication.counters.reliable_waits, 1);
+        let deadline = MonotonicNs::now() + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
+        publication.segment.waiting().store(1, Relaxed);
+        loop {
+            let kick = publication.kick.load(Acquire);
+            // `first_lagging` fences between `waiting` and the cursors; the subscriber does the mirror image.
+            let Some((lagging, cursor)) = first_lagging(&self.matches.enter(), &publication, needed, published) else { break };
+            if MonotonicNs::now() >= deadline {
+                add(&publication.counters.reliable_timeouts, 1);
+                give_up(&self.matches.enter(), &publication, needed, published);
+                break;
+            }
+            if futex::have_waitv() {
+                let words = [
+                    Word { word: lagging.cursor_futex(), scope: Scope::Shared, expected: cursor },
+                    Word { word: &publication.kick, scope: Scope::Private, expected: kick },
+                ];
+                self.wait_list.wait_any(words.into_iter(), Some(deadline));
+            } else {
+                futex::wait(lagging.cursor_futex(), Scope::Shared, cursor, Some(deadline.min(MonotonicNs::now() + SLICE)));
+            }
+        }
+        publication.segment.waiting().store(0, Relaxed);
+        true
+    }
+}
+
+fn first_lagging(
+    scan: &Scan<'_, Vec<Arc<PubMatch>>>,
+    publication: &Publication,
+    needed: u64,
+    published: u64,
+) -> Option<(Arc<PubMatch>, u32)> {
+    // For the list (see epoch::Scans::enter), and for `waiting` before the cursors.
+    fence(SeqCst);
+    scan.load().iter().find_map(|m| match look(m, publication, needed, published) {
+        Position::Fine => None,
+        Position::Lagging(cursor) => Some((Arc::clone(m), cursor)),
+    })
+}
+
+fn give_up(scan: &Scan<'_, Vec<Arc<PubMatch>>>, publication: &Publication, needed: u64, published: u64) {
+    fence(SeqCst);
+    for m in scan.load() {
+        if let Position::Lagging(_) = look(m, publication, needed, published) {
+            m.given_up_at.store(m.believed.load(Relaxed) + 1, Relaxed);
+        }
+    }
+}
+
+fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) -> Position {
+    // Acquire pairs with the Release after which the control thread let the match begin.
+    let believed = m.believed.load(Acquire);
+    if believed == NOT_BEGUN || !m.reliable.load(Relaxed) || m.gone.load(Relaxed) {
+        return Position::Fine;
+    }
+    // Acquire: nothing is read under it, but the wake-up protocol reads better with a pair for the Release.
+    let cursor = m.cursor().load(Acquire);
+    // 0: it has not read anything yet.
+    if cursor != 0 {
+        if cursor < believed || cursor > published {
+            add(&publication.counters.cursor_lies, 1);
+            m.reliable.store(false, Relaxed);
+            publication.events.push(PublisherEvent::Downgraded { subscription: m.hello.subscription, node: m.hello.node.to_string() });
+            return Position::Fine;
+        }
+        m.believed.store(cursor, Relaxed);
+    }
+    let believed = believed.max(cursor);
+    if believed >= needed {
+        m.given_up_at.store(0, Relaxed);
+        return Position::Fine;
+    }
+    if m.given_up_at.load(Relaxed) == believed + 1 {
+        return Position::Fine;
+    }
+    Position::Lagging(cursor as u32)
+}

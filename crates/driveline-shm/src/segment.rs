@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A segment's words and payloads, from either side.
+
+use crate::layout::{
+    HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, SEQUENCE_WORD, VERSION_AT, WAITING_AT,
+};
+use crate::protocol;
+use crate::sys::fork::GuardedFd;
+use crate::sys::mapping::Mapping;
+use crate::sys::memfd;
+use driveline_types::header::{HEADER_WORDS, MAX_ORIGINS, SampleHeader};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A mapped segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) map: Mapping,
+    pub(crate) layout: Layout,
+}
+
+impl Segment {
+    /// Makes, reserves and prefaults a segment; the layout must have been checked.
+    pub(crate) fn create(name: &str, layout: Layout) -> io::Result<(GuardedFd, Self)> {
+        let (fd, map) = memfd::create(name, layout.len())?;
+        map.word(VERSION_AT).store(u64::from(PROTOCOL_VERSION), Relaxed);
+        map.word(MAGIC_AT).store(MAGIC, Relaxed);
+        Ok((fd, Self { map, layout }))
+    }
+
+    /// Maps a publisher's segment, believing nothing.
+    pub(crate) fn open(fd: impl AsFd, layout: Layout) -> io::Result<Self> {
+        let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+        layout.check().map_err(bad)?;
+        let map = memfd::open(fd, layout.len())?;
+        let (magic, version) = (map.word(MAGIC_AT).load(Relaxed), map.word(VERSION_AT).load(Relaxed));
+        if magic != MAGIC || version != u64::from(PROTOCOL_VERSION) {
+            return Err(bad(format!("the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, version {version})")));
+        }
+        Ok(Self { map, layout })
+    }
+
+    pub(crate) fn heartbeat(&self) -> &AtomicU64 {
+        self.map.word(HEARTBEAT_AT)
+    }
+
+    pub(crate) fn max_interval(&self) -> &AtomicU64 {
+        self.map.word(MAX_INTERVAL_AT)
+    }
+
+    /// Non-zero while the publisher waits for reliable subscriptions.
+    pub(crate) fn waiting(&self) -> &AtomicU32 {
+        self.map.half_word(WAITING_AT)
+    }
+
+    /// The header words of an existing slot.
+    pub(crate) fn meta(&self, slot: usize) -> &[AtomicU64] {
+        assert!(slot < self.layout.slots as usize, "no such slot");
+        self.map.words(self.layout.meta_at(slot), HEADER_WORDS)
+    }
+
+    /// Offset of an existing slot's payload.
+    pub(crate) fn payload_at(&self, slot: usize) -> usize {
+        assert!(slot < self.layout.slots as usize, "no such slot");
+        self.layout.payload_at(slot)
+    }
+
+    /// Writes a header, all but its sequence, which makes the sample valid and is stored by the protocol.
+    pub(crate) fn write_header(&self, slot: usize, header: &SampleHeader) {
+        let words = header.encode();
+        let used = words_in_use(header.origins.as_slice().len());
+        for (i, (cell, word)) in self.meta(slot).iter().zip(words).enumerate().take(used) {
+            if i != SEQUENCE_WORD {
+                // Relaxed: made visible by the Release of the sequence.
+                cell.store(word, Relaxed);
+            }
+        }
+    }
+
+    /// Copies the words of a header that are in use, each read once; `sequence` was read by the protocol.
+    pub(crate) fn read_header(&self, slot: usize, sequence: u64) -> [u64; HEADER_WORDS] {
+        let mut words = [0; HEADER_WORDS];
+        let meta = self.meta(slot);
+        let first = meta[0].load(Relaxed);
+        let used = words_in_use(usize::from((first >> 16) as u16));
+        for (word, cell) in words.iter_mut().zip(meta).take(used) {
+            *word = cell.load(Relaxed);
+        }
+        words[0] = first;
+        words[SEQUENCE_WORD] = sequence;
+        words
+    }
+
+    /// Publish time of whatever is in a slot: a hint for choosing among publishers, checked by nobody.
+    pub(crate) fn peek_publish_time(&self, slot: usize) -> u64 {
+        self.meta(slot)[2].load(Relaxed)
+    }
+
+    pub(crate) fn prefetch_slot(&self, slot: usize) {
+        if slot < self.layout.slots as usize {
+            self.map.prefetch(self.layout.meta_at(slot));
+        }
+    }
+}
+
+fn words_in_use(origins: usize) -> usize {
+    (8 + 6 * origins.min(MAX_ORIGINS)).min(HEADER_WORDS)
+}
+
+impl protocol::Segment for Segment {
+    #[inline]
+    fn latest(&self) -> &AtomicU64 {
+        self.map.word(LATEST_AT)
+    }
+    #[inline]
+    fn ring(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.layout.ring_len as usize, "no such ring entry");
+        self.map.word(Layout::ring_at(index))
+    }
+    #[inline]
+    fn seqw(&self, slot: usize) -> &AtomicU64 {
+        assert!(slot < self.layout.slots as usize, "no such slot");
+        self.map.word(self.layout.meta_at(slot) + SEQUENCE_WORD * 8)
+    }
+    #[inline]
+    fn slots(&self) -> usize {
+        self.layout.slots as usize
+    }
+    #[inline]
+    fn ring_len(&self) -> usize {
+        self.layout.ring_len as usize
+    }
+}
+
+const _: () = assert!(META_LEN == HEADER_WORDS * 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_types::{MonotonicNs, Origin, TopicId};
+
+    #[test]
+    fn headers_survive_the_segment_with_only_the_words_in_use_copied() {
+        let layout = Layout::new(1, 1, 1, 100).unwrap();
+        let (fd, own) = Segment::create("driveline-test", layout).unwrap();
+        let peer = Segment::open(&fd, layout).unwrap();
+        for origins in [0, 1, MAX_ORIGINS] {
+            let mut h = SampleHeader { sequence: 9, publish_time: MonotonicNs(5), payload_len: 3, trace_id: 8, ..Default::default() };
+            for i in 0..origins {
+                h.origins.merge(Origin { topic: TopicId(i as u64 + 1), computation_ns: 77, ..Default::default() });
+            }
+            own.write_header(1, &h);
+            assert_eq!(SampleHeader::decode(&peer.read_header(1, 9)).unwrap(), h);
+        }
+        own.meta(1)[0].store(u64::MAX, Relaxed);
+        assert!(SampleHeader::decode(&peer.read_header(1, 9)).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_no_segment_is_refused() {
+        let layout = Layout::new(1, 1, 1, 100).unwrap();
+        let (fd, own) = Segment::create("driveline-test", layout).unwrap();
+        assert!(Segment::open(&fd, Layout { slots: 70_000, ..layout }).is_err());
+        assert!(Segment::open(&fd, Layout { slots: 60_000, ..layout }).is_err());
+        own.map.word(MAGIC_AT).store(0, Relaxed);
+        assert!(Segment::open(&fd, layout).unwrap_err().to_string().contains("magic"));
+    }
+}

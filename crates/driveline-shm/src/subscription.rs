@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The reading end.
+
+use crate::error::TakeError;
+use crate::event::SubscriptionEvent;
+use crate::info::SubscriptionStats;
+use crate::inlet::{Edge, Inlet, has_unread};
+use crate::participant::Endpoint;
+use crate::protocol::Segment as _;
+use crate::protocol::pack::unpack;
+use crate::protocol::reader::{self, Borrow, Want};
+use crate::publication::add;
+use crate::sample::{Copied, Sample};
+use crate::sys::fork::Birthplace;
+use driveline_types::header::SampleHeader;
+use driveline_types::{EndpointId, MonotonicNs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use twox_hash::XxHash3_64;
+
+/// How many samples one take may skip as expired, damaged or vanished before it returns to its caller.
+const MAX_SKIPS: usize = 2048;
+
+/// Reads samples of one topic, from all publishers that match.
+///
+/// It can be moved between threads and is used by one at a time. Taking makes no system call, takes no lock and does not
+/// allocate, except once after publishers have come or gone.
+pub struct Subscription {
+    pub(crate) inlet: Arc<Inlet>,
+    edges: Vec<Arc<Edge>>,
+    generation: u64,
+    birthplace: Birthplace,
+    /// Keeps the control thread going; tells it when the subscription is dropped.
+    _endpoint: Endpoint,
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription").field("topic", &self.inlet.topic).field("id", &self.inlet.id).finish_non_exhaustive()
+    }
+}
+
+#[allow(clippy::large_enum_variant, reason = "it is matched at once; a box would allocate on the data path")]
+enum Attempt {
+    Taken(Sample),
+    /// Nothing there, or the publisher was too fast: the caller may look elsewhere or later.
+    Nothing,
+    /// A sample was passed over; there may be more.
+    Skipped,
+}
+
+impl Subscription {
+    pub(crate) fn new(inlet: Arc<Inlet>, birthplace: Birthplace, endpoint: Endpoint) -> Self {
+        Self { inlet, edges: Vec::new(), generation: u64::MAX, birthplace, _endpoint: endpoint }
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> EndpointId {
+        self.inlet.id
+    }
+
+    /// The oldest unread sample over all matched publishers, by publish time. It stays valid while it is held.
+    ///
+    /// # Errors
+    /// See [`TakeError`].
+    pub fn take_next(&mut self) -> Result<Option<Sample>, TakeError> {
+        self.take(Want::Next, None)
+    }
+
+    /// The newest unread sample over all matched publishers; the unread ones before it count as missed. It stays valid
+    /// while it is held.
+    ///
+    /// # Errors
+    /// See [`TakeError`].
+    pub fn take_latest(&mut self) -> Result<Option<Sample>, TakeError> {
+        self.take(Want::Latest, None)
+    }
+
+    /// [`take_next`](Self::take_next) into the caller's memory: one memcpy; nothing is held afterwards.
+    ///
+    /// # Errors
+    /// See [`TakeError`].
+    pub fn copy_next(&mut self, into: &mut [u8]) -> Result<Option<Copied>, TakeError> {
+        self.copy(Want::Next, into)
+    }
+
+    /// [`take_latest`](Self::take_latest) into the caller's memory: one memcpy; nothing is held afterwards.
+    ///
+    /// # Errors
+    /// See [`TakeError`].
+    pub fn copy_latest(&mut self, into: &mut [u8]) -> Result<Option<Copied>, TakeError> {
+        self.copy(Want::Latest, into)
+    }
+
+    fn copy(&mut self, want: Want, into: &mut [u8]) -> Result<Option<Copied>, TakeError> {
+        let Some(sample) = self.take(want, Some(into.len()))? else { return Ok(None) };
+        let payload = sample.payload();
+        if let Some(target) = into.get_mut(..payload.len()) {
+            target.copy_from_slice(payload);
+        }
+        crate::fault::point("copy.after_copy");
+        Ok(Some(Copied { header: *sample.header(), missed: sample.missed(), publisher: sample.publisher() }))
+    }
+
+    fn take(&mut self, want: Want, max_len: Option<usize>) -> Result<Option<Sample>, TakeError> {
+        if !self.birthplace.is_here() {
+            return Err(TakeError::Forked);
+        }
+        self.refresh();
+        for _ in 0..MAX_SKIPS {
+            let Some(index) = self.choose(want) else {
+                self.forget_drained();
+                return Ok(None);
+            };
+            match self.attempt(&self.edges[index], want, max_len)? {
+                Attempt::Taken(sample) => {
+                    if want == Want::Latest && self.edges.len() > 1 {
+                        self.skip_older(index);
+                    }
+                    return Ok(Some(sample));
+                }
+                Attempt::Nothing => return Ok(None),
+                Attempt::Skipped => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The edge to read from next: with several publishers the one whose sample is oldest or newest.
+    fn choose(&self, want: Want) -> Option<usize> {
+        if let [only] = self.edges.as_slice() {
+            return has_unread(only).then_some(0);
+        }
+        let unread = self.edges.iter().enumerate().filter(|(_, e)| has_unread(e));
+        match want {
+            Want::Next => unread.min_by_key(|(_, e)| peek_time(e, want)).map(|(i, _)| i),
+            Want::Latest => unread.max_by_key(|(_, e)| peek_time(e, want)).map(|(i, _)| i),
+        }
+    }
+
+    fn attempt(&self, edge: &Arc<Edge>, want: Want, max_len: Option<usize>) -> Result<Attempt, TakeError> {
+        use crate::protocol::sleep::Sleeper as _;
+        let counters = &edge.counters;
+        // Only this thread pins, so a free cell stays free until it is used; unpinning threads only make more.
+        let Some(cell) = edge.cells().iter().position(|c| c.load(Relaxed) == 0) else {
+            return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
+        };
+        let next = edge.next();
+        // The sample itself is counted by its own reason, those passed over before it as missed.
+        let skip = |to: u64| {
+            let passed = to.saturating_sub(next);
+            add(&counters.missed, passed);
+            add(&edge.missed_pending, passed.saturating_add(1));
+            edge.advance(to);
+        };
+        let (sequence, slot) = match reader::borrow(&edge.segment, &edge.cells()[cell], want, next, edge.depth) {
+            Borrow::Nothing => return Ok(Attempt::Nothing),
+            Borrow::Overrun => {
+                add(&counters.overruns, 1);
+                return Ok(Attempt::Nothing);
+            }
+            Borrow::Vanished { sequence } | Borrow::BadSlot { sequence } => {
+                add(&counters.corrupt_index, 1);
+                skip(sequence);
+                return Ok(Attempt::Skipped);
+            }
+            Borrow::Pinned { sequence, slot } => (sequence, slot),
+        };
+        // From here on the sample's drop unpins.
+        let words = edge.segment.read_header(slot, sequence);
+        let mut sample = Sample::pinned(Arc::clone(edge), cell, slot);
+        let header = SampleHeader::decode(&words).ok().filter(|h| h.payload_len <= edge.segment.layout.max_payload);
+        let Some(header) = header else {
+            add(&counters.corrupt_header, 1);
+            drop(sample);
+            skip(sequence);
+            return Ok(Attempt::Skipped);
+        };
+        sample.set_header(header);
+        if let Some(lifespan) = edge.lifespan_ns
+            && MonotonicNs::now().0.saturating_sub(header.publish_time.0) > lifespan
+        {
+            add(&counters.expired, 1);
+            drop(sample);
+            skip(sequence);
+            return Ok(Attempt::Skipped);
+        }
+        if edge.verify_checksum && header.checksum.is_some_and(|sum| sum != XxHash3_64::oneshot(sample.payload())) {
+            add(&counters.corrupt_checksum, 1);
+            drop(sample);
+            skip(sequence);
+            return Ok(Attempt::Skipped);
+        }
+        let needed = sample.payload().len();
+        if let Some(len) = max_len.filter(|len| *len < needed) {
+            return Err(TakeError::BufferTooShort { needed, len });
+        }
+        let passed = sequence - next;
+        let pending = edge.missed_pending.load(Relaxed);
+        if passed != 0 || pending != 0 {
+            add(&counters.missed, passed);
+            edge.missed_pending.store(0, Relaxed);
+        }
+        sample.set_missed(pending.saturating_add(passed));
+        add(&counters.received, 1);
+        edge.advance(sequence);
+        Ok(Attempt::Taken(sample))
+    }
+
+    /// After taking the newest of several publishers: what the others have unread is older and counts as missed.
+    fn skip_older(&self, taken: usize) {
+        use crate::protocol::sleep::Sleeper as _;
+        let time = |e: &Edge| e.segment.peek_publish_time(reader::newest(&e.segment).1.min(e.segment.slots() - 1));
+        let limit = time(&self.edges[taken]);
+        for (i, e) in self.edges.iter().enumerate() {
+            let (newest, _) = reader::newest(&e.segment);
+            if i != taken && newest >= e.next() && time(e) <= limit {
+                let passed = newest + 1 - e.next();
+                add(&e.counters.missed, passed);
+                add(&e.missed_pending, passed);
+                e.advance(newest);
+            }
+        }
+    }
+
+    /// Takes over the present list of publishers if it has changed. A lock, but never a wait: if the control thread is
+    /// just changing the list, the next call takes it over.
+    fn refresh(&mut self) {
+        let generation = self.inlet.generation();
+        if generation != self.generation {
+            self.edges = self.inlet.edges();
+            self.generation = generation;
+        }
+    }
+
+    /// Lets go of publishers that are gone and read to the end.
+    fn forget_drained(&mut self) {
+        if self.edges.iter().any(|e| e.ended.load(Relaxed) && !has_unread(e)) {
+            self.inlet.forget_ended(has_unread);
+            self.refresh();
+        }
+    }
+
+    /// Whether anything can be taken. A few atomic loads.
+    #[must_use]
+    pub fn has_unread(&self) -> bool {
+        if !self.birthplace.is_here() {
+            return false;
+        }
+        if self.inlet.generation() == self.generation {
+            self.edges.iter().any(|e| has_unread(e))
+        } else {
+            self.inlet.edges().iter().any(|e| has_unread(e))
+        }
+    }
+
+    /// Publishers matched now.
+    #[must_use]
+    pub fn matched(&self) -> usize {
+        self.inlet.matched.load(Relaxed) as usize
+    }
+
+    /// Counters so far.
+    #[must_use]
+    pub fn stats(&self) -> SubscriptionStats {
+        if self.birthplace.is_here() { self.inlet.stats() } else { SubscriptionStats::default() }
+    }
+
+    /// The oldest event that was not polled yet.
+    pub fn poll_event(&mut self) -> Option<SubscriptionEvent> {
+        self.inlet.events.pop(|count| SubscriptionEvent::Dropped { count })
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.inlet.closed.store(true, Relaxed);
+    }
+}
+
+/// Publish time of the sample that an edge would give: unchecked, good enough to choose by.
+fn peek_time(e: &Edge, want: Want) -> u64 {
+    use crate::protocol::sleep::Sleeper as _;
+    let (newest, newest_slot) = reader::newest(&e.segment);
+    let slot = match want {
+        Want::Latest => newest_slot,
+        Want::Next => {
+            let target = e.next().max((newest + 1).saturating_sub(e.depth));
+            let word = e.segment.ring((target % e.segment.ring_len() as u64) as usize).load(Relaxed);
+            unpack(word).1
+        }
+    };
+    if slot < e.segment.slots() { e.segment.peek_publish_time(slot) } else { 0 }
+}

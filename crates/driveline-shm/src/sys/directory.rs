@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The domain directory: opened once, checked, and used only through its descriptor.
+
+use super::fork::GuardedFd;
+use crate::error::OpenError;
+use crate::limits::MAX_DIRECTORY_ENTRIES;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, mkdir, open, renameat, statx, unlinkat};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the domain directory.
+pub(crate) const DOMAIN_DIR_VARIABLE: &str = "DRIVELINE_DOMAIN_DIR";
+
+/// An open domain directory.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    fd: GuardedFd,
+    path: PathBuf,
+    shared: bool,
+}
+
+/// A stamp that changes when entries come or go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Stamp(i64, u32);
+
+impl Directory {
+    /// Opens or creates the configured directory, the environment's, or this user's own.
+    pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
+        let explicit =
+            configured.map(Path::to_owned).or_else(|| std::env::var_os(DOMAIN_DIR_VARIABLE).filter(|v| !v.is_empty()).map(Into::into));
+        let uid = rustix::process::geteuid().as_raw();
+        match explicit {
+            Some(path) => Self::open_at(&path, None),
+            None => {
+                let parent = PathBuf::from(format!("/dev/shm/driveline-{uid}"));
+                // In a directory where everybody may create names, the parent must be proven ours before it is used.
+                Self::open_at(&parent, Some(uid))?;
+                Self::open_at(&parent.join("default"), Some(uid))
+            }
+        }
+    }
+
+    fn open_at(path: &Path, owner: Option<u32>) -> Result<Self, OpenError> {
+        let fail = |action, source: io::Error| OpenError::Directory { action, path: path.to_owned(), source };
+        create(path).map_err(|e| fail("create", e))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = open(path, flags, Mode::empty()).map_err(|e| fail("open", e.into()))?;
+        let stat = fstat(&fd).map_err(|e| fail("examine", e.into()))?;
+        let mode = stat.st_mode & 0o7777;
+        let refuse = |reason: String, remedy| Err(OpenError::Unsafe { path: path.to_owned(), reason, remedy });
+        if let Some(uid) = owner {
+            if stat.st_uid != uid {
+                return refuse(
+                    format!("it belongs to user {} instead of {uid}", stat.st_uid),
+                    "remove it, or choose another directory with DRIVELINE_DOMAIN_DIR",
+                );
+            }
+            if mode & 0o077 != 0 {
+                return refuse(
+                    format!("its mode is {mode:04o}, so that others can enter"),
+                    "chmod it to 0700, or share a directory of your choice with DRIVELINE_DOMAIN_DIR",
+                );
+            }
+        } else if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            return refuse(
+                format!("its mode is {mode:04o}: everybody can replace names in it"),
+                "chmod it to 0700 for one user, 0770 for a group, or 1777 for everybody",
+            );
+        }
+        let fd = GuardedFd::new(fd).map_err(|e| fail("keep", e))?;
+        Ok(Self { fd, path: path.to_owned(), shared: mode & 0o077 != 0 })
+    }
+
+    /// Opens an existing directory for looking only.
+    pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = GuardedFd::new(open(path, flags, Mode::empty())?)?;
+        Ok(Self { fd, path: path.to_owned(), shared: false })
+    }
+
+    /// The path, for people.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether other users can enter.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// A path to an entry that always fits into a socket address and cannot be diverted.
+    pub(crate) fn entry(&self, name: &str) -> String {
+        format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
+    }
+
+    /// The names of Driveline's own form; everything else is ignored.
+    pub(crate) fn names(&self) -> io::Result<Vec<Name>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd)?.take(MAX_DIRECTORY_ENTRIES) {
+            if let Some(name) = entry?.file_name().to_str().ok().and_then(Name::parse) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// See [`Stamp`]. An error if the directory was removed.
+    pub(crate) fn stamp(&self) -> io::Result<Stamp> {
+        let s = statx(&self.fd, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::MTIME)?;
+        Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec))
+    }
+
+    /// Removes a name; whoever was faster is fine, too.
+    pub(crate) fn remove(&self, name: &str) {
+        // EPERM in a sticky directory: another user's leftover stays for that user's next participant.
+        let _ = unlinkat(&self.fd, name, AtFlags::empty());
+    }
+
+    /// Sets the permission bits of an entry.
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::chmodat(&self.fd, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
+    }
+
+    /// Gives an entry its final name.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.fd, from, &self.fd, to)?)
+    }
+}
+
+fn create(path: &Path) -> io::Result<()> {
+    match mkdir(path, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(rustix::io::Errno::NOENT) => {
+            if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+                create(parent)?;
+            }
+            match mkdir(path, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+                Err(e) => Err(e.into()),
+            }
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// What a name in the directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A publisher's listening socket; with the topic's id.
+    Publisher(u64),
+    /// A participant's datagram socket for hints to look again.
+    Rescan,
+    /// A participant's listening socket for tools.
+    Info,
+    /// A socket on its way to its final name.
+    Temporary,
+}
+
+/// A name of Driveline's own form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    pub(crate) kind: Kind,
+    pub(crate) text: String,
+}
+
+impl Name {
+    /// A new random name, never used before or after.
+    pub(crate) fn random(kind: Kind) -> io::Result<Self> {
+        let id = driveline_types::EndpointId::random()?;
+        let text = match kind {
+            Kind::Publisher(topic) => format!("p-{topic:016x}-{id}"),
+            Kind::Rescan => format!("r-{id}"),
+            Kind::Info => format!("i-{id}"),
+            Kind::Temporary => format!("t-{id}"),
+        };
+        Ok(Self { kind, text })
+    }
+
+    /// Understands a name, or not.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let hex = |s: &str, len: usize| s.len() == len && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let (kind, rest) = text.split_once('-')?;
+        let kind = match kind {
+            "p" => {
+                let (topic, id) = rest.split_once('-')?;
+                if !hex(topic, 16) || !hex(id, 32) {
+                    return None;
+                }
+                return Some(Self { kind: Kind::Publisher(u64::from_str_radix(topic, 16).ok()?), text: text.to_owned() });
+            }
+            "r" => Kind::Rescan,
+            "i" => Kind::Info,
+            "t" => Kind::Temporary,
+            _ => return None,
+        };
+        hex(rest, 32).then(|| Self { kind, text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn names_survive_a_round_trip_and_strangers_are_ignored() {
+        for kind in [Kind::Publisher(0xabc), Kind::Rescan, Kind::Info, Kind::Temporary] {
+            let n = Name::random(kind).unwrap();
+            assert_eq!(Name::parse(&n.text), Some(n));
+        }
+        for bad in ["", "p-", "x-00", "r-0", "p-0-0", "r-000000000000000000000000000000zz", "i-00000000000000000000000000000000x", "../r"] {
+            assert_eq!(Name::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn unsafe_directories_are_refused() {
+        let t = tempfile::tempdir().unwrap();
+        let d = t.path().join("a/b");
+        Directory::open(Some(&d)).unwrap();
+        assert_eq!(std::fs::metadata(&d).unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::set_permissions(&d, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(Directory::open(Some(&d)), Err(OpenError::Unsafe { .. })));
+        std::fs::set_permissions(&d, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(Directory::open(Some(&d)).unwrap().is_shared());
+        let link = t.path().join("link");
+        symlink(&d, &link).unwrap();
+        assert!(matches!(Directory::open(Some(&link)), Err(OpenError::Directory { .. })));
+        std::fs::write(t.path().join("file"), "").unwrap();
+        assert!(Directory::open(Some(&t.path().join("file"))).is_err());
+        assert!(Directory::open_at(&d, Some(12345)).is_err());
+    }
+}

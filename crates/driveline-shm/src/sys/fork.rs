@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Telling a process from its forked child, and keeping descriptors out of the child.
+//!
+//! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it reads zero, however the
+//! child was made. Descriptors are listed, and a `pthread_atfork` handler closes them in the child, so that the
+//! parent's death is seen by its peers although the child lives.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+/// Copied by fork, unlike the page: the child goes on counting where the parent was.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+fn page() -> Option<&'static AtomicU32> {
+    *PAGE.get_or_init(|| {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        let len = rustix::param::page_size();
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
+        let p = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }.ok()?;
+        // SAFETY: advice on exactly that mapping; only a child would see its content change.
+        unsafe { madvise(p, len, Advice::LinuxWipeOnFork) }.ok()?;
+        // SAFETY: registering a handler that only uses async-signal-safe calls and atomics (see `in_child`).
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: page-aligned, zeroed, never unmapped, accessed only as this atomic.
+        Some(unsafe { &*p.cast::<AtomicU32>() })
+    })
+}
+
+/// The process in which something was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Birthplace {
+    page: &'static AtomicU32,
+    generation: u32,
+}
+
+impl Birthplace {
+    /// This process.
+    pub(crate) fn here() -> io::Result<Self> {
+        let page = page().ok_or_else(|| io::Error::other("cannot make a page with MADV_WIPEONFORK (Linux 4.14 or newer is needed)"))?;
+        let seen = page.load(Relaxed);
+        if seen != 0 {
+            return Ok(Self { page, generation: seen });
+        }
+        let fresh = GENERATION.fetch_add(1, Relaxed).wrapping_add(1).max(1);
+        // Two threads may come here at once; the first number stays.
+        let generation = page.compare_exchange(0, fresh, Relaxed, Relaxed).map_or_else(|other| other, |_| fresh);
+        Ok(Self { page, generation })
+    }
+
+    /// Whether this is still that process. One load.
+    #[inline]
+    pub(crate) fn is_here(self) -> bool {
+        self.page.load(Relaxed) == self.generation
+    }
+}
+
+const LISTED: usize = 16 * 1024;
+/// Descriptor + 1, or 0. Descriptors beyond the capacity are not closed in a child (which then delays the notice of a
+/// death, nothing else).
+static DESCRIPTORS: [AtomicI32; LISTED] = [const { AtomicI32::new(0) }; LISTED];
+static HINT: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn in_child() {
+    for entry in &DESCRIPTORS {
+        let fd = entry.swap(0, Relaxed) - 1;
+        if fd >= 0 {
+            // SAFETY: close is async-signal-safe; the number was listed by its owner, whose drop does nothing in a child.
+            let _ = unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// A descriptor that a forked child does not keep.
+#[derive(Debug)]
+pub(crate) struct GuardedFd {
+    fd: RawFd,
+    entry: usize,
+    birthplace: Birthplace,
+}
+
+impl GuardedFd {
+    /// Takes over a descriptor.
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let birthplace = Birthplace::here()?;
+        let fd = fd.into_raw_fd();
+        let start = HINT.fetch_add(1, Relaxed);
+        let entry = (0..LISTED)
+            .map(|i| (start.wrapping_add(i)) % LISTED)
+            .find(|&i| DESCRIPTORS[i].compare_exchange(0, fd + 1, Relaxed, Relaxed).is_ok())
+            .unwrap_or(LISTED);
+        Ok(Self { fd, entry, birthplace })
+    }
+}
+
+impl AsFd for GuardedFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: owned and open until drop; in a child it may be closed, and then gives EBADF like any closed number
+        // (handles answer "forked" before they come here).
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    }
+}
+
+impl AsRawFd for GuardedFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl Drop for GuardedFd {
+    fn drop(&mut self) {
+        if !self.birthplace.is_here() {
+            return;
+        }
+        // Off the list first: a child made in between must not close a number that is somebody else's by then.
+        if let Some(entry) = DESCRIPTORS.get(self.entry) {
+            entry.store(0, Relaxed);
+        }
+        // SAFETY: taken over in `new`, closed only here.
+        let _ = unsafe { libc::close(self.fd) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_knows_that_it_is_one_and_has_lost_the_descriptor() {
+        let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let (r, w) = (GuardedFd::new(r).unwrap(), w);
+        let home = Birthplace::here().unwrap();
+        assert!(home.is_here());
+        // SAFETY: the child only loads atomics, calls async-signal-safe functions and leaves with _exit.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let closed = rustix::fs::fcntl_getfl(&r).is_err();
+            let ok = !home.is_here() && closed;
+            // SAFETY: ends the child without running anything of the test harness.
+            unsafe { libc::_exit(if ok { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above; `status` is a valid place.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        assert_eq!(status, 0);
+        assert!(home.is_here());
+        drop((r, w));
+    }
+}

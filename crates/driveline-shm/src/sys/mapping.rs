@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Mapped shared memory, seen only through atomics and checked byte ranges.
+#![allow(unsafe_code)]
+
+use super::fork::Birthplace;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Whether this process may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Only its own objects.
+    ReadWrite,
+    /// A peer's.
+    ReadOnly,
+}
+
+/// A whole sealed memfd, prefaulted, absent from forked children, unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    mode: Mode,
+    birthplace: Birthplace,
+}
+
+// SAFETY: the memory is shared between processes anyway; it is reached through atomics, or through byte ranges whose
+// exclusive use is argued for where they are made.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a memfd that is sealed against shrinking (or about to be, by its only owner).
+    pub(crate) fn new(fd: impl AsFd, len: usize, mode: Mode) -> io::Result<Self> {
+        let birthplace = Birthplace::here()?;
+        let prot = match mode {
+            Mode::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Mode::ReadOnly => ProtFlags::READ,
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED | MapFlags::POPULATE, fd, 0) }?;
+        let start = NonNull::new(p.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        let mapping = Self { start, len, mode, birthplace };
+        // SAFETY: advice on exactly this mapping.
+        unsafe { madvise(p, len, Advice::LinuxDontFork) }?;
+        Ok(mapping)
+    }
+
+    /// Whether this is the process that made the mapping; elsewhere there is nothing at its address.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.birthplace.is_here()
+    }
+
+    #[inline]
+    fn at(&self, offset: usize, len: usize, align: usize) -> *mut u8 {
+        // Layouts are validated when they come in; this makes a mistake in them a panic instead of a stray access.
+        assert!(offset.is_multiple_of(align) && offset <= self.len && len <= self.len - offset, "outside of the mapping");
+        // SAFETY: within the mapping, by the line above.
+        unsafe { self.start.as_ptr().add(offset) }
+    }
+
+    /// The 64-bit word at an offset. If the mapping is read-only, only Relaxed loads are allowed.
+    #[inline]
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: in bounds and aligned (see `at`), mapped as long as `self`; every process accesses it atomically.
+        unsafe { &*self.at(offset, 8, 8).cast::<AtomicU64>() }
+    }
+
+    /// `count` consecutive 64-bit words.
+    #[inline]
+    pub(crate) fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        // SAFETY: as for `word`; the product cannot overflow because it is checked against the length.
+        unsafe { std::slice::from_raw_parts(self.at(offset, count.saturating_mul(8), 8).cast::<AtomicU64>(), count) }
+    }
+
+    /// `count` consecutive 32-bit words.
+    #[inline]
+    pub(crate) fn half_words(&self, offset: usize, count: usize) -> &[AtomicU32] {
+        // SAFETY: as for `words`.
+        unsafe { std::slice::from_raw_parts(self.at(offset, count.saturating_mul(4), 4).cast::<AtomicU32>(), count) }
+    }
+
+    /// The 32-bit word at an offset.
+    #[inline]
+    pub(crate) fn half_word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: as for `word`.
+        unsafe { &*self.at(offset, 4, 4).cast::<AtomicU32>() }
+    }
+
+    /// Bytes for reading.
+    ///
+    /// # Safety
+    /// The range must not be written by an honest process while the result lives: it is a slot that is pinned and
+    /// validated, or loaned to the caller. (A hostile publisher can change bytes all the same; the types that are read
+    /// from them are valid for any bits.)
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: in bounds and mapped as long as `self`; stability is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.at(offset, len, 1), len) }
+    }
+
+    /// Bytes for writing.
+    ///
+    /// # Safety
+    /// The mapping must be read-write, and the caller the only one in any process that accesses the range while the
+    /// result lives: a slot that is loaned to it.
+    #[inline]
+    #[allow(clippy::mut_from_ref, reason = "exclusive use of the range is the caller's promise")]
+    pub(crate) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        assert!(self.mode == Mode::ReadWrite, "writing through a read-only mapping");
+        // SAFETY: in bounds and mapped as long as `self`; exclusiveness is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset, len, 1), len) }
+    }
+
+    /// Asks for the cache line at `offset` to be on its way.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: usize) {
+        let p = self.at(offset, 1, 1);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing architecturally and cannot fault; SSE is part of x86_64.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast::<i8>());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.birthplace.is_here() {
+            // SAFETY: mapped in `new` with this length, unmapped only here; nothing borrowed from `self` is left.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        }
+    }
+}

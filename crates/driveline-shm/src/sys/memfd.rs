@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sealed anonymous memory: made here, or received and checked.
+
+use super::fork::GuardedFd;
+use super::mapping::{Mapping, Mode};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
+use std::io;
+use std::os::fd::AsFd;
+
+/// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable anew, or unseal it.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// Makes a memfd of `len` bytes, reserved and prefaulted, mapped read-write here and nowhere else ever.
+pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)> {
+    // NOEXEC_SEAL would be right, but kernels before 6.3 refuse the flag.
+    let fd = GuardedFd::new(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)?;
+    fallocate(&fd, FallocateFlags::empty(), 0, len as u64)?;
+    let mapping = Mapping::new(&fd, len, Mode::ReadWrite)?;
+    fcntl_add_seals(&fd, SEALS)?;
+    Ok((fd, mapping))
+}
+
+/// Maps a peer's memfd for reading, if it is sealed and exactly `len` bytes long.
+pub(crate) fn open(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+    let bad = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    // Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that could block a fault.
+    let seals = fcntl_get_seals(&fd)?;
+    if !seals.contains(SEALS) {
+        return bad(format!("the memory is not sealed (seals {:#x})", seals.bits()));
+    }
+    let size = fstat(&fd)?.st_size;
+    if u64::try_from(size).ok() != Some(len as u64) {
+        return bad(format!("the memory has {size} bytes instead of {len}"));
+    }
+    Mapping::new(fd, len, Mode::ReadOnly)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn sealed_memory_is_seen_by_readers_and_safe_from_them() {
+        let (fd, own) = create("driveline-test", 8192).unwrap();
+        own.word(64).store(7, Relaxed);
+        let peer = open(&fd, 8192).unwrap();
+        assert_eq!(peer.word(64).load(Relaxed), 7);
+        assert!(rustix::fs::ftruncate(&fd, 4096).is_err());
+        assert!(rustix::fs::ftruncate(&fd, 16384).is_err());
+        assert!(fallocate(&fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096).is_err());
+        assert!(rustix::io::write(&fd, b"x").is_err());
+        assert!(Mapping::new(&fd, 8192, Mode::ReadWrite).is_err());
+    }
+
+    #[test]
+    fn unsealed_or_wrongly_sized_memory_is_refused() {
+        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, 4096).unwrap();
+        assert!(open(&fd, 4096).unwrap_err().to_string().contains("sealed"));
+        fcntl_add_seals(&fd, SEALS).unwrap();
+        assert!(open(&fd, 8192).unwrap_err().to_string().contains("4096 bytes instead of 8192"));
+        assert!(open(&fd, 4096).is_ok());
+    }
+}

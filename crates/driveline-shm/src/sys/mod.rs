@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the transport needs of the kernel, each in one small module.
+
+pub(crate) mod directory;
+pub(crate) mod fork;
+pub(crate) mod futex;
+pub(crate) mod mapping;
+pub(crate) mod memfd;
+pub(crate) mod memory;
+pub(crate) mod peer;
+pub(crate) mod socket;

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Unix sockets in the domain directory. All are non-blocking and close-on-exec.
+
+use super::directory::{Directory, Kind, Name};
+use super::fork::GuardedFd;
+use crate::limits::MAX_MESSAGE_LEN;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv, recvmsg, sendmsg, sendto, socket_with, sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Most descriptors in one message.
+pub(crate) const MAX_FDS: usize = 2;
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+const BACKLOG: i32 = 512;
+
+fn address(dir: &Directory, name: &str) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(dir.entry(name))?)
+}
+
+fn new(kind: SocketType) -> io::Result<GuardedFd> {
+    GuardedFd::new(socket_with(AddressFamily::UNIX, kind, FLAGS, None)?)
+}
+
+/// A socket bound, given its mode, listening, and only then visible under its final name.
+pub(crate) fn listen_at(dir: &Directory, name: &Name, mode: u32) -> io::Result<GuardedFd> {
+    publish_name(dir, name, mode, SocketType::SEQPACKET)
+}
+
+/// A datagram socket visible under its name.
+pub(crate) fn datagram_at(dir: &Directory, name: &Name, mode: u32) -> io::Result<GuardedFd> {
+    publish_name(dir, name, mode, SocketType::DGRAM)
+}
+
+fn publish_name(dir: &Directory, name: &Name, mode: u32, kind: SocketType) -> io::Result<GuardedFd> {
+    let socket = new(kind)?;
+    let temporary = Name::random(Kind::Temporary)?;
+    bind(&socket, &address(dir, &temporary.text)?)?;
+    crate::fault::point("socket.after_bind");
+    let result = (|| {
+        dir.set_mode(&temporary.text, mode)?;
+        if kind == SocketType::SEQPACKET {
+            listen(&socket, BACKLOG)?;
+        }
+        crate::fault::point("socket.before_rename");
+        dir.rename(&temporary.text, &name.text)
+    })();
+    if let Err(e) = result {
+        dir.remove(&temporary.text);
+        return Err(e);
+    }
+    crate::fault::point("socket.after_rename");
+    Ok(socket)
+}
+
+/// Why a connection could not be made.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    /// Its owner is dead.
+    Dead,
+    /// Its owner lives but has no time: try again.
+    Busy,
+    /// This user may not.
+    Denied,
+    /// Anything else.
+    Other(io::Error),
+}
+
+/// Connects to a listening socket without waiting.
+pub(crate) fn dial(dir: &Directory, name: &str) -> Result<GuardedFd, ConnectError> {
+    let socket = new(SocketType::SEQPACKET).map_err(ConnectError::Other)?;
+    let address = address(dir, name).map_err(ConnectError::Other)?;
+    match connect(&socket, &address) {
+        Ok(()) => Ok(socket),
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Err(ConnectError::Dead),
+        Err(Errno::AGAIN | Errno::INTR) => Err(ConnectError::Busy),
+        Err(Errno::ACCESS | Errno::PERM) => Err(ConnectError::Denied),
+        Err(e) => Err(ConnectError::Other(e.into())),
+    }
+}
+
+/// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of another type is
+/// refused as "wrong type" if there is an owner, and as "refused" if there is none.
+pub(crate) fn is_dead(dir: &Directory, name: &Name) -> bool {
+    let kind = match name.kind {
+        Kind::Rescan => SocketType::SEQPACKET,
+        Kind::Publisher(_) | Kind::Info => SocketType::DGRAM,
+        // Unknown type: a stream socket is neither.
+        Kind::Temporary => SocketType::STREAM,
+    };
+    let (Ok(probe), Ok(address)) = (new(kind), address(dir, &name.text)) else { return false };
+    connect(&probe, &address) == Err(Errno::CONNREFUSED)
+}
+
+/// Sends a datagram; a full queue or a dead receiver loses it. Tells whether the receiver is dead.
+pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) -> bool {
+    match address(dir, name) {
+        Ok(a) => sendto(socket, text, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &a) == Err(Errno::CONNREFUSED),
+        Err(_) => false,
+    }
+}
+
+/// Next connection, if there is one.
+pub(crate) fn accept(listener: impl AsFd) -> io::Result<Option<GuardedFd>> {
+    match accept_with(listener, FLAGS) {
+        Ok(fd) => Ok(Some(GuardedFd::new(fd)?)),
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Sends one message with descriptors, whole or not at all.
+pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if message.len() > 64 * 1024 {
+        // The default buffer holds what every system allows; long schemas need more. Refused above the system's limit.
+        let _ = sockopt::set_socket_send_buffer_size(&socket, 2 * MAX_MESSAGE_LEN);
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("too many descriptors for one message"));
+    }
+    sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    Ok(())
+}
+
+/// What came over a socket.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// Nothing yet.
+    Nothing,
+    /// The other end is closed.
+    Closed,
+    /// A message of this many bytes in the buffer, with these descriptors.
+    Message(usize, Vec<OwnedFd>),
+    /// A message that is too long or has too many descriptors.
+    Oversized,
+}
+
+/// Receives one message into `buffer`.
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC) {
+        Ok(got) => got,
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+        Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Received::Closed),
+        Err(e) => return Err(e.into()),
+    };
+    // Dropping what is not kept closes it.
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || fds.len() > MAX_FDS {
+        return Ok(Received::Oversized);
+    }
+    if got.bytes == 0 && fds.is_empty() {
+        return Ok(Received::Closed);
+    }
+    Ok(Received::Message(got.bytes, fds))
+}
+
+/// Receives one datagram; `None` if there is none.
+pub(crate) fn receive_hint(socket: impl AsFd, buffer: &mut [u8]) -> Option<usize> {
+    recv(socket, buffer, RecvFlags::DONTWAIT).ok().map(|(n, _)| n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_descriptors_arrive_and_the_dead_are_told_from_the_living() {
+        let t = tempfile::tempdir().unwrap();
+        let dir = Directory::open(Some(t.path())).unwrap();
+        for kind in [Kind::Publisher(7), Kind::Info] {
+            let name = Name::random(kind).unwrap();
+            let listener = listen_at(&dir, &name, 0o600).unwrap();
+            assert!(!is_dead(&dir, &name));
+            assert!(accept(&listener).unwrap().is_none(), "the probe must leave no connection");
+            let a = dial(&dir, &name.text).unwrap();
+            let b = accept(&listener).unwrap().unwrap();
+            assert_eq!(crate::sys::peer::user(&b).unwrap(), rustix::process::geteuid().as_raw());
+            send(&a, b"hi", &[listener.as_fd()]).unwrap();
+            let mut buffer = [0; 16];
+            let Received::Message(2, fds) = receive(&b, &mut buffer).unwrap() else { panic!() };
+            assert_eq!((&buffer[..2], fds.len()), (b"hi".as_slice(), 1));
+            drop(fds);
+            assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Nothing));
+            send(&a, &[0; 17], &[]).unwrap();
+            assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Oversized));
+            drop(a);
+            assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Closed));
+            drop(listener);
+            assert!(is_dead(&dir, &name));
+            assert!(matches!(dial(&dir, &name.text), Err(ConnectError::Dead)));
+        }
+        let name = Name::random(Kind::Rescan).unwrap();
+        let socket = datagram_at(&dir, &name, 0o600).unwrap();
+        assert!(!is_dead(&dir, &name));
+        assert!(!hint(&dir, &socket, &name.text, b"look"));
+        let mut buffer = [0; 16];
+        assert_eq!(receive_hint(&socket, &mut buffer), Some(4));
+        drop(socket);
+        assert!(is_dead(&dir, &name));
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting for data of many subscriptions, for time, and for a kick, at once.
+
+use crate::error::WaitSetError;
+use crate::helpers::Helpers;
+use crate::inlet::{Edge, Inlet, has_unread};
+use crate::kick::KickWord;
+use crate::protocol::sleep;
+use crate::queue::lock;
+use crate::subscription::Subscription;
+use crate::sys::fork::Birthplace;
+use crate::sys::futex::{self, MAX_WORDS, Scope, WaitList, Word};
+use driveline_types::MonotonicNs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How a wait set sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitBackend {
+    /// The best that this kernel has.
+    #[default]
+    Auto,
+    /// `futex_waitv` (Linux 5.16 and newer), on the waiting thread itself up to 127 publishers; beyond, one helper
+    /// thread per 126.
+    FutexWaitv,
+    /// One helper thread per publisher: works on every kernel, costs a thread and a second wake-up each.
+    Threads,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// An attached subscription that is not muted has something unread.
+    Data,
+    /// Somebody kicked, or an attached subscription has a new event or publisher.
+    Kicked,
+    /// The deadline has passed.
+    TimedOut,
+}
+
+/// Ends the wait of one wait set, from any thread. Cheap when nobody waits.
+#[derive(Clone, Debug)]
+pub struct Kicker(Arc<KickWord>);
+
+impl Kicker {
+    /// Ends the running wait, or the next one. No system call if the waiter is awake.
+    pub fn kick(&self) {
+        self.0.kick();
+    }
+}
+
+/// One attached subscription.
+struct Entry {
+    inlet: Arc<Inlet>,
+    generation: u64,
+    edges: Vec<Arc<Edge>>,
+    muted: Arc<AtomicBool>,
+}
+
+impl Entry {
+    fn is_muted(&self) -> bool {
+        self.muted.load(Relaxed)
+    }
+}
+
+/// Lets one thread wait for any number of subscriptions. Sleeps in the kernel; never polls.
+///
+/// One waiter at a time. Waiting does not allocate, except after publishers have come or gone.
+pub struct WaitSet {
+    entries: Vec<Entry>,
+    kick: Arc<KickWord>,
+    backend: WaitBackend,
+    birthplace: Birthplace,
+    expected: Vec<u32>,
+    list: WaitList,
+    helpers: Option<Helpers>,
+    /// The entries have changed since the helpers were made.
+    helpers_stale: bool,
+    mutes_changed: bool,
+}
+
+impl std::fmt::Debug for WaitSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitSet").field("attached", &self.entries.len()).field("backend", &self.backend).finish_non_exhaustive()
+    }
+}
+
+impl WaitSet {
+    /// An empty wait set.
+    ///
+    /// # Errors
+    /// If `FutexWaitv` is asked for and this kernel does not have it.
+    pub fn new(backend: WaitBackend) -> Result<Self, WaitSetError> {
+        let backend = match (backend, futex::have_waitv()) {
+            (WaitBackend::Threads, _) | (WaitBackend::Auto, false) => WaitBackend::Threads,
+            (WaitBackend::FutexWaitv, false) => return Err(WaitSetError::NoFutexWaitv),
+            (WaitBackend::Auto | WaitBackend::FutexWaitv, true) => WaitBackend::FutexWaitv,
+        };
+        Ok(Self {
+            entries: Vec::new(),
+            kick: Arc::new(KickWord::default()),
+            backend,
+            birthplace: Birthplace::here().map_err(|_| WaitSetError::Forked)?,
+            expected: Vec::new(),
+            list: WaitList::with_room_for(MAX_WORDS),
+            helpers: None,
+            helpers_stale: false,
+            mutes_changed: false,
+        })
+    }
+
+    /// How this wait set sleeps: what `Auto` came to.
+    #[must_use]
+    pub fn backend(&self) -> WaitBackend {
+        self.backend
+    }
+
+    /// Adds a subscription; adding it twice changes nothing.
+    ///
+    /// # Errors
+    /// If it is attached to another wait set.
+    pub fn attach(&mut self, sub: &Subscription) -> Result<(), WaitSetError> {
+        if !self.birthplace.is_here() {
+            return Err(WaitSetError::Forked);
+        }
+        let mut kick = lock(&sub.inlet.kick);
+        match &*kick {
+            Some(k) if Arc::ptr_eq(k, &self.kick) => return Ok(()),
+            // A wait set that is gone has left its word behind, which nobody else holds.
+            Some(k) if Arc::strong_count(k) > 1 => {
+                return Err(WaitSetError::AttachedElsewhere { topic: sub.inlet.topic.to_string() });
+            }
+            _ => *kick = Some(Arc::clone(&self.kick)),
+        }
+        drop(kick);
+        let entry =
+            Entry { inlet: Arc::clone(&sub.inlet), generation: u64::MAX, edges: Vec::new(), muted: Arc::new(AtomicBool::new(false)) };
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Removes a subscription.
+    pub fn detach(&mut self, sub: &Subscription) {
+        let before = self.entries.len();
+        self.entries.retain(|e| !Arc::ptr_eq(&e.inlet, &sub.inlet));
+        if self.entries.len() != before {
+            *lock(&sub.inlet.kick) = None;
+            self.helpers_stale = true;
+        }
+    }
+
+    /// A muted subscription stays attached but does not end a wait: for one that cannot be served at the moment.
+    pub fn set_muted(&mut self, sub: &Subscription, muted: bool) {
+        if let Some(e) = self.entries.iter().find(|e| Arc::ptr_eq(&e.inlet, &sub.inlet))
+            && e.muted.swap(muted, Relaxed) != muted
+        {
+            self.mutes_changed = true;
+        }
+    }
+
+    /// What ends a wait from elsewhere.
+    #[must_use]
+    pub fn kicker(&self) -> Kicker {
+        Kicker(Arc::clone(&self.kick))
+    }
+
+    /// Waits until there is data, a kick, or `deadline` has passed. Without blocking for the first `spin` of it
+    /// (`Duration::MAX`: never blocking), then in the kernel. A kick comes before data. In a forked child it returns
+    /// `Kicked` at once.
+    pub fn wait(&mut self, deadline: Option<MonotonicNs>, spin: Duration) -> Wake {
+        if !self.birthplace.is_here() {
+            return Wake::Kicked;
+        }
+        let mut spin_until = (spin > Duration::ZERO).then(|| MonotonicNs::now() + spin);
+        let mut round: u32 = 0;
+        loop {
+            self.refresh();
+            loop {
+                if self.kick.take() {
+                    return Wake::Kicked;
+                }
+                if self.any_unread() {
+                    return Wake::Data;
+                }
+                // The clock is read now and then only: it costs more than a look.
+                round = round.wrapping_add(1);
+                let look_at_clock = round % 64 == 1 || spin_until.is_none();
+                if look_at_clock && (deadline.is_some() || spin_until.is_some()) {
+                    let now = MonotonicNs::now();
+                    if deadline.is_some_and(|d| now >= d) {
+                        return Wake::TimedOut;
+                    }
+                    if spin_until.is_some_and(|u| now >= u) {
+                        spin_until = None;
+                    }
+                }
+                if spin_until.is_none() {
+                    break;
+                }
+                if self.is_stale() {
+                    self.refresh();
+                }
+                std::hint::spin_loop();
+            }
+            self.sleep(deadline);
+        }
+    }
+
+    fn is_stale(&self) -> bool {
+        self.entries.iter().any(|e| e.generation != e.inlet.generation())
+    }
+
+    /// Takes over changed lists of publishers.
+    fn refresh(&mut self) {
+        let mut closed = false;
+        for e in &mut self.entries {
+            let generation = e.inlet.generation();
+            if generation != e.generation {
+                e.edges = e.inlet.edges();
+                e.generation = generation;
+                self.helpers_stale = true;
+            }
+            closed |= e.inlet.closed.load(Relaxed);
+        }
+        if closed {
+            self.entries.retain(|e| !e.inlet.closed.load(Relaxed));
+            self.helpers_stale = true;
+        }
+    }
+
+    #[inline]
+    fn any_unread(&self) -> bool {
+        self.entries.iter().any(|e| !e.is_muted() && e.edges.iter().any(|edge| has_unread(edge)))
+    }
+
+    fn sleep(&mut self, deadline: Option<MonotonicNs>) {
+        let words: usize = self.entries.iter().map(|e| e.edges.len()).sum();
+        let direct = words == 0 || (self.backend == WaitBackend::FutexWaitv && words < MAX_WORDS);
+        if direct {
+            // Helpers of an earlier, greater set must not go on sleeping in its name.
+            self.helpers = None;
+            self.sleep_here(deadline);
+        } else {
+            self.sleep_with_helpers(deadline);
+        }
+    }
+
+    fn sleep_here(&mut self, deadline: Option<MonotonicNs>) {
+        if !self.kick.begin() {
+            return;
+        }
+        self.expected.clear();
+        for edge in sleepers(&self.entries) {
+            self.expected.push(sleep::arm(edge));
+        }
+        sleep::settle();
+        if !sleepers(&self.entries).any(has_unread) && !self.is_stale() {
+            if self.expected.is_empty() {
+                self.kick.sleep(deadline);
+            } else {
+                use crate::protocol::sleep::Sleeper as _;
+                let words = sleepers(&self.entries).zip(&self.expected).map(|(edge, expected)| Word {
+                    word: edge.word(),
+                    scope: Scope::Shared,
+                    expected: *expected,
+                });
+                self.list.wait_any(std::iter::once(self.kick.word()).chain(words), deadline);
+            }
+        }
+        for edge in sleepers(&self.entries) {
+            sleep::disarm(edge);
+        }
+        self.kick.end();
+    }
+
+    fn sleep_with_helpers(&mut self, deadline: Option<MonotonicNs>) {
+        if self.helpers_stale || self.helpers.is_none() {
+            self.helpers = None;
+            let per_thread = if self.backend == WaitBackend::Threads { 1 } else { MAX_WORDS - 2 };
+            let edges = self.entries.iter().flat_map(|e| e.edges.iter().map(|edge| (Arc::clone(edge), Arc::clone(&e.muted))));
+            self.helpers = Some(Helpers::new(edges.collect(), per_thread, &self.kick));
+            self.helpers_stale = false;
+        }
+        if !self.kick.begin() {
+            return;
+        }
+        if let Some(helpers) = &mut self.helpers {
+            helpers.go(std::mem::take(&mut self.mutes_changed));
+        }
+        // The helpers look for data themselves after they have armed; a change of publishers comes with a kick.
+        self.kick.sleep(deadline);
+        self.kick.end();
+    }
+}
+
+/// The publishers to sleep on, always in the same order.
+fn sleepers(entries: &[Entry]) -> impl Iterator<Item = &Edge> {
+    entries.iter().filter(|e| !e.is_muted()).flat_map(|e| e.edges.iter().map(|edge| &**edge))
+}
+
+impl Drop for WaitSet {
+    fn drop(&mut self) {
+        for e in &self.entries {
+            *lock(&e.inlet.kick) = None;
+        }
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages on the sockets: a fixed frame around JSON. Every message is one packet.
+//!
+//! `magic:u32 | version:u16 | kind:u16 | length:u32 | body`, little endian. The body is JSON because messages are rare,
+//! and because a person with a socket dump can read it.
+
+use crate::event::RefusalCode;
+use crate::info::hex_id;
+use crate::layout::{Layout, PROTOCOL_VERSION};
+use crate::limits::{MAX_MESSAGE_LEN, MAX_SEQUENCE};
+use driveline_types::{EndpointId, NodeName, Qos, Schema, TopicName};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"DRVL");
+const FRAME_LEN: usize = 12;
+const MAX_TEXT_LEN: usize = 8 * 1024;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    /// Subscriber to publisher, with the subscription page.
+    Hello(Box<Hello>),
+    /// Publisher to subscriber, with segment and wake word.
+    Accept(Box<Accept>),
+    /// Publisher to subscriber.
+    Refuse(Refuse),
+    /// Tool to participant.
+    List,
+    /// Participant to tool: a part of a JSON text; an empty part ends it.
+    Listing(Vec<u8>),
+}
+
+/// A request for a match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hello {
+    pub(crate) topic: TopicName,
+    pub(crate) node: NodeName,
+    /// `None` accepts any.
+    pub(crate) schema: Option<Schema>,
+    pub(crate) qos: Qos,
+    /// Pins wanted: cells of the page in use.
+    pub(crate) pins: u32,
+    pub(crate) observer: bool,
+    #[serde(with = "hex_id")]
+    pub(crate) subscription: EndpointId,
+    #[serde(with = "hex_id")]
+    pub(crate) participant: EndpointId,
+    pub(crate) pid: u32,
+}
+
+/// A match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Accept {
+    #[serde(with = "hex_id")]
+    pub(crate) publisher: EndpointId,
+    pub(crate) node: NodeName,
+    pub(crate) pid: u32,
+    pub(crate) schema: Schema,
+    pub(crate) qos: Qos,
+    pub(crate) layout: Layout,
+    /// First sequence that the subscription shall read.
+    pub(crate) first: u64,
+}
+
+/// No match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Refuse {
+    pub(crate) code: RefusalCode,
+    pub(crate) text: String,
+}
+
+/// Bytes that are no message.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub(crate) enum WireError {
+    #[error("{len} bytes are too few for a message")]
+    Short { len: usize },
+    #[error("not a Driveline message (it begins with {found:#010x})")]
+    Magic { found: u32 },
+    #[error("protocol version {found} instead of {PROTOCOL_VERSION}: run the same release at both ends")]
+    Version { found: u16 },
+    #[error("message kind {found} is not known")]
+    Kind { found: u16 },
+    #[error("a body of {found} bytes is announced and {actual} bytes are there")]
+    Length { found: u32, actual: usize },
+    #[error("the message is malformed: {0}")]
+    Body(String),
+}
+
+impl WireError {
+    pub(crate) fn code(&self) -> RefusalCode {
+        match self {
+            Self::Version { .. } => RefusalCode::Version,
+            _ => RefusalCode::Protocol,
+        }
+    }
+}
+
+impl Message {
+    /// The message as a packet. `None` if it is too long to send, which the checks at creation exclude.
+    pub(crate) fn encode(&self) -> Option<Vec<u8>> {
+        let (kind, body) = match self {
+            Self::Hello(m) => (1u16, serde_json::to_vec(m).ok()?),
+            Self::Accept(m) => (2, serde_json::to_vec(m).ok()?),
+            Self::Refuse(m) => (3, serde_json::to_vec(m).ok()?),
+            Self::List => (4, Vec::new()),
+            Self::Listing(part) => (5, part.clone()),
+        };
+        if body.len() + FRAME_LEN > MAX_MESSAGE_LEN {
+            return None;
+        }
+        let mut packet = Vec::with_capacity(FRAME_LEN + body.len());
+        packet.extend(MAGIC.to_le_bytes());
+        packet.extend(PROTOCOL_VERSION.to_le_bytes());
+        packet.extend(kind.to_le_bytes());
+        packet.extend((body.len() as u32).to_le_bytes());
+        packet.extend(body);
+        Some(packet)
+    }
+
+    /// Reads a packet from anybody; any bytes give a message whose numbers are in range, or an error.
+    pub(crate) fn decode(packet: &[u8]) -> Result<Self, WireError> {
+        let Some((frame, body)) = packet.split_first_chunk::<FRAME_LEN>() else {
+            return Err(WireError::Short { len: packet.len() });
+        };
+        let [m0, m1, m2, m3, v0, v1, k0, k1, l0, l1, l2, l3] = *frame;
+        let magic = u32::from_le_bytes([m0, m1, m2, m3]);
+        if magic != MAGIC {
+            return Err(WireError::Magic { found: magic });
+        }
+        let version = u16::from_le_bytes([v0, v1]);
+        if version != PROTOCOL_VERSION {
+            return Err(WireError::Version { found: version });
+        }
+        let length = u32::from_le_bytes([l0, l1, l2, l3]);
+        if length as usize != body.len() {
+            return Err(WireError::Length { found: length, actual: body.len() });
+        }
+        match u16::from_le_bytes([k0, k1]) {
+            1 => Hello::parse(body).map(|m| Self::Hello(Box::new(m))),
+            2 => Accept::parse(body).map(|m| Self::Accept(Box::new(m))),
+            3 => Refuse::parse(body).map(Self::Refuse),
+            4 if body.is_empty() => Ok(Self::List),
+            5 => Ok(Self::Listing(body.to_vec())),
+            found => Err(WireError::Kind { found }),
+        }
+    }
+}
+
+fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
+    serde_json::from_slice(body).map_err(|e| WireError::Body(e.to_string()))
+}
+
+fn check_schema(s: &Schema) -> Result<(), WireError> {
+    if s.definition.len() > Schema::MAX_DEFINITION_LEN || s.name.len() > 1024 || s.encoding.len() > 1024 {
+        return Err(WireError::Body(format!(
+            "a schema definition of {} bytes is longer than {}",
+            s.definition.len(),
+            Schema::MAX_DEFINITION_LEN
+        )));
+    }
+    Ok(())
+}
+
+impl Hello {
+    fn parse(body: &[u8]) -> Result<Self, WireError> {
+        let m: Self = json(body)?;
+        m.schema.iter().try_for_each(check_schema)?;
+        if m.pins == 0 || m.pins > crate::limits::MAX_HELD {
+            return Err(WireError::Body(format!("{} pins are not between 1 and {}", m.pins, crate::limits::MAX_HELD)));
+        }
+        Ok(m)
+    }
+}
+
+impl Accept {
+    fn parse(body: &[u8]) -> Result<Self, WireError> {
+        let m: Self = json(body)?;
+        check_schema(&m.schema)?;
+        m.layout.check().map_err(WireError::Body)?;
+        if m.first == 0 || m.first > MAX_SEQUENCE + 1 {
+            return Err(WireError::Body(format!("{} cannot be the first sequence", m.first)));
+        }
+        if m.qos.depth == 0 || m.qos.depth >= m.layout.ring_len {
+            return Err(WireError::Body(format!("depth {} does not go with a ring of {}", m.qos.depth, m.layout.ring_len)));
+        }
+        Ok(m)
+    }
+}
+
+impl Refuse {
+    pub(crate) fn new(code: RefusalCode, text: impl Into<String>) -> Self {
+        let mut text = text.into();
+        let mut end = text.len().min(MAX_TEXT_LEN);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        Self { code, text }
+    }
+
+    fn parse(body: &[u8]) -> Result<Self, WireError> {
+        let m: Self = json(body)?;
+        Ok(Self::new(m.code, m.text))
+    }
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

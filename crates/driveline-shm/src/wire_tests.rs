@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+fn hello() -> Hello {
+    Hello {
+        topic: "camera/image".parse().unwrap(),
+        node: "lane".parse().unwrap(),
+        schema: Some(Schema::bytes("a", "b", "c\n\"d\"")),
+        qos: Qos::default(),
+        pins: 3,
+        observer: false,
+        subscription: EndpointId(u128::MAX),
+        participant: EndpointId(7),
+        pid: 1,
+    }
+}
+
+fn accept() -> Accept {
+    Accept {
+        publisher: EndpointId(1 << 100),
+        node: "camera".parse().unwrap(),
+        pid: 2,
+        schema: Schema::bytes("a", "b", "c"),
+        qos: Qos::default(),
+        layout: Layout::new(1, 2, 8, 1000).unwrap(),
+        first: 1,
+    }
+}
+
+#[test]
+fn messages_survive_a_round_trip() {
+    for m in [
+        Message::Hello(Box::new(hello())),
+        Message::Hello(Box::new(Hello { schema: None, ..hello() })),
+        Message::Accept(Box::new(accept())),
+        Message::Refuse(Refuse::new(RefusalCode::Pins, "no pins")),
+        Message::List,
+        Message::Listing(vec![1, 2, 3]),
+    ] {
+        assert_eq!(Message::decode(&m.encode().unwrap()).unwrap(), m);
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let refused = |m: Message| Message::decode(&m.encode().unwrap()).unwrap_err().to_string();
+    assert!(refused(Message::Hello(Box::new(Hello { pins: 0, ..hello() }))).contains("pins"));
+    assert!(refused(Message::Hello(Box::new(Hello { pins: 5000, ..hello() }))).contains("pins"));
+    assert!(refused(Message::Accept(Box::new(Accept { first: 0, ..accept() }))).contains("first"));
+    assert!(refused(Message::Accept(Box::new(Accept { qos: Qos { depth: 3, ..Qos::default() }, ..accept() }))).contains("depth"));
+    let layout = Layout { slots: 0, ..accept().layout };
+    assert!(refused(Message::Accept(Box::new(Accept { layout, ..accept() }))).contains("slots"));
+    let long = Schema::bytes("a", "b", "x".repeat(Schema::MAX_DEFINITION_LEN + 1));
+    assert!(refused(Message::Hello(Box::new(Hello { schema: Some(long), ..hello() }))).contains("definition"));
+}
+
+#[test]
+fn the_longest_permitted_schema_fits_into_a_message() {
+    // Every character of the definition escaped to six.
+    let definition = "\u{1}".repeat(Schema::MAX_DEFINITION_LEN);
+    let m = Hello { schema: Some(Schema::bytes("a", "b", definition)), ..hello() };
+    assert!(serde_json::to_vec(&m).unwrap().len() > MAX_MESSAGE_LEN, "else the next line is pointless");
+    // Such text is no definition of anything; it is refused at creation because it cannot be sent.
+    assert_eq!(Message::Hello(Box::new(m)).encode(), None);
+    let definition = "\"".repeat(Schema::MAX_DEFINITION_LEN);
+    let m = Hello { schema: Some(Schema::bytes("a", "b", definition)), ..hello() };
+    assert!(Message::Hello(Box::new(m)).encode().is_some());
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut packet = Message::List.encode().unwrap();
+    packet[4] = 99;
+    let e = Message::decode(&packet).unwrap_err();
+    assert_eq!(e.code(), RefusalCode::Version);
+    assert!(e.to_string().contains("99"), "{e}");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_give_a_message_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let _ = Message::decode(&bytes);
+    }
+
+    #[test]
+    fn any_body_gives_a_message_or_an_error(kind in 0u16..8, body in prop::collection::vec(any::<u8>(), 0..600)) {
+        let mut packet = Vec::new();
+        packet.extend(MAGIC.to_le_bytes());
+        packet.extend(PROTOCOL_VERSION.to_le_bytes());
+        packet.extend(kind.to_le_bytes());
+        packet.extend((body.len() as u32).to_le_bytes());
+        packet.extend(body);
+        let _ = Message::decode(&packet);
+    }
+
+    #[test]
+    fn damaged_messages_never_panic_and_stay_in_range(at in 0usize..500, byte: u8, cut in 0usize..500) {
+        for m in [Message::Hello(Box::new(hello())), Message::Accept(Box::new(accept()))] {
+            let mut packet = m.encode().unwrap();
+            if let Some(b) = packet.get_mut(at) { *b = byte; }
+            if let Ok(Message::Accept(a)) = Message::decode(&packet) {
+                prop_assert!(a.layout.check().is_ok() && a.first > 0 && a.qos.depth < a.layout.ring_len);
+            }
+            packet.truncate(cut);
+            let _ = Message::decode(&packet);
+        }
+    }
+}
