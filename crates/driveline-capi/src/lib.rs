@@ -1,2 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! The C ABI of Driveline: `libdriveline.so` and `driveline.h`.
+//!
+//! Everything that C++ and other languages use goes through here; the header is generated from this source and compared
+//! with the committed one by a test. Rules of the whole ABI:
+//! - every function returns a [`dl_status`] or cannot fail; the detail of a failure is text in `dl_last_error()`;
+//! - no panic and no exception crosses the border, nothing ends the process;
+//! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL behind, so that using
+//!   it twice is an error and not a crash. What is "borrowed" stays the callee's and is valid as long as is said;
+//! - structs that may grow start with `size`, which the caller sets to `sizeof`.
+//!
+//! Not here: any behaviour of the middleware. This crate converts, checks and forwards.
+#![expect(unsafe_code, reason = "a C ABI is made of raw pointers; this crate is where they are checked")]
+#![allow(non_camel_case_types, reason = "the names of types are those of the C header")]
+
+pub mod component;
+pub mod context;
+pub mod event;
+pub mod host;
+pub mod loader;
+pub mod log;
+pub mod object;
+pub mod options;
+pub mod parameter;
+pub mod publisher;
+pub mod recycle;
+pub mod sample;
+pub mod schema;
+pub mod status;
+pub mod subscription;
+pub mod version;
+
+#[cfg(test)]
+mod header_tests;

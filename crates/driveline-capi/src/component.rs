@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Components behind C function pointers: what a component library exports, and what its components are given.
+
+use crate::context::dl_node;
+use crate::parameter::dl_parameter_value;
+use crate::publisher::dl_publisher;
+use crate::sample::dl_sample;
+use crate::schema::dl_schema;
+use crate::status::*;
+use driveline::Invocation;
+use driveline_runtime::component::{StopHandle, Timers};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::Weak;
+use std::time::Duration;
+
+/// A class of components. Static. The functions must not let exceptions out; those that return an
+/// `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
+#[repr(C)]
+pub struct dl_component_vtable {
+    /// `sizeof(dl_component_vtable)`.
+    pub size: usize,
+    /// Name, unique in the library. Never NULL.
+    pub name: *const c_char,
+    /// One line for people, or NULL.
+    pub doc: *const c_char,
+    /// Makes a component; cheap and without effects on the outside, because it is also called to describe the class.
+    pub create: Option<unsafe extern "C" fn(component: *mut *mut c_void) -> c_int>,
+    /// Declares ports and parameters. Always the same ones.
+    pub describe: Option<unsafe extern "C" fn(component: *mut c_void, builder: *mut dl_class_builder) -> c_int>,
+    /// Takes what the component needs. `io` is borrowed: valid until `destroy`.
+    pub init: Option<unsafe extern "C" fn(component: *mut c_void, io: *const dl_component_io) -> c_int>,
+    /// The trigger fired. `invocation` is borrowed: valid during the call, on this thread.
+    pub on_trigger: Option<unsafe extern "C" fn(component: *mut c_void, invocation: *const dl_invocation) -> c_int>,
+    /// No callback runs any more and none will. Not called if `init` was not.
+    pub shutdown: Option<unsafe extern "C" fn(component: *mut c_void)>,
+    /// Destroys the component.
+    pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
+}
+
+// SAFETY: a vtable is static and never written; its functions may be called from any thread.
+unsafe impl Sync for dl_component_vtable {}
+
+/// What `driveline_component_entry` returns. Static.
+#[repr(C)]
+pub struct dl_component_library {
+    /// `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
+    pub abi: u32,
+    /// Number of `classes`.
+    pub class_count: u32,
+    /// The classes.
+    pub classes: *const *const dl_component_vtable,
+    /// Version of the SDK that the library was built with, or NULL.
+    pub sdk_version: *const c_char,
+}
+
+/// The one symbol that a component library exports, `driveline_component_entry`.
+pub type dl_component_entry = Option<unsafe extern "C" fn() -> *const dl_component_library>;
+
+/// Collects what a class declares.
+pub struct dl_class_builder {
+    pub(crate) class: ComponentClass,
+}
+
+/// Declares an input; the order is that of the indices in `dl_invocation_sample`. `schema` is copied. `doc` may be NULL.
+///
+/// # Safety
+/// Handles are NULL or live; strings are NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_add_input(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    schema: *const dl_schema,
+    doc: *const c_char,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (builder, port) = unsafe { (builder_of(builder)?, port(name, schema, doc)?) };
+        unique("input", &port.name, builder.class.inputs.iter().map(|p| &p.name))?;
+        builder.class.inputs.push(port);
+        Ok(())
+    })
+}
+
+/// Declares an output; the order is that of the indices in `dl_component_io_output`. As `dl_class_add_input`.
+///
+/// # Safety
+/// Handles are NULL or live; strings are NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_add_output(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    schema: *const dl_schema,
+    doc: *const c_char,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (builder, port) = unsafe { (builder_of(builder)?, port(name, schema, doc)?) };
+        unique("output", &port.name, builder.class.outputs.iter().map(|p| &p.name))?;
+        builder.class.outputs.push(port);
+        Ok(())
+    })
+}
+
+/// Declares a parameter with its default, which fixes the type. `doc` may be NULL.
+///
+/// # Safety
+/// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_class_add_parameter(
+    builder: *mut dl_class_builder,
+    name: *const c_char,
+    default_value: *const dl_parameter_value,
+    doc: *const c_char,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let builder = unsafe { builder_of(builder)? };
+        // SAFETY: this function's contract.
+        let (name, default, doc) =
+            unsafe { (text("name", name)?, borrow("default_value", default_value)?.to_value()?, optional_text("doc", doc)?) };
+        unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
+        builder.class.parameters.push(ParameterDecl { name: name.to_owned(), default, doc: doc.unwrap_or_default().to_owned() });
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `builder` is NULL or live and used by nobody else during `'a`.
+unsafe fn builder_of<'a>(builder: *mut dl_class_builder) -> Outcome<&'a mut dl_class_builder> {
+    // SAFETY: this function's contract; `as_mut` looks for NULL.
+    unsafe { builder.as_mut() }.ok_or_else(|| Failure::argument("argument 'builder' is NULL"))
+}
+
+/// # Safety
+/// As [`dl_class_add_input`].
+unsafe fn port(name: *const c_char, schema: *const dl_schema, doc: *const c_char) -> Outcome<Port> {
+    // SAFETY: this function's contract.
+    let (name, schema, doc) = unsafe { (text("name", name)?, borrow("schema", schema)?, optional_text("doc", doc)?) };
+    Ok(Port { name: name.to_owned(), schema: schema.schema.clone(), doc: doc.unwrap_or_default().to_owned() })
+}
+
+fn unique<'a>(what: &str, name: &str, mut have: impl Iterator<Item = &'a String>) -> Outcome {
+    if have.any(|h| h == name) { Err(Failure::argument(format_args!("{what} '{name}' is declared twice"))) } else { Ok(()) }
+}
+
+/// What a component is given at its initialisation. Any thread, unless a function says otherwise.
+pub struct dl_component_io {
+    pub(crate) instance: CString,
+    pub(crate) node: dl_node,
+    pub(crate) outputs: Vec<dl_publisher>,
+    pub(crate) timers: Timers,
+    pub(crate) stop: StopHandle,
+    /// The component, which must be alive when a timer ticks.
+    pub(crate) owner: Weak<crate::loader::Instance>,
+}
+
+/// Name of the component in the graph; NULL for NULL. Borrowed from `io`.
+///
+/// # Safety
+/// `io` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_instance(io: *const dl_component_io) -> *const c_char {
+    // SAFETY: this function's contract.
+    unsafe { io.as_ref() }.map_or(std::ptr::null(), |io| io.instance.as_ptr())
+}
+
+/// The component's node, with its parameters declared and set; NULL for NULL. Borrowed from `io`.
+///
+/// # Safety
+/// `io` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_node(io: *const dl_component_io) -> *const dl_node {
+    // SAFETY: this function's contract.
+    unsafe { io.as_ref() }.map_or(std::ptr::null(), |io| &raw const io.node)
+}
+
+/// The publisher of an output; NULL if there is none with this index. Borrowed from `io`.
+///
+/// # Safety
+/// `io` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_output(io: *const dl_component_io, index: usize) -> *const dl_publisher {
+    // SAFETY: this function's contract.
+    unsafe { io.as_ref() }.and_then(|io| io.outputs.get(index)).map_or(std::ptr::null(), |p| p)
+}
+
+/// Says that the component's work is done, which ends the run once what is under way has been processed.
+///
+/// # Safety
+/// `io` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_finish(io: *const dl_component_io) -> dl_status {
+    // SAFETY: this function's contract.
+    guard(|| unsafe { borrow("io", io) }.map(|io| io.stop.finish()))
+}
+
+/// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.
+///
+/// # Safety
+/// `io` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_is_stopping(io: *const dl_component_io) -> c_int {
+    // SAFETY: this function's contract.
+    unsafe { io.as_ref() }.map_or(1, |io| c_int::from(io.stop.is_stopping()))
+}
+
+/// One tick of a timer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_timer_tick {
+    /// When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
+    pub scheduled_ns: u64,
+    /// Grid points that passed without a tick since the one before.
+    pub overruns: u64,
+}
+
+/// What a timer calls. As `on_trigger`, in the same group, on the same executor.
+pub type dl_timer_callback = Option<unsafe extern "C" fn(context: *mut c_void, tick: *const dl_timer_tick) -> c_int>;
+
+struct Context(*mut c_void);
+
+impl Context {
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+// SAFETY: the pointer is only handed back to the component, which accepts calls from the executor's threads.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the component keeps it
+/// alive until `destroy`.
+///
+/// # Safety
+/// `io` is NULL or live; `callback` is NULL or may be called with `context` until the component is destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_add_timer(
+    io: *const dl_component_io,
+    period_ns: u64,
+    callback: dl_timer_callback,
+    context: *mut c_void,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let io = unsafe { borrow("io", io)? };
+        let callback = callback.ok_or_else(|| Failure::argument("argument 'callback' is NULL"))?;
+        let (context, owner) = (Context(context), io.owner.clone());
+        let added = io.timers.add(Duration::from_nanos(period_ns), move |tick| {
+            // Holds the component for the duration of the call.
+            let Some(owner) = owner.upgrade() else { return };
+            let tick = dl_timer_tick { scheduled_ns: tick.scheduled.0, overruns: tick.overruns };
+            // SAFETY: the component is alive, so by contract the callback may be called with its context.
+            let status = unsafe { callback(context.get(), &raw const tick) };
+            if status != 0 {
+                owner.report("timer");
+            }
+        });
+        added.map(drop).map_err(|e| Failure::new(DL_ERROR_COMPONENT, e))
+    })
+}
+
+/// What a callback is called with. Valid during the call, on the calling thread.
+pub struct dl_invocation<'a> {
+    pub(crate) invocation: &'a Invocation<'a>,
+}
+
+/// Index of the input that triggered the call; -1 if none did.
+///
+/// # Safety
+/// `invocation` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_invocation_trigger(invocation: *const dl_invocation) -> i64 {
+    // SAFETY: this function's contract.
+    let trigger = unsafe { invocation.as_ref() }.and_then(|i| i.invocation.trigger());
+    trigger.and_then(|t| i64::try_from(t).ok()).unwrap_or(-1)
+}
+
+/// When the call began, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
+///
+/// # Safety
+/// `invocation` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_invocation_start_ns(invocation: *const dl_invocation) -> u64 {
+    // SAFETY: this function's contract.
+    unsafe { invocation.as_ref() }.map_or(0, |i| i.invocation.start().0)
+}
+
+/// Returns 1 and writes the tick if a timer made the call, else returns 0.
+///
+/// # Safety
+/// `invocation` is NULL or live; `tick` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_invocation_tick(invocation: *const dl_invocation, tick: *mut dl_timer_tick) -> c_int {
+    // SAFETY: this function's contract.
+    let Some(found) = (unsafe { invocation.as_ref() }).and_then(|i| i.invocation.tick()) else { return 0 };
+    if !tick.is_null() {
+        // SAFETY: not NULL, this function's contract.
+        unsafe { tick.write(dl_timer_tick { scheduled_ns: found.scheduled.0, overruns: found.overruns }) };
+    }
+    1
+}
+
+/// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by the caller.
+///
+/// # Safety
+/// `invocation` is NULL or live; `sample` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_invocation_sample(invocation: *const dl_invocation, input: usize, sample: *mut *mut dl_sample) -> dl_status {
+    guard(|| {
+        place("sample", sample)?;
+        // SAFETY: this function's contract.
+        let chosen = unsafe { borrow("invocation", invocation)? }.invocation.sample(input).cloned();
+        // SAFETY: this function's contract.
+        unsafe { put("sample", sample, chosen.map_or(std::ptr::null_mut(), dl_sample::into_handle)) }
+    })
+}
+
+/// The sample that the trigger chose, or else the newest of the input, read now; an earlier call may have seen it.
+/// `*sample`: NULL if there never was one, else owned by the caller.
+///
+/// # Safety
+/// `invocation` is NULL or live; `sample` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_invocation_read(invocation: *const dl_invocation, input: usize, sample: *mut *mut dl_sample) -> dl_status {
+    guard(|| {
+        place("sample", sample)?;
+        // SAFETY: this function's contract.
+        let newest = unsafe { borrow("invocation", invocation)? }.invocation.read(input);
+        // SAFETY: this function's contract.
+        unsafe { put("sample", sample, newest.map_or(std::ptr::null_mut(), dl_sample::into_handle)) }
+    })
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Loads component libraries for the runtime.
+
+use crate::component::{dl_class_builder, dl_component_io, dl_component_library, dl_component_vtable, dl_invocation};
+use crate::context::dl_node;
+use crate::publisher::dl_publisher;
+use crate::status::{c_text, take_last_error};
+use crate::version::DL_COMPONENT_ABI;
+use driveline::Invocation;
+use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
+use driveline_runtime::descriptor::ComponentClass;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// Loads libraries that were built with the C++ SDK.
+pub struct Loader;
+
+/// The symbol that a component library exports.
+const ENTRY: &[u8] = b"driveline_component_entry\0";
+/// Most classes that one library may have; more is a damaged table.
+const MAX_CLASSES: u32 = 4096;
+
+fn failed(library: &Path, reason: impl std::fmt::Display) -> LoadError {
+    LoadError { text: format!("component library {}: {reason}", library.display()) }
+}
+
+impl ComponentLoader for Loader {
+    fn load(&self, path: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
+        // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its code to run here.
+        let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        let library = opened.map_err(|e| failed(path, format_args!("cannot be loaded: {e}")))?;
+        let found = entry(&library, path);
+        // Never unloaded: published values, vtables and threads of its may outlive everything that we know of.
+        std::mem::forget(library);
+        let classes = found?.into_iter().map(|vtable| describe(vtable).map_err(|e| failed(path, e)));
+        let classes = classes.collect::<Result<Vec<_>, _>>()?;
+        for (i, class) in classes.iter().enumerate() {
+            if classes[..i].iter().any(|c| c.description.name == class.description.name) {
+                return Err(failed(path, format_args!("registers the class {} twice", class.description.name)));
+            }
+        }
+        Ok(Box::new(LoadedLibrary { path: path.display().to_string(), classes }))
+    }
+}
+
+fn entry(library: &Library, path: &Path) -> Result<Vec<&'static dl_component_vtable>, LoadError> {
+    type Entry = unsafe extern "C" fn() -> *const dl_component_library;
+    // SAFETY: libraries that export this name mean this function.
+    let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }.map_err(|_| {
+        failed(path, "holds no components: it does not export driveline_component_entry; register a class with DRIVELINE_COMPONENT(Class)")
+    })?;
+    // SAFETY: as above; the result is NULL or a static table.
+    let Some(table) = (unsafe { entry().as_ref() }) else { return Err(failed(path, "driveline_component_entry returned NULL")) };
+    if table.abi != DL_COMPONENT_ABI {
+        let other = table.abi;
+        return Err(failed(
+            path,
+            format_args!("was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: rebuild it with this release's SDK"),
+        ));
+    }
+    if table.class_count == 0 || table.class_count > MAX_CLASSES || table.classes.is_null() {
+        return Err(failed(path, format_args!("its table of {} classes is damaged", table.class_count)));
+    }
+    // SAFETY: the ABI version says that `classes` points to `class_count` pointers to static vtables.
+    let pointers = unsafe { std::slice::from_raw_parts(table.classes, table.class_count as usize) };
+    let checked = pointers.iter().map(|p| {
+        // SAFETY: as above, and NULL is looked for.
+        let vtable = unsafe { p.as_ref() }.filter(|v| v.size == size_of::<dl_component_vtable>() && !v.name.is_null());
+        vtable.ok_or_else(|| failed(path, "its table of classes is damaged"))
+    });
+    checked.collect()
+}
+
+fn describe(vtable: &'static dl_component_vtable) -> Result<Class, String> {
+    let text = |p: *const c_char| {
+        // SAFETY: a vtable's texts are NULL or NUL-terminated and static.
+        if p.is_null() { String::new() } else { unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned() }
+    };
+    let name = text(vtable.name);
+    let component = Instance::create(vtable, &name, &name)?;
+    let class =
+        ComponentClass { name: name.clone(), doc: text(vtable.doc), inputs: Vec::new(), outputs: Vec::new(), parameters: Vec::new() };
+    let mut builder = dl_class_builder { class };
+    let describe = vtable.describe.ok_or_else(|| format!("class {name} has no describe function"))?;
+    // SAFETY: the component was made by this vtable, and the builder lives during the call.
+    outcome(unsafe { describe(component.pointer, &raw mut builder) }).map_err(|e| format!("class {name} cannot be described: {e}"))?;
+    Ok(Class { vtable, description: builder.class })
+}
+
+struct Class {
+    vtable: &'static dl_component_vtable,
+    description: ComponentClass,
+}
+
+struct LoadedLibrary {
+    path: String,
+    classes: Vec<Class>,
+}
+
+impl ComponentLibrary for LoadedLibrary {
+    fn classes(&self) -> Vec<ComponentClass> {
+        self.classes.iter().map(|c| c.description.clone()).collect()
+    }
+
+    fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError> {
+        let found = self.classes.iter().find(|c| c.description.name == class).ok_or_else(|| {
+            let have: Vec<_> = self.classes.iter().map(|c| c.description.name.as_str()).collect();
+            LoadError { text: format!("component library {} has no class {class}; it has {}", self.path, have.join(", ")) }
+        })?;
+        let made = Instance::create(found.vtable, class, instance);
+        let made = made.map_err(|text| LoadError { text: format!("component library {}: {text}", self.path) })?;
+        Ok(Box::new(CppComponent { instance: Arc::new(made) }))
+    }
+}
+
+/// One object of a component class. Destroyed with its last owner, which may be a timer's call.
+pub(crate) struct Instance {
+    vtable: &'static dl_component_vtable,
+    pointer: *mut c_void,
+    class: String,
+    name: String,
+    io: OnceLock<Box<dl_component_io>>,
+}
+
+// SAFETY: the component ABI says that calls come from any thread of an executor, one at a time unless the graph puts the
+// component into a reentrant group, which is the component's consent to several.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Instance {
+    fn create(vtable: &'static dl_component_vtable, class: &str, name: &str) -> Result<Self, String> {
+        let create = vtable.create.ok_or_else(|| format!("class {class} has no create function"))?;
+        let mut pointer = std::ptr::null_mut();
+        // SAFETY: `create` of a valid vtable writes a pointer to the place that it is given.
+        outcome(unsafe { create(&raw mut pointer) }).map_err(|e| format!("class {class} cannot be constructed: {e}"))?;
+        if pointer.is_null() {
+            return Err(format!("class {class} cannot be constructed: its create function gave NULL"));
+        }
+        Ok(Self { vtable, pointer, class: class.to_owned(), name: name.to_owned(), io: OnceLock::new() })
+    }
+
+    fn failure(&self, text: &str) -> ComponentFailure {
+        ComponentFailure { text: format!("{}: {text}", self.class) }
+    }
+
+    /// Logs the failure of a call that nobody else accounts for.
+    pub(crate) fn report(&self, what: &str) {
+        let text = take_last_error().unwrap_or_else(|| NO_REASON.to_owned());
+        tracing::error!("[{}] {what} of class {} failed: {text}", self.name, self.class);
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.vtable.destroy {
+            // SAFETY: made by this vtable and destroyed once. `io`, which it may use, is dropped after it.
+            unsafe { destroy(self.pointer) };
+        }
+    }
+}
+
+const NO_REASON: &str = "it gave no reason";
+
+fn outcome(status: c_int) -> Result<(), String> {
+    if status == 0 { Ok(()) } else { Err(take_last_error().unwrap_or_else(|| NO_REASON.to_owned())) }
+}
+
+struct CppComponent {
+    instance: Arc<Instance>,
+}
+
+impl Component for CppComponent {
+    fn init(&self, io: ComponentIo) -> Result<(), ComponentFailure> {
+        let own = &self.instance;
+        let kept = own.io.get_or_init(|| {
+            Box::new(dl_component_io {
+                instance: c_text(own.name.as_str()),
+                node: dl_node { node: io.node },
+                outputs: io.outputs.into_iter().map(dl_publisher::new).collect(),
+                timers: io.timers,
+                stop: io.stop,
+                owner: Arc::downgrade(own),
+            })
+        });
+        let Some(init) = own.vtable.init else { return Ok(()) };
+        // SAFETY: the component is alive, and `io` lives as long as it.
+        outcome(unsafe { init(own.pointer, &raw const **kept) }).map_err(|e| own.failure(&e))
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        let Some(on_trigger) = self.instance.vtable.on_trigger else { return Ok(()) };
+        let borrowed = dl_invocation { invocation };
+        // SAFETY: the component is alive, and the invocation during the call.
+        outcome(unsafe { on_trigger(self.instance.pointer, &raw const borrowed) }).map_err(|e| self.instance.failure(&e))
+    }
+
+    fn shutdown(&self) {
+        if let (Some(shutdown), Some(_)) = (self.instance.vtable.shutdown, self.instance.io.get()) {
+            // SAFETY: the component is alive and `init` was called.
+            unsafe { shutdown(self.instance.pointer) };
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Log lines of C++ code, in the one log of the process.
+
+use crate::status::{guard_value, optional_text};
+use std::ffi::c_char;
+use tracing_subscriber::EnvFilter;
+
+/// How important a line is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum dl_log_level {
+    /// Something failed.
+    DL_LOG_ERROR = 1,
+    /// Something is not as it should be.
+    DL_LOG_WARNING = 2,
+    /// Something that is worth knowing happened.
+    DL_LOG_INFO = 3,
+    /// For developers.
+    DL_LOG_DEBUG = 4,
+}
+
+/// Sends log lines to stderr if the process has not decided otherwise. `DRIVELINE_LOG` holds the filter.
+pub(crate) fn to_stderr_unless_set(default: &str) {
+    if tracing::dispatcher::has_been_set() {
+        return;
+    }
+    let filter = EnvFilter::try_from_env("DRIVELINE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // Another thread may have been faster; then its choice holds.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+}
+
+/// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`. `who`: name of the
+/// component or node, may be NULL. Not for the data path: it allocates and writes.
+///
+/// # Safety
+/// `who` and `text` are NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_log(level: u32, who: *const c_char, text: *const c_char) {
+    guard_value((), || {
+        // SAFETY: this function's contract.
+        let (Ok(who), Ok(Some(text))) = (unsafe { (optional_text("who", who), optional_text("text", text)) }) else { return };
+        let who = who.unwrap_or("driveline");
+        match level {
+            1 => tracing::error!("[{who}] {text}"),
+            2 => tracing::warn!("[{who}] {text}"),
+            4 => tracing::debug!("[{who}] {text}"),
+            _ => tracing::info!("[{who}] {text}"),
+        }
+    });
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! QoS and the options of endpoints as C structs.
+
+use crate::status::*;
+use driveline::{Access, PublisherOptions, Reach, SubscriptionOptions};
+use driveline_types::{Durability, Liveliness, Qos, Reliability};
+
+/// How far a topic reaches.
+#[repr(C)]
+pub enum dl_reach {
+    /// Only this process; samples move as pointers. The default.
+    DL_REACH_PROCESS = 0,
+    /// Every process of this host that shares the domain directory and has rights on the topic.
+    DL_REACH_HOST = 1,
+}
+
+/// Whether a publisher waits for slow subscriptions.
+#[repr(C)]
+pub enum dl_reliability {
+    /// Newest wins; what a subscription is too slow for counts as missed. The default.
+    DL_BEST_EFFORT = 0,
+    /// The publisher waits, at most `max_blocking_ms`.
+    DL_RELIABLE = 1,
+}
+
+/// Whether late subscriptions get samples from before they came.
+#[repr(C)]
+pub enum dl_durability {
+    /// Only what is published after the match. The default.
+    DL_VOLATILE = 0,
+    /// Also the last `depth` samples before it.
+    DL_TRANSIENT_LOCAL = 1,
+}
+
+/// How a publisher shows that it is alive.
+#[repr(C)]
+pub enum dl_liveliness {
+    /// By its process being alive. The default.
+    DL_LIVELINESS_AUTOMATIC = 0,
+    /// By publishing, or asserting it, at least once per lease.
+    DL_LIVELINESS_MANUAL_BY_TOPIC = 1,
+}
+
+/// Who may subscribe at host reach.
+#[repr(C)]
+pub enum dl_access {
+    /// The publisher's own user. The default.
+    DL_ACCESS_OWN_USER = 0,
+    /// Whoever can reach the domain directory.
+    DL_ACCESS_ANYONE = 1,
+    /// The publisher's own user and those listed.
+    DL_ACCESS_USERS = 2,
+}
+
+/// Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best effort, volatile.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct dl_qos {
+    /// Keep the last `depth` samples; 0 means 1.
+    pub depth: u32,
+    /// A `dl_reliability`.
+    pub reliability: u32,
+    /// Longest wait of a reliable publish, in milliseconds; 0 means 100.
+    pub max_blocking_ms: u32,
+    /// A `dl_durability`.
+    pub durability: u32,
+    /// Longest interval between samples, in milliseconds; 0: none.
+    pub deadline_ms: u32,
+    /// Age from which a sample is no longer delivered, in milliseconds; 0: none.
+    pub lifespan_ms: u32,
+    /// A `dl_liveliness`.
+    pub liveliness: u32,
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
+    pub lease_ms: u32,
+    /// 1: the publisher puts an XXH3-64 of the payload into each header.
+    pub checksum: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Options of a publisher. All zero but `size` is the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_publisher_options {
+    /// `sizeof(dl_publisher_options)`.
+    pub size: usize,
+    /// A `dl_reach`.
+    pub reach: u32,
+    /// How many loans may be out at once; 0 means 2.
+    pub loans: u32,
+    /// Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the publisher is created.
+    pub max_payload: u64,
+    /// How many samples all subscriptions together may hold at host reach; 0 means 8.
+    pub pins: u32,
+    /// A `dl_access`.
+    pub access: u32,
+    /// Borrowed: user ids for `DL_ACCESS_USERS`.
+    pub users: *const u32,
+    /// Number of `users`.
+    pub user_count: usize,
+    /// Quality of service.
+    pub qos: dl_qos,
+}
+
+/// Options of a subscription. All zero but `size` is the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_subscription_options {
+    /// `sizeof(dl_subscription_options)`.
+    pub size: usize,
+    /// A `dl_reach`.
+    pub reach: u32,
+    /// How many samples the reader may hold at once; 0 means 2.
+    pub max_held: u32,
+    /// Quality of service; `depth` bounds how many unread samples wait.
+    pub qos: dl_qos,
+}
+
+/// A struct whose first field is its size in bytes, as the caller knows it.
+///
+/// # Safety
+/// Implementors are `repr(C)`, start with `size: usize`, and all-zero bytes are a valid value.
+pub(crate) unsafe trait SizedStruct: Copy {
+    const NAME: &'static str;
+}
+
+// SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
+unsafe impl SizedStruct for dl_publisher_options {
+    const NAME: &'static str = "dl_publisher_options";
+}
+// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+unsafe impl SizedStruct for dl_subscription_options {
+    const NAME: &'static str = "dl_subscription_options";
+}
+
+/// Reads a struct of any older or newer release: what the caller does not know is zero, and what it knows beyond us
+/// must be zero.
+///
+/// # Safety
+/// `given` is NULL or points to `given->size` readable bytes.
+pub(crate) unsafe fn read_sized<T: SizedStruct>(given: *const T) -> Outcome<Option<T>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not NULL; the struct starts with its size.
+    let size = unsafe { given.cast::<usize>().read() };
+    if size < size_of::<usize>() || size > 4096 {
+        return Err(Failure::argument(format_args!("{}.size = {size} is not possible: set it to sizeof({})", T::NAME, T::NAME)));
+    }
+    // SAFETY: zero is a valid value by the trait's contract.
+    let mut own: T = unsafe { std::mem::zeroed() };
+    let known = size.min(size_of::<T>());
+    // SAFETY: `known` bytes are readable by this function's contract and fit into `own`.
+    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut own).cast::<u8>(), known) };
+    for i in known..size {
+        // SAFETY: below `size`, readable by contract.
+        if unsafe { given.cast::<u8>().add(i).read() } != 0 {
+            return Err(Failure::argument(format_args!("{} has fields that this libdriveline does not know: update the library", T::NAME)));
+        }
+    }
+    Ok(Some(own))
+}
+
+fn choice<T>(field: &str, value: u32, choices: &[T]) -> Outcome<T>
+where
+    T: Clone,
+{
+    let max = choices.len().saturating_sub(1);
+    choices
+        .get(value as usize)
+        .cloned()
+        .ok_or_else(|| Failure::argument(format_args!("option '{field}' = {value} is not possible; 0 to {max} are")))
+}
+
+fn or_default(value: u32, default: u32) -> u32 {
+    if value == 0 { default } else { value }
+}
+
+fn some(value: u32) -> Option<u32> {
+    (value != 0).then_some(value)
+}
+
+impl dl_qos {
+    fn to_qos(self) -> Outcome<Qos> {
+        let d = Qos::default();
+        Ok(Qos {
+            depth: or_default(self.depth, d.depth),
+            reliability: choice("qos.reliability", self.reliability, &[Reliability::BestEffort, Reliability::Reliable])?,
+            max_blocking_ms: or_default(self.max_blocking_ms, d.max_blocking_ms),
+            durability: choice("qos.durability", self.durability, &[Durability::Volatile, Durability::TransientLocal])?,
+            deadline_ms: some(self.deadline_ms),
+            lifespan_ms: some(self.lifespan_ms),
+            liveliness: choice("qos.liveliness", self.liveliness, &[Liveliness::Automatic, Liveliness::ManualByTopic])?,
+            lease_ms: some(self.lease_ms),
+            checksum: choice("qos.checksum", self.checksum, &[false, true])?,
+        })
+    }
+}
+
+const REACHES: [Reach; 2] = [Reach::Process, Reach::Host];
+/// Most users in one access list.
+const MAX_USERS: usize = 1024;
+
+/// # Safety
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Outcome<PublisherOptions> {
+    let default = PublisherOptions::default();
+    // SAFETY: this function's contract.
+    let Some(o) = (unsafe { read_sized(given)? }) else { return Ok(default) };
+    let access = match choice("access", o.access, &[0, 1, 2])? {
+        0 => Access::OwnUser,
+        1 => Access::Anyone,
+        _ if o.users.is_null() || o.user_count > MAX_USERS => {
+            return Err(Failure::argument(format_args!("access = DL_ACCESS_USERS needs 'users', at most {MAX_USERS}")));
+        }
+        // SAFETY: not NULL, and by contract `user_count` numbers.
+        _ => Access::Users(unsafe { std::slice::from_raw_parts(o.users, o.user_count) }.to_vec()),
+    };
+    Ok(PublisherOptions {
+        reach: choice("reach", o.reach, &REACHES)?,
+        qos: o.qos.to_qos()?,
+        max_payload: match o.max_payload {
+            0 => default.max_payload,
+            n => usize::try_from(n).map_err(|_| Failure::argument("max_payload is more than this machine can address"))?,
+        },
+        loans: or_default(o.loans, default.loans),
+        pins: or_default(o.pins, default.pins),
+        access,
+    })
+}
+
+/// # Safety
+/// `given` is NULL or points to `given->size` readable bytes.
+pub(crate) unsafe fn subscription_options(given: *const dl_subscription_options) -> Outcome<SubscriptionOptions> {
+    let default = SubscriptionOptions::default();
+    // SAFETY: this function's contract.
+    let Some(o) = (unsafe { read_sized(given)? }) else { return Ok(default) };
+    Ok(SubscriptionOptions {
+        reach: choice("reach", o.reach, &REACHES)?,
+        qos: o.qos.to_qos()?,
+        max_held: or_default(o.max_held, default.max_held),
+    })
+}

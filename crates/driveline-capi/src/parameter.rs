@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Parameters of a node.
+
+use crate::context::dl_node;
+use crate::status::*;
+use driveline::{ParameterError, ParameterValue};
+use std::ffi::{CString, c_char};
+
+/// Type of a parameter.
+#[repr(C)]
+pub enum dl_parameter_type {
+    /// `integer` is 0 or 1.
+    DL_PARAMETER_BOOL = 0,
+    /// `integer`.
+    DL_PARAMETER_INTEGER = 1,
+    /// `number`.
+    DL_PARAMETER_FLOAT = 2,
+    /// `text`.
+    DL_PARAMETER_TEXT = 3,
+}
+
+/// Value of a parameter.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_parameter_value {
+    /// A `dl_parameter_type`; says which of the others counts.
+    pub kind: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Whole number or truth value.
+    pub integer: i64,
+    /// Real number.
+    pub number: f64,
+    /// NUL-terminated text, or NULL. Borrowed in arguments; owned in results, to be given to `dl_string_drop`.
+    pub text: *mut c_char,
+}
+
+impl dl_parameter_value {
+    const ZERO: Self = Self { kind: 0, reserved: 0, integer: 0, number: 0.0, text: std::ptr::null_mut() };
+
+    /// # Safety
+    /// `text` is NULL or NUL-terminated.
+    pub(crate) unsafe fn to_value(self) -> Outcome<ParameterValue> {
+        Ok(match self.kind {
+            0 => ParameterValue::Bool(self.integer != 0),
+            1 => ParameterValue::Integer(self.integer),
+            2 => ParameterValue::Float(self.number),
+            // SAFETY: this function's contract.
+            3 => ParameterValue::Text(unsafe { text("value.text", self.text)? }.to_owned()),
+            other => return Err(Failure::argument(format_args!("value.kind {other} is not a dl_parameter_type"))),
+        })
+    }
+
+    fn from_value(value: &ParameterValue) -> Self {
+        match value {
+            ParameterValue::Bool(v) => Self { kind: 0, integer: i64::from(*v), ..Self::ZERO },
+            ParameterValue::Integer(v) => Self { kind: 1, integer: *v, ..Self::ZERO },
+            ParameterValue::Float(v) => Self { kind: 2, number: *v, ..Self::ZERO },
+            ParameterValue::Text(v) => Self { kind: 3, text: c_text(v.as_str()).into_raw(), ..Self::ZERO },
+        }
+    }
+}
+
+impl From<ParameterError> for Failure {
+    fn from(e: ParameterError) -> Self {
+        Self::new(DL_ERROR_PARAMETER, e)
+    }
+}
+
+/// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
+///
+/// # Safety
+/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_node_declare_parameter(
+    node: *const dl_node,
+    name: *const c_char,
+    value: *const dl_parameter_value,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, borrow("value", value)?.to_value()?) };
+        Ok(node.node.parameters().declare(name, value)?)
+    })
+}
+
+/// Sets a declared parameter; a whole number is accepted for a real one.
+///
+/// # Safety
+/// As `dl_node_declare_parameter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_node_set_parameter(node: *const dl_node, name: *const c_char, value: *const dl_parameter_value) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, borrow("value", value)?.to_value()?) };
+        Ok(node.node.parameters().set(name, value)?)
+    })
+}
+
+/// Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+///
+/// # Safety
+/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_node_get_parameter(node: *const dl_node, name: *const c_char, value: *mut dl_parameter_value) -> dl_status {
+    guard(|| {
+        place("value", value)?;
+        // SAFETY: this function's contract.
+        let (node, name) = unsafe { (borrow("node", node)?, text("name", name)?) };
+        let found = node.node.parameters().get(name)?;
+        // SAFETY: this function's contract.
+        unsafe { put("value", value, dl_parameter_value::from_value(&found)) }
+    })
+}
+
+/// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is permitted.
+///
+/// # Safety
+/// `text` is NULL or points to NULL or to such a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_string_drop(text: *mut *mut c_char) {
+    guard_value((), || {
+        // SAFETY: `as_mut` looks for NULL; the rest is this function's contract.
+        let Some(place) = (unsafe { text.as_mut() }) else { return };
+        let owned = std::mem::replace(place, std::ptr::null_mut());
+        if !owned.is_null() {
+            // SAFETY: made by `CString::into_raw` by contract, and the caller's variable gave it up.
+            drop(unsafe { CString::from_raw(owned) });
+        }
+    });
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Publishers and loans.
+
+use crate::context::dl_node;
+use crate::event::{EventText, dl_event};
+use crate::object::{CppObject, dl_object_vtable};
+use crate::options::{dl_publisher_options, publisher_options};
+use crate::recycle::{Handle, Recycler};
+use crate::schema::dl_schema;
+use crate::status::*;
+use driveline::{EndpointError, LoanError, PublishError, RawLoan, RawPublisher};
+use driveline_types::MonotonicNs;
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The sending end of a topic. Any thread; calls from several threads follow one another.
+pub struct dl_publisher {
+    state: Mutex<State>,
+}
+
+struct State {
+    raw: RawPublisher,
+    event: EventText,
+}
+
+/// Memory for one payload that only the holder can see, until it is published. One thread at a time.
+#[derive(Default)]
+pub struct dl_loan {
+    value: Option<RawLoan>,
+}
+
+impl Handle for dl_loan {
+    type Value = RawLoan;
+    fn value(&mut self) -> &mut Option<RawLoan> {
+        &mut self.value
+    }
+}
+
+static LOANS: Recycler<dl_loan> = Recycler::new();
+
+impl dl_publisher {
+    pub(crate) fn new(raw: RawPublisher) -> Self {
+        Self { state: Mutex::new(State { raw, event: EventText::default() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<EndpointError> for Failure {
+    fn from(e: EndpointError) -> Self {
+        let status = match e {
+            EndpointError::Name(_) => DL_ERROR_NAME,
+            _ => DL_ERROR_ENDPOINT,
+        };
+        Self::new(status, e)
+    }
+}
+
+impl From<LoanError> for Failure {
+    fn from(e: LoanError) -> Self {
+        let status = match &e {
+            LoanError::TooLong { .. } | LoanError::Host { source: driveline_shm::LoanError::TooLong { .. }, .. } => DL_ERROR_TOO_LONG,
+            LoanError::AllOut { .. } | LoanError::Host { source: driveline_shm::LoanError::TooManyLoans { .. }, .. } => DL_ERROR_LOANS_OUT,
+            LoanError::NotBytes { .. } => DL_ERROR_WRONG_KIND,
+            LoanError::Host { .. } => DL_ERROR_TRANSPORT,
+        };
+        Self::new(status, e)
+    }
+}
+
+impl From<PublishError> for Failure {
+    fn from(e: PublishError) -> Self {
+        let status = match e {
+            PublishError::Loan(e) => return e.into(),
+            PublishError::ForeignLoan { .. } | PublishError::NotObject { .. } => DL_ERROR_WRONG_KIND,
+            PublishError::Encode { .. } => DL_ERROR_ENCODE,
+            PublishError::Host { .. } => DL_ERROR_TRANSPORT,
+        };
+        Self::new(status, e)
+    }
+}
+
+/// Creates a publisher and reserves all its memory. `options`: NULL takes the defaults. `*publisher`: owned by the
+/// caller, to be given to `dl_publisher_drop`; it may outlive node, context and schema.
+///
+/// # Safety
+/// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
+/// `publisher` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_new(
+    node: *const dl_node,
+    topic: *const c_char,
+    schema: *const dl_schema,
+    options: *const dl_publisher_options,
+    publisher: *mut *mut dl_publisher,
+) -> dl_status {
+    guard(|| {
+        place("publisher", publisher)?;
+        // SAFETY: this function's contract.
+        let (node, topic, schema, options) =
+            unsafe { (borrow("node", node)?, text("topic", topic)?, borrow("schema", schema)?, publisher_options(options)?) };
+        let raw = node.node.raw_publisher(topic, schema.schema.clone(), options)?;
+        // SAFETY: this function's contract.
+        unsafe { put("publisher", publisher, Box::into_raw(Box::new(dl_publisher::new(raw)))) }
+    })
+}
+
+/// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is permitted.
+///
+/// # Safety
+/// `publisher` is NULL or points to NULL or to an owned handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_drop(publisher: *mut *mut dl_publisher) {
+    // SAFETY: this function's contract.
+    unsafe { release(publisher) }
+}
+
+/// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
+/// `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier sample's. Neither blocks nor allocates.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_loan(publisher: *const dl_publisher, len: usize, loan: *mut *mut dl_loan) -> dl_status {
+    guard(|| {
+        place("loan", loan)?;
+        // SAFETY: this function's contract.
+        let raw = unsafe { borrow("publisher", publisher)? }.state().raw.loan(len)?;
+        // SAFETY: this function's contract.
+        unsafe { put("loan", loan, Box::into_raw(LOANS.fill(raw))) }
+    })
+}
+
+/// The loan's memory. Borrowed: valid until the loan is moved; may be written.
+///
+/// # Safety
+/// `loan` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_loan_payload(loan: *mut dl_loan, data: *mut *mut u8, len: *mut usize) -> dl_status {
+    guard(|| {
+        place("len", len)?;
+        // SAFETY: this function's contract.
+        let payload = unsafe { live(loan)? }.payload_mut();
+        // SAFETY: this function's contract.
+        unsafe { put("len", len, payload.len()).and_then(|()| put("data", data, payload.as_mut_ptr())) }
+    })
+}
+
+/// Makes the payload shorter; a longer `len` changes nothing.
+///
+/// # Safety
+/// `loan` is NULL or a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_loan_shrink(loan: *mut dl_loan, len: usize) -> dl_status {
+    // SAFETY: this function's contract.
+    guard(|| unsafe { live(loan) }.map(|l| l.shrink(len)))
+}
+
+/// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what descends from other
+/// samples inherits their times.
+///
+/// # Safety
+/// `loan` is NULL or a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_loan_set_source_time(loan: *mut dl_loan, source_time_ns: u64) -> dl_status {
+    // SAFETY: this function's contract.
+    guard(|| unsafe { live(loan) }.map(|l| l.set_source_time(MonotonicNs(source_time_ns))))
+}
+
+/// # Safety
+/// `loan` is NULL or a live handle that nobody else uses during `'a`.
+unsafe fn live<'a>(loan: *mut dl_loan) -> Outcome<&'a mut RawLoan> {
+    // SAFETY: this function's contract; `as_mut` looks for NULL.
+    let handle = unsafe { loan.as_mut() };
+    handle
+        .and_then(|l| l.value.as_mut())
+        .ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))
+}
+
+/// Gives a loan back unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
+///
+/// # Safety
+/// `loan` is NULL or points to NULL or to an owned handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
+    guard_value((), || {
+        // SAFETY: this function's contract.
+        if let Some(handle) = unsafe { take(loan) } {
+            drop(LOANS.empty(handle));
+        }
+    });
+}
+
+/// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where the sample's number
+/// goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a component's callback the sample inherits
+/// the origins of what the callback consumed.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `sequence` is NULL or
+/// valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_publish(publisher: *const dl_publisher, loan: *mut *mut dl_loan, sequence: *mut u64) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let raw = unsafe { take(loan) }.and_then(|handle| LOANS.empty(handle));
+        // SAFETY: this function's contract.
+        let publisher = unsafe { borrow("publisher", publisher)? };
+        let raw = raw.ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))?;
+        let number = publisher.state().raw.publish(raw)?;
+        // SAFETY: this function's contract.
+        if sequence.is_null() { Ok(()) } else { unsafe { put("sequence", sequence, number) } }
+    })
+}
+
+/// Publishes a value (protobuf and object). Readers inside the process get the pointer, those outside its bytes, which
+/// are serialised once and only if somebody listens there.
+///
+/// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may change it.
+/// `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`: NULL, or where the sample's number
+/// goes.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL or static;
+/// `sequence` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_publish_object(
+    publisher: *const dl_publisher,
+    object: *mut c_void,
+    vtable: *const dl_object_vtable,
+    source_time_ns: u64,
+    sequence: *mut u64,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract says NULL or static.
+        let vtable: &'static dl_object_vtable = unsafe { borrow("vtable", vtable)? };
+        if vtable.size != size_of::<dl_object_vtable>() || vtable.type_id.is_null() || vtable.drop.is_none() {
+            return Err(Failure::argument("the vtable needs size = sizeof(dl_object_vtable), type_id and drop"));
+        }
+        place("object", object)?;
+        // SAFETY: this function's contract; the vtable was checked.
+        let object = Arc::new(unsafe { CppObject::new(object, vtable) });
+        // SAFETY: this function's contract.
+        let publisher = unsafe { borrow("publisher", publisher)? };
+        let source = (source_time_ns != 0).then_some(MonotonicNs(source_time_ns));
+        let number = publisher.state().raw.publish_object(object, source)?;
+        // SAFETY: this function's contract.
+        if sequence.is_null() { Ok(()) } else { unsafe { put("sequence", sequence, number) } }
+    })
+}
+
+/// Counters of a publisher since its creation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct dl_publisher_stats {
+    /// Samples published.
+    pub published: u64,
+    /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
+    pub overwritten: u64,
+    /// Values that were serialised for readers outside.
+    pub serialised: u64,
+    /// Zero.
+    pub reserved: [u64; 5],
+}
+
+/// Reads the counters.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle; `stats` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_get_stats(publisher: *const dl_publisher, stats: *mut dl_publisher_stats) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let s = unsafe { borrow("publisher", publisher)? }.state().raw.stats();
+        let value = dl_publisher_stats { published: s.published, overwritten: s.overwritten, serialised: s.serialised, reserved: [0; 5] };
+        // SAFETY: this function's contract.
+        unsafe { put("stats", stats, value) }
+    })
+}
+
+/// Number of subscriptions that are matched now; 0 for NULL.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_matched(publisher: *const dl_publisher) -> usize {
+    // SAFETY: this function's contract.
+    guard_value(0, || unsafe { publisher.as_ref() }.map_or(0, |p| p.state().raw.matched()))
+}
+
+/// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle; `event` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_poll_event(publisher: *const dl_publisher, event: *mut dl_event) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let mut state = unsafe { borrow("publisher", publisher)? }.state();
+        let next = state.raw.poll_event();
+        // SAFETY: this function's contract.
+        unsafe { put("event", event, state.event.keep(next.as_ref())) }
+    })
+}
+
+/// A sign of life for `DL_LIVELINESS_MANUAL_BY_TOPIC`; publishing is one too.
+///
+/// # Safety
+/// `publisher` is NULL or a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_publisher_assert_liveliness(publisher: *const dl_publisher) -> dl_status {
+    // SAFETY: this function's contract.
+    guard(|| unsafe { borrow("publisher", publisher) }.map(|p| p.state().raw.assert_liveliness()))
+}

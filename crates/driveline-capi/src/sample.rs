@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Received samples.
+
+use crate::object::CppObject;
+use crate::recycle::{Handle, Recycler};
+use crate::status::*;
+use driveline::RawSample;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+
+/// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps its memory.
+#[derive(Default)]
+pub struct dl_sample {
+    value: Option<Held>,
+}
+
+pub(crate) struct Held {
+    raw: RawSample,
+    /// Bytes of a value that came as a pointer of another language, once somebody asked for them.
+    encoded: OnceLock<Vec<u8>>,
+}
+
+impl Handle for dl_sample {
+    type Value = Held;
+    fn value(&mut self) -> &mut Option<Held> {
+        &mut self.value
+    }
+}
+
+static HANDLES: Recycler<dl_sample> = Recycler::new();
+
+impl dl_sample {
+    pub(crate) fn into_handle(raw: RawSample) -> *mut Self {
+        Box::into_raw(HANDLES.fill(Held { raw, encoded: OnceLock::new() }))
+    }
+
+    pub(crate) fn raw(&self) -> Outcome<&RawSample> {
+        self.held().map(|h| &h.raw)
+    }
+
+    fn held(&self) -> Outcome<&Held> {
+        self.value.as_ref().ok_or_else(|| Failure::argument("argument 'sample' was dropped before"))
+    }
+}
+
+impl Held {
+    fn bytes(&self) -> Outcome<&[u8]> {
+        if let Some(bytes) = self.raw.payload() {
+            return Ok(bytes);
+        }
+        if let Some(bytes) = self.encoded.get() {
+            return Ok(bytes);
+        }
+        let fail =
+            |reason: &dyn std::fmt::Display| Failure::new(DL_ERROR_ENCODE, format_args!("sample {}: {reason}", self.raw.header().sequence));
+        let object = self.raw.object().ok_or_else(|| fail(&"it holds neither bytes nor a value"))?;
+        let len =
+            object.encoded_len().ok_or_else(|| fail(&"an object cannot be read as bytes; read it in the language that published it"))?;
+        let mut bytes = vec![0; len];
+        object.encode(&mut bytes).map_err(|e| fail(&e))?;
+        // Another thread may have been faster; both have the same bytes.
+        Ok(self.encoded.get_or_init(|| bytes))
+    }
+}
+
+/// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_sample_header {
+    /// `sizeof(dl_sample_header)`, set by the caller; no more is written.
+    pub size: usize,
+    /// 1 for a publisher's first sample, then one more each.
+    pub sequence: u64,
+    /// When it was published.
+    pub publish_time_ns: u64,
+    /// The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
+    pub wall_offset_ns: i64,
+    /// Shared by everything that descends from one source sample; never 0.
+    pub trace_id: u64,
+    /// Payload length in bytes; 0 for a pointer.
+    pub payload_len: u64,
+    /// XXH3-64 of the payload if `has_checksum`.
+    pub checksum: u64,
+    /// 1 if the topic asks for checksums.
+    pub has_checksum: u32,
+    /// Number of origins, see `dl_sample_get_origin`.
+    pub origin_count: u32,
+    /// Number of origins that did not fit.
+    pub origins_dropped: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// How many samples of this publisher were missed since the one before this.
+    pub missed: u64,
+}
+
+/// A source that a sample descends from, and where its age went:
+/// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_origin {
+    /// `sizeof(dl_origin)`, set by the caller; no more is written.
+    pub size: usize,
+    /// Id of the source topic, see `dl_topic_id`.
+    pub topic_id: u64,
+    /// Source time of the oldest data that contributed.
+    pub source_oldest_ns: u64,
+    /// Source time of the newest data that contributed.
+    pub source_newest_ns: u64,
+    /// From a publish to the start of the callback that it triggered, summed over the hops.
+    pub communication_ns: u64,
+    /// From the start of a callback (at the source: from the source time) to the publish, summed.
+    pub computation_ns: u64,
+    /// Data lay ready until something else had it read, summed.
+    pub idle_ns: u64,
+}
+
+/// Writes as much of `value` as the caller's struct, whose first field is its size, has room for.
+///
+/// # Safety
+/// `out` is NULL or points to a struct of the type's family with a valid `size`.
+unsafe fn put_sized<T: Copy>(name: &str, out: *mut T, value: T) -> Outcome {
+    place(name, out)?;
+    // SAFETY: not NULL; the family starts with its size.
+    let size = unsafe { out.cast::<usize>().read() };
+    if size < size_of::<usize>() {
+        return Err(Failure::argument(format_args!("{name}->size = {size}: set it to the size of the struct before the call")));
+    }
+    let bytes = size.min(size_of::<T>()) - size_of::<usize>();
+    // SAFETY: both have at least `bytes` after the size field, and `value` is a local.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            (&raw const value).cast::<usize>().add(1).cast::<u8>(),
+            out.cast::<usize>().add(1).cast::<u8>(),
+            bytes,
+        );
+    }
+    Ok(())
+}
+
+/// Reads a sample's header.
+///
+/// # Safety
+/// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose `size` is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_get_header(sample: *const dl_sample, header: *mut dl_sample_header) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let raw = unsafe { borrow("sample", sample)? }.raw()?;
+        let h = raw.header();
+        let value = dl_sample_header {
+            size: 0,
+            sequence: h.sequence,
+            publish_time_ns: h.publish_time.0,
+            wall_offset_ns: h.wall_offset_ns,
+            trace_id: h.trace_id,
+            payload_len: h.payload_len,
+            checksum: h.checksum.unwrap_or(0),
+            has_checksum: u32::from(h.checksum.is_some()),
+            origin_count: h.origins.as_slice().len() as u32,
+            origins_dropped: h.origins_dropped(),
+            reserved: 0,
+            missed: raw.missed(),
+        };
+        // SAFETY: this function's contract.
+        unsafe { put_sized("header", header, value) }
+    })
+}
+
+/// Reads one of the sample's origins, `index` from 0 to `origin_count - 1`.
+///
+/// # Safety
+/// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_get_origin(sample: *const dl_sample, index: usize, origin: *mut dl_origin) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let origins = unsafe { borrow("sample", sample)? }.raw()?.header().origins;
+        let have = origins.as_slice();
+        let o = have
+            .get(index)
+            .ok_or_else(|| Failure::argument(format_args!("origin {index} was asked for; the sample has {}", have.len())))?;
+        let value = dl_origin {
+            size: 0,
+            topic_id: o.topic.0,
+            source_oldest_ns: o.source_oldest.0,
+            source_newest_ns: o.source_newest.0,
+            communication_ns: o.communication_ns,
+            computation_ns: o.computation_ns,
+            idle_ns: o.idle_ns,
+        };
+        // SAFETY: this function's contract.
+        unsafe { put_sized("origin", origin, value) }
+    })
+}
+
+/// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that came as a pointer is
+/// serialised into memory of this handle at the first call, which allocates.
+///
+/// # Safety
+/// `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_payload(sample: *const dl_sample, data: *mut *const u8, len: *mut usize) -> dl_status {
+    guard(|| {
+        place("len", len)?;
+        // SAFETY: this function's contract.
+        let bytes = unsafe { borrow("sample", sample)? }.held()?.bytes()?;
+        // SAFETY: this function's contract.
+        unsafe { put("data", data, bytes.as_ptr()).and_then(|()| put("len", len, bytes.len())) }
+    })
+}
+
+/// The value, if it came as a pointer to the type `type_id` of C++; else `*object` is NULL and the payload's bytes are
+/// what there is. Borrowed: valid until the handle is dropped; not to be changed.
+///
+/// # Safety
+/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `object` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_object(sample: *const dl_sample, type_id: *const c_char, object: *mut *const c_void) -> dl_status {
+    guard(|| {
+        place("object", object)?;
+        // SAFETY: this function's contract.
+        let raw = unsafe { borrow("sample", sample)? }.raw()?;
+        if type_id.is_null() {
+            return Err(Failure::argument("argument 'type_id' is NULL"));
+        }
+        // SAFETY: not NULL, this function's contract.
+        let type_id = unsafe { CStr::from_ptr(type_id) };
+        let cpp = raw.object().and_then(|o| o.as_any().downcast_ref::<CppObject>());
+        // SAFETY: this function's contract.
+        unsafe { put("object", object, cpp.and_then(|o| o.pointer(type_id)).unwrap_or(std::ptr::null())) }
+    })
+}
+
+/// A second handle to the same message; no payload is copied, and the reader is charged for it once. `*clone`: owned.
+///
+/// # Safety
+/// `sample` is NULL or a live handle; `clone` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_clone(sample: *const dl_sample, clone: *mut *mut dl_sample) -> dl_status {
+    guard(|| {
+        place("clone", clone)?;
+        // SAFETY: this function's contract.
+        let raw = unsafe { borrow("sample", sample)? }.raw()?.clone();
+        // SAFETY: this function's contract.
+        unsafe { put("clone", clone, dl_sample::into_handle(raw)) }
+    })
+}
+
+/// Gives a sample back. `*sample` (moved) becomes NULL; NULL is permitted.
+///
+/// # Safety
+/// `sample` is NULL or points to NULL or to an owned handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_drop(sample: *mut *mut dl_sample) {
+    guard_value((), || {
+        // SAFETY: this function's contract.
+        if let Some(handle) = unsafe { take(sample) } {
+            drop(HANDLES.empty(handle));
+        }
+    });
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Subscriptions.
+
+use crate::context::dl_node;
+use crate::event::{EventText, dl_event};
+use crate::options::{dl_subscription_options, subscription_options};
+use crate::sample::dl_sample;
+use crate::schema::dl_schema;
+use crate::status::*;
+use driveline::{RawSubscription, TakeError, WaitMode};
+use driveline_types::TopicName;
+use std::ffi::{c_char, c_int};
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+/// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
+pub struct dl_subscription {
+    state: Mutex<State>,
+}
+
+struct State {
+    raw: RawSubscription,
+    event: EventText,
+}
+
+impl dl_subscription {
+    fn state(&self) -> Outcome<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(p)) => Ok(p.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(Failure::new(DL_ERROR_BUSY, "another thread uses this subscription: give each thread one of its own"))
+            }
+        }
+    }
+}
+
+/// How a blocking reader waits.
+#[repr(C)]
+pub enum dl_wait_mode {
+    /// Sleep in the kernel; an idle reader uses no CPU.
+    DL_WAIT_BLOCK = 0,
+    /// Never sleep: lowest latency, one whole CPU.
+    DL_WAIT_SPIN = 1,
+    /// Spin for `spin_ns`, then sleep.
+    DL_WAIT_SPIN_THEN_BLOCK = 2,
+}
+
+/// Creates a subscription. `options`: NULL takes the defaults. `*subscription`: owned by the caller, to be given to
+/// `dl_subscription_drop`; it may outlive node, context and schema.
+///
+/// # Safety
+/// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
+/// `subscription` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_new(
+    node: *const dl_node,
+    topic: *const c_char,
+    schema: *const dl_schema,
+    options: *const dl_subscription_options,
+    subscription: *mut *mut dl_subscription,
+) -> dl_status {
+    guard(|| {
+        place("subscription", subscription)?;
+        // SAFETY: this function's contract.
+        let (node, topic, schema, options) =
+            unsafe { (borrow("node", node)?, text("topic", topic)?, borrow("schema", schema)?, subscription_options(options)?) };
+        let raw = node.node.raw_subscription(topic, schema.schema.clone(), options)?;
+        let made = dl_subscription { state: Mutex::new(State { raw, event: EventText::default() }) };
+        // SAFETY: this function's contract.
+        unsafe { put("subscription", subscription, Box::into_raw(Box::new(made))) }
+    })
+}
+
+/// Drops a subscription; its samples stay. `*subscription` (moved) becomes NULL; NULL is permitted.
+///
+/// # Safety
+/// `subscription` is NULL or points to NULL or to an owned handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_drop(subscription: *mut *mut dl_subscription) {
+    // SAFETY: this function's contract.
+    unsafe { release(subscription) }
+}
+
+impl From<TakeError> for Failure {
+    fn from(e: TakeError) -> Self {
+        let status = match &e {
+            TakeError::HeldLimit { .. } | TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. } => DL_ERROR_HELD_LIMIT,
+            TakeError::Host { .. } => DL_ERROR_TRANSPORT,
+        };
+        Self::new(status, e)
+    }
+}
+
+/// The newest unread sample; older unread ones count as missed. `*sample`: NULL if there is none, else owned by the
+/// caller, to be given to `dl_sample_drop`. Does not block.
+///
+/// # Safety
+/// `subscription` is NULL or a live handle; `sample` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_latest(subscription: *const dl_subscription, sample: *mut *mut dl_sample) -> dl_status {
+    // SAFETY: this function's contract.
+    unsafe { read(subscription, sample, RawSubscription::latest) }
+}
+
+/// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be given to
+/// `dl_sample_drop`. Does not block.
+///
+/// # Safety
+/// As `dl_subscription_latest`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_take(subscription: *const dl_subscription, sample: *mut *mut dl_sample) -> dl_status {
+    // SAFETY: this function's contract.
+    unsafe { read(subscription, sample, RawSubscription::take) }
+}
+
+type Reading = fn(&mut RawSubscription) -> Result<Option<driveline::RawSample>, TakeError>;
+
+/// # Safety
+/// As `dl_subscription_latest`.
+unsafe fn read(subscription: *const dl_subscription, sample: *mut *mut dl_sample, reading: Reading) -> dl_status {
+    guard(|| {
+        place("sample", sample)?;
+        // SAFETY: this function's contract.
+        unsafe { put("sample", sample, std::ptr::null_mut())? };
+        // SAFETY: this function's contract.
+        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
+        if let Some(raw) = reading(&mut state.raw)? {
+            // SAFETY: this function's contract.
+            unsafe { put("sample", sample, dl_sample::into_handle(raw))? };
+        }
+        Ok(())
+    })
+}
+
+/// Waits until a sample can be taken (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
+/// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. Blocks.
+///
+/// # Safety
+/// `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_wait(
+    subscription: *const dl_subscription,
+    timeout_ns: i64,
+    mode: u32,
+    spin_ns: u64,
+    ready: *mut c_int,
+) -> dl_status {
+    guard(|| {
+        place("ready", ready)?;
+        let mode = match mode {
+            0 => WaitMode::Block,
+            1 => WaitMode::Spin,
+            2 => WaitMode::SpinThenBlock(Duration::from_nanos(spin_ns)),
+            other => return Err(Failure::argument(format_args!("mode {other} is not a dl_wait_mode"))),
+        };
+        let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
+        // SAFETY: this function's contract.
+        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
+        let come = state.raw.wait(timeout, mode).map_err(|e| Failure::new(DL_ERROR_WAIT, e))?;
+        // SAFETY: this function's contract.
+        unsafe { put("ready", ready, c_int::from(come)) }
+    })
+}
+
+/// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
+/// none, and do not read from it. Borrowed: closed with the subscription. Costs one thread, which sleeps.
+///
+/// # Safety
+/// `subscription` is NULL or a live handle; `fd` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_fd(subscription: *const dl_subscription, fd: *mut c_int) -> dl_status {
+    guard(|| {
+        place("fd", fd)?;
+        // SAFETY: this function's contract.
+        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
+        let raw = state.raw.fd().map_err(|e| Failure::new(DL_ERROR_WAIT, e))?.as_raw_fd();
+        // SAFETY: this function's contract.
+        unsafe { put("fd", fd, raw) }
+    })
+}
+
+/// Number of publishers that are matched now.
+///
+/// # Safety
+/// `subscription` is NULL or a live handle; `count` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_matched(subscription: *const dl_subscription, count: *mut usize) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let matched = unsafe { borrow("subscription", subscription)? }.state()?.raw.matched();
+        // SAFETY: this function's contract.
+        unsafe { put("count", count, matched) }
+    })
+}
+
+/// Counters of a subscription since its creation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct dl_subscription_stats {
+    /// Samples read.
+    pub received: u64,
+    /// Samples that were replaced by newer ones before they were read.
+    pub missed: u64,
+    /// Samples that were older than the lifespan.
+    pub expired: u64,
+    /// Samples that gave way in the queue inside the process; part of `missed` once noticed.
+    pub overwritten: u64,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+/// Reads the counters.
+///
+/// # Safety
+/// `subscription` is NULL or a live handle; `stats` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subscription, stats: *mut dl_subscription_stats) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let s = unsafe { borrow("subscription", subscription)? }.state()?.raw.stats();
+        let value = dl_subscription_stats {
+            received: s.received,
+            missed: s.missed,
+            expired: s.expired,
+            overwritten: s.overwritten,
+            reserved: [0; 4],
+        };
+        // SAFETY: this function's contract.
+        unsafe { put("stats", stats, value) }
+    })
+}
+
+/// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+///
+/// # Safety
+/// `subscription` is NULL or a live handle; `event` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_poll_event(subscription: *const dl_subscription, event: *mut dl_event) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
+        let next = state.raw.poll_event();
+        // SAFETY: this function's contract.
+        unsafe { put("event", event, state.event.keep(next.as_ref())) }
+    })
+}
+
+/// The id of a topic, as in `dl_origin`.
+///
+/// # Safety
+/// `topic` is NULL or NUL-terminated; `id` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_topic_id(topic: *const c_char, id: *mut u64) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let name: TopicName = unsafe { text("topic", topic)? }.parse().map_err(|e| Failure::new(DL_ERROR_NAME, e))?;
+        // SAFETY: this function's contract.
+        unsafe { put("id", id, name.id().0) }
+    })
+}

@@ -1,0 +1,893 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI of Driveline. Generated from crates/driveline-capi; do not edit.
+//
+// Every function returns a dl_status or cannot fail; dl_last_error() has the detail. No function throws or exits.
+// A function that consumes a handle takes a pointer to the variable ("moved") and leaves NULL in it.
+
+#ifndef DRIVELINE_DRIVELINE_H
+#define DRIVELINE_DRIVELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Version of the ABI between component libraries and their host. A library built for another one is refused by name.
+#define DL_COMPONENT_ABI 1
+
+// What became of a call. For anything but `DL_OK`, `dl_last_error()` says what happened and what to do.
+typedef enum {
+  // Done.
+  DL_OK = 0,
+  // An argument is NULL where it must not be, not UTF-8, or out of range; or a handle was used after it was moved.
+  DL_ERROR_ARGUMENT = 1,
+  // The domain could not be joined.
+  DL_ERROR_OPEN = 2,
+  // The name of a node or topic breaks the rules.
+  DL_ERROR_NAME = 3,
+  // A publisher or subscription could not be created.
+  DL_ERROR_ENDPOINT = 4,
+  // A payload is longer than the publisher was created for.
+  DL_ERROR_TOO_LONG = 5,
+  // All loans are out.
+  DL_ERROR_LOANS_OUT = 6,
+  // The subscription holds as many samples as it may.
+  DL_ERROR_HELD_LIMIT = 7,
+  // The topic carries another kind of payload, or the loan is another publisher's.
+  DL_ERROR_WRONG_KIND = 8,
+  // The transport refused.
+  DL_ERROR_TRANSPORT = 9,
+  // A value could not be serialised.
+  DL_ERROR_ENCODE = 10,
+  // Bytes could not be read as the type that they should have.
+  DL_ERROR_DECODE = 11,
+  // The kernel refused what waiting needs.
+  DL_ERROR_WAIT = 12,
+  // There is no such parameter, or it has another type.
+  DL_ERROR_PARAMETER = 13,
+  // A schema is malformed.
+  DL_ERROR_SCHEMA = 14,
+  // Another thread uses this handle right now.
+  DL_ERROR_BUSY = 15,
+  // A component reported failure.
+  DL_ERROR_COMPONENT = 16,
+  // A component library could not be used.
+  DL_ERROR_LIBRARY = 17,
+  // A defect of Driveline itself. The library stays usable; the handle in question may not be.
+  DL_ERROR_INTERNAL = 18,
+} dl_status;
+
+// What happened.
+typedef enum {
+  // Nothing.
+  DL_EVENT_NONE = 0,
+  // A peer was matched.
+  DL_EVENT_MATCHED = 1,
+  // A matched peer went away or died.
+  DL_EVENT_UNMATCHED = 2,
+  // A peer on the same topic cannot be matched; the text says why and what to do.
+  DL_EVENT_REFUSED = 3,
+  // No sample came, or was published, for longer than the deadline.
+  DL_EVENT_DEADLINE_MISSED = 4,
+  // A publisher gave no sign of life for longer than its lease.
+  DL_EVENT_LIVELINESS_LOST = 5,
+  // It is back.
+  DL_EVENT_LIVELINESS_GAINED = 6,
+} dl_event_kind;
+
+// How far a topic reaches.
+typedef enum {
+  // Only this process; samples move as pointers. The default.
+  DL_REACH_PROCESS = 0,
+  // Every process of this host that shares the domain directory and has rights on the topic.
+  DL_REACH_HOST = 1,
+} dl_reach;
+
+// Whether a publisher waits for slow subscriptions.
+typedef enum {
+  // Newest wins; what a subscription is too slow for counts as missed. The default.
+  DL_BEST_EFFORT = 0,
+  // The publisher waits, at most `max_blocking_ms`.
+  DL_RELIABLE = 1,
+} dl_reliability;
+
+// Whether late subscriptions get samples from before they came.
+typedef enum {
+  // Only what is published after the match. The default.
+  DL_VOLATILE = 0,
+  // Also the last `depth` samples before it.
+  DL_TRANSIENT_LOCAL = 1,
+} dl_durability;
+
+// How a publisher shows that it is alive.
+typedef enum {
+  // By its process being alive. The default.
+  DL_LIVELINESS_AUTOMATIC = 0,
+  // By publishing, or asserting it, at least once per lease.
+  DL_LIVELINESS_MANUAL_BY_TOPIC = 1,
+} dl_liveliness;
+
+// Who may subscribe at host reach.
+typedef enum {
+  // The publisher's own user. The default.
+  DL_ACCESS_OWN_USER = 0,
+  // Whoever can reach the domain directory.
+  DL_ACCESS_ANYONE = 1,
+  // The publisher's own user and those listed.
+  DL_ACCESS_USERS = 2,
+} dl_access;
+
+// How a payload is represented.
+typedef enum {
+  // C-layout head with at most one trailing array; read in place.
+  DL_KIND_PLAIN = 0,
+  // Protocol buffers; a pointer inside a process, bytes outside.
+  DL_KIND_PROTOBUF = 1,
+  // Any value of one language; process reach only.
+  DL_KIND_OBJECT = 2,
+  // Bytes with an encoding that Driveline does not interpret.
+  DL_KIND_BYTES = 3,
+} dl_payload_kind;
+
+// How a blocking reader waits.
+typedef enum {
+  // Sleep in the kernel; an idle reader uses no CPU.
+  DL_WAIT_BLOCK = 0,
+  // Never sleep: lowest latency, one whole CPU.
+  DL_WAIT_SPIN = 1,
+  // Spin for `spin_ns`, then sleep.
+  DL_WAIT_SPIN_THEN_BLOCK = 2,
+} dl_wait_mode;
+
+// Type of a parameter.
+typedef enum {
+  // `integer` is 0 or 1.
+  DL_PARAMETER_BOOL = 0,
+  // `integer`.
+  DL_PARAMETER_INTEGER = 1,
+  // `number`.
+  DL_PARAMETER_FLOAT = 2,
+  // `text`.
+  DL_PARAMETER_TEXT = 3,
+} dl_parameter_type;
+
+// How important a line is.
+typedef enum {
+  // Something failed.
+  DL_LOG_ERROR = 1,
+  // Something is not as it should be.
+  DL_LOG_WARNING = 2,
+  // Something that is worth knowing happened.
+  DL_LOG_INFO = 3,
+  // For developers.
+  DL_LOG_DEBUG = 4,
+} dl_log_level;
+
+// Collects what a class declares.
+typedef struct dl_class_builder dl_class_builder;
+
+// What a component is given at its initialisation. Any thread, unless a function says otherwise.
+typedef struct dl_component_io dl_component_io;
+
+// A process's membership in a domain. Any thread.
+typedef struct dl_context dl_context;
+
+// What a callback is called with. Valid during the call, on the calling thread.
+typedef struct dl_invocation dl_invocation;
+
+// Memory for one payload that only the holder can see, until it is published. One thread at a time.
+typedef struct dl_loan dl_loan;
+
+// A named part of the system that has publishers, subscriptions and parameters. Any thread.
+typedef struct dl_node dl_node;
+
+// The sending end of a topic. Any thread; calls from several threads follow one another.
+typedef struct dl_publisher dl_publisher;
+
+// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps its memory.
+typedef struct dl_sample dl_sample;
+
+// The identity of a payload type. Immutable; any thread.
+typedef struct dl_schema dl_schema;
+
+// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
+typedef struct dl_subscription dl_subscription;
+
+// Value of a parameter.
+typedef struct {
+  // A `dl_parameter_type`; says which of the others counts.
+  uint32_t kind;
+  // Zero.
+  uint32_t reserved;
+  // Whole number or truth value.
+  int64_t integer;
+  // Real number.
+  double number;
+  // NUL-terminated text, or NULL. Borrowed in arguments; owned in results, to be given to `dl_string_drop`.
+  char *text;
+} dl_parameter_value;
+
+// One tick of a timer.
+typedef struct {
+  // When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
+  uint64_t scheduled_ns;
+  // Grid points that passed without a tick since the one before.
+  uint64_t overruns;
+} dl_timer_tick;
+
+// What a timer calls. As `on_trigger`, in the same group, on the same executor.
+typedef int (*dl_timer_callback)(void *context, const dl_timer_tick *tick);
+
+// Quality of service, with DDS's names and rules. All zero is the default: keep last 1, best effort, volatile.
+typedef struct {
+  // Keep the last `depth` samples; 0 means 1.
+  uint32_t depth;
+  // A `dl_reliability`.
+  uint32_t reliability;
+  // Longest wait of a reliable publish, in milliseconds; 0 means 100.
+  uint32_t max_blocking_ms;
+  // A `dl_durability`.
+  uint32_t durability;
+  // Longest interval between samples, in milliseconds; 0: none.
+  uint32_t deadline_ms;
+  // Age from which a sample is no longer delivered, in milliseconds; 0: none.
+  uint32_t lifespan_ms;
+  // A `dl_liveliness`.
+  uint32_t liveliness;
+  // Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
+  uint32_t lease_ms;
+  // 1: the publisher puts an XXH3-64 of the payload into each header.
+  uint32_t checksum;
+  // Zero.
+  uint32_t reserved;
+} dl_qos;
+
+// Options of a publisher. All zero but `size` is the default.
+typedef struct {
+  // `sizeof(dl_publisher_options)`.
+  size_t size;
+  // A `dl_reach`.
+  uint32_t reach;
+  // How many loans may be out at once; 0 means 2.
+  uint32_t loans;
+  // Longest payload in bytes; 0 means 65536. This much is reserved for every slot when the publisher is created.
+  uint64_t max_payload;
+  // How many samples all subscriptions together may hold at host reach; 0 means 8.
+  uint32_t pins;
+  // A `dl_access`.
+  uint32_t access;
+  // Borrowed: user ids for `DL_ACCESS_USERS`.
+  const uint32_t *users;
+  // Number of `users`.
+  size_t user_count;
+  // Quality of service.
+  dl_qos qos;
+} dl_publisher_options;
+
+// What can be done with a value of C or C++. Static: it and what it names live as long as the process.
+//
+// The functions are called on any thread, `drop` exactly once, after everything else. They must not let exceptions out.
+typedef struct {
+  // `sizeof(dl_object_vtable)`.
+  size_t size;
+  // Identity of the type: the pointer passes only to readers that ask for the same. Never NULL.
+  const char *type_id;
+  // Destroys the value.
+  void (*drop)(void *object);
+  // Length when serialised, in bytes; negative if it cannot be. NULL for objects that never leave the process.
+  int64_t (*encoded_len)(const void *object);
+  // Serialises into exactly `len` bytes and returns 0; anything else is a failure whose text was given to
+  // `dl_set_last_error`.
+  int (*encode)(const void *object, uint8_t *into, size_t len);
+} dl_object_vtable;
+
+// Counters of a publisher since its creation.
+typedef struct {
+  // Samples published.
+  uint64_t published;
+  // Unread samples inside the process that gave way to newer ones, over all subscriptions.
+  uint64_t overwritten;
+  // Values that were serialised for readers outside.
+  uint64_t serialised;
+  // Zero.
+  uint64_t reserved[5];
+} dl_publisher_stats;
+
+// An event of a publisher or a subscription.
+typedef struct {
+  // What happened; `DL_EVENT_NONE` if nothing did.
+  dl_event_kind kind;
+  // For people. Borrowed: valid until the endpoint's next event is polled. Never NULL.
+  const char *text;
+} dl_event;
+
+// What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
+typedef struct {
+  // `sizeof(dl_sample_header)`, set by the caller; no more is written.
+  size_t size;
+  // 1 for a publisher's first sample, then one more each.
+  uint64_t sequence;
+  // When it was published.
+  uint64_t publish_time_ns;
+  // The publisher's `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
+  int64_t wall_offset_ns;
+  // Shared by everything that descends from one source sample; never 0.
+  uint64_t trace_id;
+  // Payload length in bytes; 0 for a pointer.
+  uint64_t payload_len;
+  // XXH3-64 of the payload if `has_checksum`.
+  uint64_t checksum;
+  // 1 if the topic asks for checksums.
+  uint32_t has_checksum;
+  // Number of origins, see `dl_sample_get_origin`.
+  uint32_t origin_count;
+  // Number of origins that did not fit.
+  uint32_t origins_dropped;
+  // Zero.
+  uint32_t reserved;
+  // How many samples of this publisher were missed since the one before this.
+  uint64_t missed;
+} dl_sample_header;
+
+// A source that a sample descends from, and where its age went:
+// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`.
+typedef struct {
+  // `sizeof(dl_origin)`, set by the caller; no more is written.
+  size_t size;
+  // Id of the source topic, see `dl_topic_id`.
+  uint64_t topic_id;
+  // Source time of the oldest data that contributed.
+  uint64_t source_oldest_ns;
+  // Source time of the newest data that contributed.
+  uint64_t source_newest_ns;
+  // From a publish to the start of the callback that it triggered, summed over the hops.
+  uint64_t communication_ns;
+  // From the start of a callback (at the source: from the source time) to the publish, summed.
+  uint64_t computation_ns;
+  // Data lay ready until something else had it read, summed.
+  uint64_t idle_ns;
+} dl_origin;
+
+// Text that is not NUL-terminated. Borrowed.
+typedef struct {
+  // UTF-8, not NUL-terminated; never NULL.
+  const char *data;
+  // Length in bytes.
+  size_t len;
+} dl_text;
+
+// Options of a subscription. All zero but `size` is the default.
+typedef struct {
+  // `sizeof(dl_subscription_options)`.
+  size_t size;
+  // A `dl_reach`.
+  uint32_t reach;
+  // How many samples the reader may hold at once; 0 means 2.
+  uint32_t max_held;
+  // Quality of service; `depth` bounds how many unread samples wait.
+  dl_qos qos;
+} dl_subscription_options;
+
+// Counters of a subscription since its creation.
+typedef struct {
+  // Samples read.
+  uint64_t received;
+  // Samples that were replaced by newer ones before they were read.
+  uint64_t missed;
+  // Samples that were older than the lifespan.
+  uint64_t expired;
+  // Samples that gave way in the queue inside the process; part of `missed` once noticed.
+  uint64_t overwritten;
+  // Zero.
+  uint64_t reserved[4];
+} dl_subscription_stats;
+
+// A class of components. Static. The functions must not let exceptions out; those that return an
+// `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
+typedef struct {
+  // `sizeof(dl_component_vtable)`.
+  size_t size;
+  // Name, unique in the library. Never NULL.
+  const char *name;
+  // One line for people, or NULL.
+  const char *doc;
+  // Makes a component; cheap and without effects on the outside, because it is also called to describe the class.
+  int (*create)(void **component);
+  // Declares ports and parameters. Always the same ones.
+  int (*describe)(void *component, dl_class_builder *builder);
+  // Takes what the component needs. `io` is borrowed: valid until `destroy`.
+  int (*init)(void *component, const dl_component_io *io);
+  // The trigger fired. `invocation` is borrowed: valid during the call, on this thread.
+  int (*on_trigger)(void *component, const dl_invocation *invocation);
+  // No callback runs any more and none will. Not called if `init` was not.
+  void (*shutdown)(void *component);
+  // Destroys the component.
+  void (*destroy)(void *component);
+} dl_component_vtable;
+
+// What `driveline_component_entry` returns. Static.
+typedef struct {
+  // `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
+  uint32_t abi;
+  // Number of `classes`.
+  uint32_t class_count;
+  // The classes.
+  const dl_component_vtable *const *classes;
+  // Version of the SDK that the library was built with, or NULL.
+  const char *sdk_version;
+} dl_component_library;
+
+// The one symbol that a component library exports, `driveline_component_entry`.
+typedef const dl_component_library *(*dl_component_entry)(void);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Declares an input; the order is that of the indices in `dl_invocation_sample`. `schema` is copied. `doc` may be NULL.
+//
+// What the caller promises:
+// Handles are NULL or live; strings are NULL or NUL-terminated.
+dl_status dl_class_add_input(dl_class_builder *builder,
+                             const char *name,
+                             const dl_schema *schema,
+                             const char *doc);
+
+// Declares an output; the order is that of the indices in `dl_component_io_output`. As `dl_class_add_input`.
+//
+// What the caller promises:
+// Handles are NULL or live; strings are NULL or NUL-terminated.
+dl_status dl_class_add_output(dl_class_builder *builder,
+                              const char *name,
+                              const dl_schema *schema,
+                              const char *doc);
+
+// Declares a parameter with its default, which fixes the type. `doc` may be NULL.
+//
+// What the caller promises:
+// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value.
+dl_status dl_class_add_parameter(dl_class_builder *builder,
+                                 const char *name,
+                                 const dl_parameter_value *default_value,
+                                 const char *doc);
+
+// Name of the component in the graph; NULL for NULL. Borrowed from `io`.
+//
+// What the caller promises:
+// `io` is NULL or live.
+const char *dl_component_io_instance(const dl_component_io *io);
+
+// The component's node, with its parameters declared and set; NULL for NULL. Borrowed from `io`.
+//
+// What the caller promises:
+// `io` is NULL or live.
+const dl_node *dl_component_io_node(const dl_component_io *io);
+
+// The publisher of an output; NULL if there is none with this index. Borrowed from `io`.
+//
+// What the caller promises:
+// `io` is NULL or live.
+const dl_publisher *dl_component_io_output(const dl_component_io *io, size_t index);
+
+// Says that the component's work is done, which ends the run once what is under way has been processed.
+//
+// What the caller promises:
+// `io` is NULL or live.
+dl_status dl_component_io_finish(const dl_component_io *io);
+
+// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.
+//
+// What the caller promises:
+// `io` is NULL or live.
+int dl_component_io_is_stopping(const dl_component_io *io);
+
+// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the component keeps it
+// alive until `destroy`.
+//
+// What the caller promises:
+// `io` is NULL or live; `callback` is NULL or may be called with `context` until the component is destroyed.
+dl_status dl_component_io_add_timer(const dl_component_io *io,
+                                    uint64_t period_ns,
+                                    dl_timer_callback callback,
+                                    void *context);
+
+// Index of the input that triggered the call; -1 if none did.
+//
+// What the caller promises:
+// `invocation` is NULL or live.
+int64_t dl_invocation_trigger(const dl_invocation *invocation);
+
+// When the call began, in nanoseconds of `CLOCK_MONOTONIC`; 0 for NULL.
+//
+// What the caller promises:
+// `invocation` is NULL or live.
+uint64_t dl_invocation_start_ns(const dl_invocation *invocation);
+
+// Returns 1 and writes the tick if a timer made the call, else returns 0.
+//
+// What the caller promises:
+// `invocation` is NULL or live; `tick` is NULL or valid for writing.
+int dl_invocation_tick(const dl_invocation *invocation, dl_timer_tick *tick);
+
+// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by the caller.
+//
+// What the caller promises:
+// `invocation` is NULL or live; `sample` is NULL or valid for writing.
+dl_status dl_invocation_sample(const dl_invocation *invocation,
+                               size_t input,
+                               dl_sample **sample);
+
+// The sample that the trigger chose, or else the newest of the input, read now; an earlier call may have seen it.
+// `*sample`: NULL if there never was one, else owned by the caller.
+//
+// What the caller promises:
+// `invocation` is NULL or live; `sample` is NULL or valid for writing.
+dl_status dl_invocation_read(const dl_invocation *invocation,
+                             size_t input,
+                             dl_sample **sample);
+
+// Joins a domain. Nothing outside the process is touched until an endpoint with host reach is created.
+//
+// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`, or else the user's
+// default domain. `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the library
+// go to stderr unless `DRIVELINE_LOG` says otherwise. Blocks only for file operations.
+//
+// What the caller promises:
+// Strings are NULL or NUL-terminated; `context` is NULL or valid for writing.
+dl_status dl_context_new(const char *name,
+                         const char *domain_dir,
+                         dl_context **context);
+
+// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `context` is NULL or points to NULL or to an owned handle.
+void dl_context_drop(dl_context **context);
+
+// Creates a node. `*node`: owned by the caller, to be given to `dl_node_drop`; it may outlive the context's handle.
+//
+// What the caller promises:
+// `context` is NULL or a live handle; `name` is NULL or NUL-terminated; `node` is NULL or valid for writing.
+dl_status dl_node_new(const dl_context *context,
+                      const char *name,
+                      dl_node **node);
+
+// Drops a node; its publishers and subscriptions live on. `*node` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `node` is NULL or points to NULL or to an owned handle.
+void dl_node_drop(dl_node **node);
+
+// Runs the host with the arguments of its `main` and returns its exit status. Blocks until the module has ended, and
+// takes over SIGINT and SIGTERM. The executable that calls it must share this library with the components.
+//
+// What the caller promises:
+// `argv` is NULL or points to `argc` NUL-terminated strings.
+int dl_host_main(int argc,
+                 const char *const *argv);
+
+// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`. `who`: name of the
+// component or node, may be NULL. Not for the data path: it allocates and writes.
+//
+// What the caller promises:
+// `who` and `text` are NULL or NUL-terminated.
+void dl_log(uint32_t level,
+            const char *who,
+            const char *text);
+
+// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
+//
+// What the caller promises:
+// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value.
+dl_status dl_node_declare_parameter(const dl_node *node,
+                                    const char *name,
+                                    const dl_parameter_value *value);
+
+// Sets a declared parameter; a whole number is accepted for a real one.
+//
+// What the caller promises:
+// As `dl_node_declare_parameter`.
+dl_status dl_node_set_parameter(const dl_node *node,
+                                const char *name,
+                                const dl_parameter_value *value);
+
+// Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+//
+// What the caller promises:
+// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or valid for writing.
+dl_status dl_node_get_parameter(const dl_node *node,
+                                const char *name,
+                                dl_parameter_value *value);
+
+// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `text` is NULL or points to NULL or to such a text.
+void dl_string_drop(char **text);
+
+// Creates a publisher and reserves all its memory. `options`: NULL takes the defaults. `*publisher`: owned by the
+// caller, to be given to `dl_publisher_drop`; it may outlive node, context and schema.
+//
+// What the caller promises:
+// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
+// `publisher` is NULL or valid for writing.
+dl_status dl_publisher_new(const dl_node *node,
+                           const char *topic,
+                           const dl_schema *schema,
+                           const dl_publisher_options *options,
+                           dl_publisher **publisher);
+
+// Drops a publisher and tells its subscriptions. `*publisher` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `publisher` is NULL or points to NULL or to an owned handle that no other thread uses.
+void dl_publisher_drop(dl_publisher **publisher);
+
+// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
+// `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier sample's. Neither blocks nor allocates.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.
+dl_status dl_publisher_loan(const dl_publisher *publisher,
+                            size_t len,
+                            dl_loan **loan);
+
+// The loan's memory. Borrowed: valid until the loan is moved; may be written.
+//
+// What the caller promises:
+// `loan` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
+dl_status dl_loan_payload(dl_loan *loan, uint8_t **data, size_t *len);
+
+// Makes the payload shorter; a longer `len` changes nothing.
+//
+// What the caller promises:
+// `loan` is NULL or a live handle.
+dl_status dl_loan_shrink(dl_loan *loan, size_t len);
+
+// When the data was measured, in nanoseconds of `CLOCK_MONOTONIC`. Counts only at a source: what descends from other
+// samples inherits their times.
+//
+// What the caller promises:
+// `loan` is NULL or a live handle.
+dl_status dl_loan_set_source_time(dl_loan *loan,
+                                  uint64_t source_time_ns);
+
+// Gives a loan back unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `loan` is NULL or points to NULL or to an owned handle.
+void dl_loan_drop(dl_loan **loan);
+
+// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where the sample's number
+// goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a component's callback the sample inherits
+// the origins of what the callback consumed.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `sequence` is NULL or
+// valid for writing.
+dl_status dl_publisher_publish(const dl_publisher *publisher,
+                               dl_loan **loan,
+                               uint64_t *sequence);
+
+// Publishes a value (protobuf and object). Readers inside the process get the pointer, those outside its bytes, which
+// are serialised once and only if somebody listens there.
+//
+// `object` is moved, whatever the result, unless `vtable` is not valid; from then on nobody may change it.
+// `source_time_ns`: when the data was measured, 0 if it is not a source. `sequence`: NULL, or where the sample's number
+// goes.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle; `object` is a value that `vtable` is for; `vtable` is NULL or static;
+// `sequence` is NULL or valid for writing.
+dl_status dl_publisher_publish_object(const dl_publisher *publisher,
+                                      void *object,
+                                      const dl_object_vtable *vtable,
+                                      uint64_t source_time_ns,
+                                      uint64_t *sequence);
+
+// Reads the counters.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle; `stats` is NULL or valid for writing.
+dl_status dl_publisher_get_stats(const dl_publisher *publisher, dl_publisher_stats *stats);
+
+// Number of subscriptions that are matched now; 0 for NULL.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle.
+size_t dl_publisher_matched(const dl_publisher *publisher);
+
+// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle; `event` is NULL or valid for writing.
+dl_status dl_publisher_poll_event(const dl_publisher *publisher, dl_event *event);
+
+// A sign of life for `DL_LIVELINESS_MANUAL_BY_TOPIC`; publishing is one too.
+//
+// What the caller promises:
+// `publisher` is NULL or a live handle.
+dl_status dl_publisher_assert_liveliness(const dl_publisher *publisher);
+
+// Reads a sample's header.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose `size` is set.
+dl_status dl_sample_get_header(const dl_sample *sample,
+                               dl_sample_header *header);
+
+// Reads one of the sample's origins, `index` from 0 to `origin_count - 1`.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is set.
+dl_status dl_sample_get_origin(const dl_sample *sample,
+                               size_t index,
+                               dl_origin *origin);
+
+// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that came as a pointer is
+// serialised into memory of this handle at the first call, which allocates.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
+dl_status dl_sample_payload(const dl_sample *sample,
+                            const uint8_t **data,
+                            size_t *len);
+
+// The value, if it came as a pointer to the type `type_id` of C++; else `*object` is NULL and the payload's bytes are
+// what there is. Borrowed: valid until the handle is dropped; not to be changed.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `object` is NULL or valid for writing.
+dl_status dl_sample_object(const dl_sample *sample,
+                           const char *type_id,
+                           const void **object);
+
+// A second handle to the same message; no payload is copied, and the reader is charged for it once. `*clone`: owned.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle; `clone` is NULL or valid for writing.
+dl_status dl_sample_clone(const dl_sample *sample,
+                          dl_sample **clone);
+
+// Gives a sample back. `*sample` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `sample` is NULL or points to NULL or to an owned handle.
+void dl_sample_drop(dl_sample **sample);
+
+// The schema of a payload type. `kind`: a `dl_payload_kind`.
+//
+// Plain: `definition` is the canonical layout text, which is checked; `name` must be the one in it, or NULL; `encoding`
+// is NULL. Protobuf: `name` is the message's full name and `definition` its canonical definition; `encoding` is NULL.
+// Object: `definition` identifies the type within the language (may be NULL); `encoding` names the language.
+// Bytes: `encoding` names the format; `definition` describes it (may be NULL).
+// `*schema`: owned by the caller, to be given to `dl_schema_drop`.
+//
+// What the caller promises:
+// Strings are NULL or NUL-terminated; `schema` is NULL or valid for writing.
+dl_status dl_schema_new(uint32_t kind,
+                        const char *name,
+                        const char *encoding,
+                        const char *definition,
+                        dl_schema **schema);
+
+// Drops a schema. `*schema` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `schema` is NULL or points to NULL or to an owned handle.
+void dl_schema_drop(dl_schema **schema);
+
+// Writes the identity hash: SHA-256 over kind, name, encoding and definition. Equal hashes mean equal types.
+//
+// What the caller promises:
+// `schema` is NULL or a live handle; `hash` is NULL or valid for writing 32 bytes.
+dl_status dl_schema_hash(const dl_schema *schema,
+                         uint8_t (*hash)[32]);
+
+// The type's name; empty for NULL. Borrowed from the schema.
+//
+// What the caller promises:
+// `schema` is NULL or a live handle.
+dl_text dl_schema_name(const dl_schema *schema);
+
+// The type's definition; empty for NULL. Borrowed from the schema.
+//
+// What the caller promises:
+// `schema` is NULL or a live handle.
+dl_text dl_schema_definition(const dl_schema *schema);
+
+// The text of the calling thread's last failure; empty if there was none. Never NULL.
+//
+// Borrowed: valid until the thread's next call that fails. Successful calls leave it alone.
+const char *dl_last_error(void);
+
+// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure, such as a component's.
+//
+// What the caller promises:
+// `text` is NULL or a NUL-terminated string.
+void dl_set_last_error(const char *text);
+
+// Creates a subscription. `options`: NULL takes the defaults. `*subscription`: owned by the caller, to be given to
+// `dl_subscription_drop`; it may outlive node, context and schema.
+//
+// What the caller promises:
+// Handles are NULL or live; `topic` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
+// `subscription` is NULL or valid for writing.
+dl_status dl_subscription_new(const dl_node *node,
+                              const char *topic,
+                              const dl_schema *schema,
+                              const dl_subscription_options *options,
+                              dl_subscription **subscription);
+
+// Drops a subscription; its samples stay. `*subscription` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `subscription` is NULL or points to NULL or to an owned handle that no other thread uses.
+void dl_subscription_drop(dl_subscription **subscription);
+
+// The newest unread sample; older unread ones count as missed. `*sample`: NULL if there is none, else owned by the
+// caller, to be given to `dl_sample_drop`. Does not block.
+//
+// What the caller promises:
+// `subscription` is NULL or a live handle; `sample` is NULL or valid for writing.
+dl_status dl_subscription_latest(const dl_subscription *subscription,
+                                 dl_sample **sample);
+
+// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be given to
+// `dl_sample_drop`. Does not block.
+//
+// What the caller promises:
+// As `dl_subscription_latest`.
+dl_status dl_subscription_take(const dl_subscription *subscription,
+                               dl_sample **sample);
+
+// Waits until a sample can be taken (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
+// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. Blocks.
+//
+// What the caller promises:
+// `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
+dl_status dl_subscription_wait(const dl_subscription *subscription,
+                               int64_t timeout_ns,
+                               uint32_t mode,
+                               uint64_t spin_ns,
+                               int *ready);
+
+// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
+// none, and do not read from it. Borrowed: closed with the subscription. Costs one thread, which sleeps.
+//
+// What the caller promises:
+// `subscription` is NULL or a live handle; `fd` is NULL or valid for writing.
+dl_status dl_subscription_fd(const dl_subscription *subscription,
+                             int *fd);
+
+// Number of publishers that are matched now.
+//
+// What the caller promises:
+// `subscription` is NULL or a live handle; `count` is NULL or valid for writing.
+dl_status dl_subscription_matched(const dl_subscription *subscription, size_t *count);
+
+// Reads the counters.
+//
+// What the caller promises:
+// `subscription` is NULL or a live handle; `stats` is NULL or valid for writing.
+dl_status dl_subscription_get_stats(const dl_subscription *subscription,
+                                    dl_subscription_stats *stats);
+
+// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+//
+// What the caller promises:
+// `subscription` is NULL or a live handle; `event` is NULL or valid for writing.
+dl_status dl_subscription_poll_event(const dl_subscription *subscription, dl_event *event);
+
+// The id of a topic, as in `dl_origin`.
+//
+// What the caller promises:
+// `topic` is NULL or NUL-terminated; `id` is NULL or valid for writing.
+dl_status dl_topic_id(const char *topic, uint64_t *id);
+
+// Version of the library, such as "0.1.0". Static.
+const char *dl_version(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* DRIVELINE_DRIVELINE_H */
