@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes records in and keeps the raw samples, bounded.
 
+use crate::account::Accounts;
 use crate::machine::MachineFacts;
 use crate::summary::Summary;
 use driveline_types::header::Arrival;
@@ -81,6 +82,7 @@ pub struct StageInput<'a> {
 #[derive(Debug, Default)]
 pub struct Collector {
     pub(crate) facts: RunFacts,
+    pub(crate) accounts: Accounts,
     pub(crate) stages: BTreeMap<String, StageSeries>,
     pub(crate) topics: BTreeMap<TopicId, TopicSeries>,
     pub(crate) first: Option<MonotonicNs>,

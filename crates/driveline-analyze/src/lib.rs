@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the records of a run to figures that a person can act on.
 //!
-//! A [`Collector`] takes one [`StageRecord`] for every callback that a component ran, from any number of processes in any
-//! order. At any moment it gives a [`Summary`] (exact percentiles, written as `summary.json`) and a [`report`]
+//! A [`Collector`] takes the records of all processes of a graph ([`Collector::take`]) in any order, among them one for
+//! every callback that a component ran. At any moment it gives a [`Summary`] (exact percentiles, written as `summary.json`) and a [`report`]
 //! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
 //! summary and report of what was seen.
 //!
@@ -19,6 +19,7 @@
 //! assert_eq!(summary.stages[0].processing_us.p50, 2500.0);
 //! ```
 
+mod account;
 mod collector;
 mod machine;
 mod output;

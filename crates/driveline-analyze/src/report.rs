@@ -43,6 +43,12 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "No component has finished with data that descends from a sensor.",
     );
     section(&mut page, "Components", STAGES_TEXT, stage_table(&summary.stages), "No callback has run.");
+    if let Some(list) = failure_list(summary) {
+        section(&mut page, "Failures", "What components reported, the first ones; the table above counts all.", Some(list), "");
+    }
+    if let Some(table) = counter_table(&summary.stages) {
+        section(&mut page, "Calls not made, samples not used", COUNTERS_TEXT, Some(table), "");
+    }
     section(
         &mut page,
         "Transmission and processing",
@@ -91,6 +97,30 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
 const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, with unpacking. \
      <b>Processing</b>: the callback itself. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
      below 1 the component spends more time working than waiting for its data to be handed over.";
+
+const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \
+     <b>Stale</b>: an input's sample was older than allowed. <b>Unmatched</b>: no partners of the same time. <b>Held</b>: an input \
+     waited because the component holds as many samples as it may. <b>Unreadable</b>: a sample could not be read. <b>Overruns</b>: \
+     ticks of a timer that passed while it was still busy.";
+
+fn failure_list(s: &Summary) -> Option<String> {
+    let items: String = s.failures.iter().map(|f| format!("<li>{}</li>", escape(f))).collect();
+    (!items.is_empty()).then(|| format!("<ul>{items}</ul>"))
+}
+
+fn counter_table(stages: &[StageSummary]) -> Option<String> {
+    let rows: String = stages
+        .iter()
+        .filter_map(|s| {
+            let c = s.counters?;
+            let counts = [c.skipped_missing, c.skipped_stale, c.unsynchronised, c.held_limit, c.take_errors, c.overruns];
+            let cells: String = counts.iter().map(|&n| format!("<td>{}</td>", grouped(n as f64))).collect();
+            counts.iter().any(|&n| n > 0).then(|| format!("<tr><th>{}</th>{cells}</tr>", escape(&s.stage)))
+        })
+        .collect();
+    let head = "<th>component<th>missing<th>stale<th>unmatched<th>held<th>unreadable<th>overruns";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
 
 fn section(page: &mut String, heading: &str, text: &str, content: Option<String>, otherwise: &str) {
     let content = content.unwrap_or_else(|| format!("<p class=empty>{otherwise}</p>"));

@@ -4,6 +4,7 @@
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, nearest_rank, round_us, us};
+use driveline_runtime::account::CallbackCounters;
 use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Summary {
     pub detector: Option<String>,
     /// What a reader of the figures must know.
     pub notes: Vec<String>,
+    /// The first failures of components, with topic and sequence number.
+    pub failures: Vec<String>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
     /// From the first callback's start to the last one's end, in seconds.
@@ -72,6 +75,8 @@ pub struct StageSummary {
     pub processing_us: Quantiles,
     /// Transmission ÷ processing; none where there is no transmission.
     pub transmission_to_processing: Option<Ratio>,
+    /// Calls not made and samples not used, by reason, as the component's process counted them.
+    pub counters: Option<CallbackCounters>,
 }
 
 /// A ratio of two distributions.
@@ -150,13 +155,14 @@ impl Summary {
             graph: run.facts.graph.clone(),
             detector: run.facts.detector.clone(),
             notes: notes(run),
+            failures: run.accounts.failures.clone(),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
             duration_s: run.first.map_or(0.0, |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),
             frames_published: run.topics.values().filter(|t| t.is_source).fold(0, |sum, t| sum.saturating_add(t.published())),
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), t.published())).collect(),
             subscriptions: run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect(),
-            stages: run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(name, stage)).collect(),
+            stages: run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(run, name, stage)).collect(),
             end_to_end: ages(&sinks),
             along_the_way: ages(&others),
         }
@@ -177,6 +183,10 @@ fn notes(run: &Collector) -> Vec<String> {
             run.not_kept
         ));
     }
+    if run.accounts.lost() > 0 {
+        notes
+            .push(format!("{} callbacks are missing from all figures: they came faster than they could be recorded.", run.accounts.lost()));
+    }
     if run.contradictions > 0 {
         notes.push(format!(
             "{} callbacks are left out of the percentiles because their times contradict each other (clocks, or a damaged header).",
@@ -193,7 +203,7 @@ fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSerie
     })
 }
 
-fn stage_summary(name: &str, stage: &StageSeries) -> StageSummary {
+fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSummary {
     let mut transmission: Vec<u64> = stage.samples.iter().filter_map(|s| s.transmission_ns).collect();
     let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
     let (transmission_us, processing_us) = (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
@@ -204,6 +214,7 @@ fn stage_summary(name: &str, stage: &StageSeries) -> StageSummary {
         transmission_us,
         processing_us,
         transmission_to_processing: Ratio::of(&transmission_us, &processing_us),
+        counters: run.accounts.counters.get(name).copied(),
     }
 }
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what the processes of a graph tell to what a [`Collector`] keeps.
+
+use crate::collector::{Collector, StageInput, StageRecord};
+use driveline_runtime::account::{CallbackAccount, CallbackCounters, Record};
+use driveline_types::{MonotonicNs, SampleHeader};
+use std::collections::BTreeMap;
+
+/// Most failures whose text is kept; all are counted.
+const MAX_FAILURES: usize = 20;
+
+/// What is known besides the callbacks themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    /// Callbacks that never arrived, by module.
+    lost: BTreeMap<String, u64>,
+    /// Counters of each component; each set replaces the one before.
+    pub(crate) counters: BTreeMap<String, CallbackCounters>,
+    /// The first failures, told for people.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Accounts {
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.values().fold(0, |sum, &n| sum.saturating_add(n))
+    }
+}
+
+impl Collector {
+    /// Takes one record of a module's stream. Those that say nothing about times or losses are passed over.
+    pub fn take(&mut self, module: &str, record: &Record) {
+        match record {
+            Record::Callback(call) => self.take_callback(call),
+            Record::Failure { component, topic, sequence, text, .. } if self.accounts.failures.len() < MAX_FAILURES => {
+                let sample = match (topic, sequence) {
+                    (Some(topic), Some(sequence)) => format!(" at {topic} #{sequence}"),
+                    _ => String::new(),
+                };
+                self.accounts.failures.push(format!("{component}{sample}: {text}"));
+            }
+            Record::Counters { component, stats } => {
+                self.accounts.counters.insert(component.clone(), *stats);
+            }
+            Record::Lost { callbacks } => {
+                self.accounts.lost.insert(module.to_owned(), *callbacks);
+            }
+            _ => {}
+        }
+    }
+
+    fn take_callback(&mut self, call: &CallbackAccount) {
+        let headers: Vec<SampleHeader> = call.inputs.iter().map(|i| i.header()).collect();
+        let inputs: Vec<StageInput<'_>> = call
+            .inputs
+            .iter()
+            .zip(&headers)
+            .map(|(i, header)| StageInput {
+                input: &i.input,
+                topic: i.topic,
+                arrival: i.arrival(),
+                header,
+                missed: i.missed,
+                fresh: i.fresh,
+            })
+            .collect();
+        let (start, end) = (MonotonicNs(call.start_ns), MonotonicNs(call.end_ns));
+        self.add(&StageRecord { stage: &call.component, start, end, failed: call.failed, inputs: &inputs });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunFacts;
+    use driveline_runtime::account::{InputAccount, OriginAccount};
+    use driveline_types::TopicId;
+
+    #[test]
+    fn records_become_figures_losses_and_failures() {
+        let mut run = Collector::new(RunFacts::default());
+        let origin = OriginAccount { topic: TopicId(1), oldest_ns: 1_000, newest_ns: 1_000, computation_ns: 500, ..Default::default() };
+        let input = InputAccount {
+            input: "image".into(),
+            topic: TopicId(1),
+            triggered: true,
+            missed: 2,
+            fresh: true,
+            sequence: 7,
+            publish_ns: 1_500,
+            origins: vec![origin],
+            ..Default::default()
+        };
+        let call = CallbackAccount { component: "lane".into(), start_ns: 2_000, end_ns: 5_000, failed: true, inputs: vec![input] };
+        run.take("perception", &Record::Callback(call));
+        for callbacks in [3, 5] {
+            run.take("perception", &Record::Lost { callbacks });
+            run.take("sensing", &Record::Lost { callbacks: 1 });
+        }
+        let stats = CallbackCounters { invocations: 9, skipped_stale: 4, ..Default::default() };
+        run.take("perception", &Record::Counters { component: "lane".into(), stats });
+        run.take(
+            "perception",
+            &Record::Failure {
+                component: "lane".into(),
+                topic: Some("image".into()),
+                sequence: Some(7),
+                text: "too dark".into(),
+                count: 1,
+            },
+        );
+        run.take("perception", &Record::Ready);
+
+        let s = run.summary();
+        assert_eq!((s.frames_published, s.missed()), (7, 2));
+        assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed), (0.5, 3.0, 1));
+        assert_eq!((s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us), (0.5, 3.5));
+        assert_eq!(s.stages[0].counters.map(|c| c.skipped_stale), Some(4));
+        assert_eq!(s.failures, ["lane at image #7: too dark"]);
+        assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
+    }
+
+    #[test]
+    fn texts_of_failures_are_bounded() {
+        let mut run = Collector::default();
+        let failure = Record::Failure { component: "a".into(), topic: None, sequence: None, text: "b".into(), count: 1 };
+        for _ in 0..1000 {
+            run.take("m", &failure);
+        }
+        assert_eq!(run.summary().failures.len(), MAX_FAILURES);
+    }
+}
