@@ -7,26 +7,42 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, ItemStruct, LitStr, Path, Type, parse2};
+use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, ItemStruct, LitStr, Path, Type, parse_quote, parse2};
 
-pub(crate) fn plain_type(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+pub(crate) fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
+    match expand(options, item.clone()) {
+        Ok(tokens) => tokens,
+        // With the bare struct, and without derives that would complain about the same mistake in their own words.
+        Err(e) => {
+            let error = e.into_compile_error();
+            quote!(#item #error)
+        }
+    }
+}
+
+fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let mut parsed = Options::default();
     let inner = options.clone();
     syn::meta::parser(|meta| parsed.read(&meta)).parse2(options)?;
-    let item: ItemStruct =
-        parse2(item).map_err(|e| Error::new(e.span(), "plain types are structs with named fields; enums and unions are not plain"))?;
+    let mut input: DeriveInput = parse2(item.clone())?;
+    if !input.attrs.iter().any(|a| a.path().is_ident("repr")) {
+        input.attrs.push(parse_quote!(#[repr(C)]));
+    }
+    check(&input, &parsed)?;
+    let item: ItemStruct = parse2(item)?;
     let types = parsed.types()?;
 
     let have = derived(&item.attrs)?;
     let zerocopy = quote!(#types::zerocopy);
     let derives = [
+        // First, because its explanations are the best.
+        ("Plain", quote!(#types::Plain)),
         ("Clone", quote!(::core::clone::Clone)),
         ("Copy", quote!(::core::marker::Copy)),
         ("FromBytes", quote!(#zerocopy::FromBytes)),
         ("IntoBytes", quote!(#zerocopy::IntoBytes)),
         ("Immutable", quote!(#zerocopy::Immutable)),
         ("KnownLayout", quote!(#zerocopy::KnownLayout)),
-        ("Plain", quote!(#types::Plain)),
     ];
     let derives = derives.iter().filter(|(name, _)| !have.iter().any(|h| h == name)).map(|(_, path)| path);
     let zerocopy_path = LitStr::new(&zerocopy.to_string().replace(' ', ""), Span::call_site());
@@ -50,24 +66,34 @@ fn derived(attrs: &[Attribute]) -> syn::Result<Vec<String>> {
     Ok(names)
 }
 
-pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
-    let input: DeriveInput = parse2(item)?;
-    let fields = named_fields(&input)?;
-    check_repr(&input)?;
+/// Everything that can be seen without knowing types.
+fn check(input: &DeriveInput, options: &Options) -> syn::Result<Vec<NamedField>> {
+    let fields = named_fields(input)?;
+    check_repr(input)?;
     if !input.generics.params.is_empty() {
         return Err(Error::new(input.generics.span(), "plain types cannot be generic: a name stands for one layout"));
     }
+    if options.name.is_none() {
+        return Err(Error::new(input.ident.span(), "the type needs a name that both ends know: name = \"package/Type\""));
+    }
+    for field in &fields {
+        check_type(&field.field.ty, "a field")?;
+    }
+    if let Some((_, ty)) = &options.tail {
+        check_type(ty, "an element of a trailing array")?;
+    }
+    Ok(fields)
+}
+
+pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
+    let input: DeriveInput = parse2(item)?;
     let mut options = Options::default();
     for attr in input.attrs.iter().filter(|a| a.path().is_ident("plain")) {
         attr.parse_nested_meta(|meta| options.read(&meta))?;
     }
+    let fields = check(&input, &options)?;
     let types = options.types()?;
-    let Some(name) = &options.name else {
-        return Err(Error::new(input.ident.span(), "the type needs a name that both ends know: name = \"package/Type\""));
-    };
-    for field in &fields {
-        check_type(&field.field.ty, "a field")?;
-    }
+    let name = &options.name;
 
     let ident = &input.ident;
     let describes = fields.iter().map(|field| {
@@ -84,7 +110,6 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
     let (tail, tail_name) = match &options.tail {
         None => (quote!(#types::plain::NoTail), None),
         Some((tail_name, ty)) => {
-            check_type(ty, "an element of a trailing array")?;
             let text = tail_name.unraw().to_string();
             (
                 ty.to_token_stream(),
@@ -94,6 +119,7 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
     };
     let layout_checks = layout_checks(ident, &fields, &tail, &types);
     Ok(quote! {
+        #layout_checks
         #[automatically_derived]
         impl #types::plain::Plain for #ident {
             type Tail = #tail;
@@ -104,31 +130,26 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
                 #(#describes)*
             }
         }
-        #layout_checks
     })
 }
 
-/// Assertions that name the field at fault, where zerocopy's own message can only give a number of bytes.
+/// Checks that point at the field at fault, where zerocopy's own message can only give a number of bytes.
 fn layout_checks(ident: &Ident, fields: &[NamedField], tail: &TokenStream, types: &Path) -> TokenStream {
     let mut checks = Vec::new();
     let mut end = quote!(0);
     for field in fields {
-        let (f, ty, name) = (&field.field.ident, &field.field.ty, &field.name);
-        let message = format!(
-            "padding before field '{name}' of a plain type: its bytes would be undefined; sort the fields by size, largest first, or add a field such as `_reserved: [u8; N]` before it"
-        );
-        let empty = format!("field '{name}' of a plain type is an array of length 0");
+        let (f, ty) = (&field.field.ident, &field.field.ty);
+        let empty = format!("field '{}' of a plain type is an array of length 0", field.name);
         checks.push(quote_spanned! {ty.span()=>
-            ::core::assert!(::core::mem::offset_of!(#ident, #f) == #end, #message);
-            ::core::assert!(::core::mem::size_of::<#ty>() != 0, #empty);
+            const _: () = #types::plain::no_padding_before::<{ ::core::mem::offset_of!(#ident, #f) - (#end) }>();
+            const _: () = ::core::assert!(::core::mem::size_of::<#ty>() != 0, #empty);
         });
         end = quote!(::core::mem::offset_of!(#ident, #f) + ::core::mem::size_of::<#ty>());
     }
     quote_spanned! {ident.span()=>
+        #(#checks)*
+        const _: () = #types::plain::no_padding_at_end::<{ ::core::mem::size_of::<#ident>() - (#end) }>();
         const _: () = {
-            #(#checks)*
-            ::core::assert!(::core::mem::size_of::<#ident>() == #end,
-                "padding at the end of a plain type: its bytes would be undefined; add a field such as `_reserved: [u8; N]` at the end");
             ::core::assert!(::core::mem::align_of::<#ident>() <= #types::plain::TAIL_ALIGN
                 && ::core::mem::align_of::<#tail>() <= #types::plain::TAIL_ALIGN, "plain types are aligned to at most 64 bytes");
             ::core::assert!(<#ident as #types::plain::Plain>::FIELD_COUNT <= #types::plain::MAX_FIELDS,
@@ -202,3 +223,7 @@ fn check_type(ty: &Type, what: &str) -> syn::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "derive_tests.rs"]
+mod tests;

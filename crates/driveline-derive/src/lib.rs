@@ -19,6 +19,54 @@
 //! # let _ = (WheelSpeeds { source_time_ns: 0, speed_m_s: [0.0; 4] }, Blob { source_time_ns: 0 });
 //! ```
 //!
+//! Types of fields that are no integers, floats, arrays of these or plain structs are refused,
+//!
+//! ```compile_fail,E0277
+//! #[repr(u32)] #[derive(Clone, Copy)] enum Gear { Park }
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { gear: Gear }
+//! ```
+//!
+//! plain structs with a trailing array cannot be fields or elements of one,
+//!
+//! ```
+//! #[driveline_derive::plain_type(name = "demo/Blob")] struct Blob { id: u32 }
+//! #[driveline_derive::plain_type(name = "demo/T", tail(blobs: Blob))] struct T { blob: Blob }
+//! ```
+//! ```compile_fail,E0271
+//! #[driveline_derive::plain_type(name = "demo/Blob", tail(data: u8))] struct Blob { id: u32 }
+//! #[driveline_derive::plain_type(name = "demo/T", tail(blobs: u8))] struct T { blob: Blob }
+//! ```
+//! ```compile_fail,E0271
+//! #[driveline_derive::plain_type(name = "demo/Blob", tail(data: u8))] struct Blob { id: u32 }
+//! #[driveline_derive::plain_type(name = "demo/T", tail(blobs: Blob))] struct T { blob: u32 }
+//! ```
+//!
+//! and so is padding between fields and at the end,
+//!
+//! ```
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { id: u32, _reserved: [u8; 4], speed_m_s: f64 }
+//! ```
+//! ```compile_fail,E0277
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { id: u32, speed_m_s: f64 }
+//! ```
+//! ```compile_fail,E0277
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { speed_m_s: f64, id: u32 }
+//! ```
+//!
+//! as are more than 256 fields and empty arrays.
+//!
+//! ```
+//! #[driveline_derive::plain_type(name = "demo/Point")] struct Point { x: f32, y: f32 }
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { points: [Point; 128] }
+//! ```
+//! ```compile_fail,E0080
+//! #[driveline_derive::plain_type(name = "demo/Point")] struct Point { x: f32, y: f32 }
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { points: [Point; 129] }
+//! ```
+//! ```compile_fail,E0080
+//! #[driveline_derive::plain_type(name = "demo/T")] struct T { id: u32, values: [f32; 0] }
+//! ```
+//!
 //! Users reach both macros through the `driveline` crate; it (or `driveline-types`) is all they depend on.
 
 mod derive;
@@ -37,7 +85,7 @@ use proc_macro::TokenStream;
 /// Put it above other attributes such as `#[derive(Debug)]`.
 #[proc_macro_attribute]
 pub fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
-    derive::plain_type(options.into(), item.into()).unwrap_or_else(|e| e.into_compile_error()).into()
+    derive::plain_type(options.into(), item.into()).into()
 }
 
 /// Implements `driveline::Plain` for a `#[repr(C)]` struct that also derives `Clone`, `Copy`, `FromBytes`, `IntoBytes`,

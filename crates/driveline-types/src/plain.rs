@@ -80,6 +80,46 @@ pub trait PlainField: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + '
     fn describe_field(name: &str, offset: usize, out: &mut Vec<Field>);
 }
 
+/// `Gap<0>`: the only gap between two fields that a plain type may have.
+#[doc(hidden)]
+pub struct Gap<const BYTES: usize>;
+
+/// Implemented by [`Gap<0>`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "padding before a field of a plain type, `{Self}` (bytes): its contents would be undefined",
+    label = "this field does not begin where the one before it ends",
+    note = "sort the fields by size, largest first, or add a field such as `_reserved: [u8; N]` before it"
+)]
+pub trait NoPaddingBeforeField {}
+impl NoPaddingBeforeField for Gap<0> {}
+
+/// Implemented by [`Gap<0>`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "padding at the end of a plain type, `{Self}` (bytes): its contents would be undefined",
+    label = "the last field does not end where the struct ends",
+    note = "add a field such as `_reserved: [u8; N]` at the end"
+)]
+pub trait NoPaddingAtEnd {}
+impl NoPaddingAtEnd for Gap<0> {}
+
+/// Compiles only without a gap.
+#[doc(hidden)]
+pub const fn no_padding_before<const BYTES: usize>()
+where
+    Gap<BYTES>: NoPaddingBeforeField,
+{
+}
+
+/// Compiles only without a gap.
+#[doc(hidden)]
+pub const fn no_padding_at_end<const BYTES: usize>()
+where
+    Gap<BYTES>: NoPaddingAtEnd,
+{
+}
+
 /// An element type of a trailing array: a primitive or a plain struct without a trailing array.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a trailing array",

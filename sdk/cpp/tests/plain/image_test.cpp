@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driveline/image.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using driveline::Encoding;
+using driveline::Header;
+using driveline::Image;
+using driveline::ImageMut;
+using driveline::ImageView;
+
+struct alignas(64) Payload {
+    std::byte bytes[1024]{};
+};
+
+TEST(Image, IsWrittenAndReadInPlace) {
+    Payload memory;
+    const auto size = driveline::image_payload_size(4, 3, Encoding::bgr8).value();
+    ASSERT_EQ(size, 128u + 36u);
+    const auto payload = std::span(memory.bytes).first(size);
+    const auto header = Header::make(5, "camera_front", 9).value();
+    auto image = ImageMut::from(payload, header, 4, 3, Encoding::bgr8).value();
+    image.row(2)[0] = 77;
+    EXPECT_TRUE(image.row(3).empty());
+
+    const auto view = ImageView::from(payload).value();
+    EXPECT_EQ(view.header().frame(), "camera_front");
+    EXPECT_EQ(view.width(), 4u);
+    EXPECT_EQ(view.step(), 12u);
+    EXPECT_EQ(view.encoding(), Encoding::bgr8);
+    EXPECT_EQ(view.row(2)[0], 77);
+    EXPECT_TRUE(view.row(3).empty());
+    EXPECT_FALSE(ImageMut::from(payload, header, 4, 4, Encoding::bgr8).has_value()) << "it does not fit";
+}
+
+TEST(Image, NumbersThatDoNotFitTheDataAreRefused) {
+    Payload memory;
+    const auto payload = std::span(memory.bytes).first(128 + 36);
+    ASSERT_TRUE(ImageMut::from(payload, Header{}, 4, 3, Encoding::rgb8).has_value());
+    auto raw = driveline::plain::Mut<Image>::from(payload).value();
+    const Image good = *raw;
+    const auto refused = [&](auto change, const char* words) {
+        *raw = good;
+        change(*raw);
+        const auto view = ImageView::from(payload);
+        ASSERT_FALSE(view.has_value()) << words;
+        EXPECT_NE(view.error().message.find(words), std::string::npos) << view.error().message;
+    };
+    refused([](Image& i) { i.encoding = 0; }, "encoding 0 is unknown");
+    refused([](Image& i) { i.encoding = 5; }, "encoding 5 is unknown");
+    refused([](Image& i) { i.step = 11; }, "step 11");
+    refused([](Image& i) { i.height = 4; }, "need 48");
+    refused([](Image& i) { i.height = i.step = 0xffffffff; }, "need 18446744065119617025");
+    refused([](Image& i) { i.width = 0x80000001; }, "step 12");
+    refused([](Image& i) { i.width = 3, i.encoding = 4; }, "pairs");
+    EXPECT_FALSE(driveline::image_payload_size(3, 2, Encoding::yuv422).has_value());
+    EXPECT_FALSE(driveline::image_payload_size(0x80000000, 2, Encoding::bgr8).has_value());
+}
+
+TEST(Image, EncodingsHaveOneNameAndOneNumberEach) {
+    for (std::uint32_t n = 1; n <= 4; ++n) {
+        const auto e = driveline::encoding_from_number(n);
+        ASSERT_TRUE(e);
+        EXPECT_EQ(driveline::encoding_from_name(driveline::to_string(*e)), e);
+    }
+    EXPECT_FALSE(driveline::encoding_from_name("bgra8"));
+}
+
+}  // namespace

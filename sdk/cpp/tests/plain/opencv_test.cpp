@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driveline/opencv.hpp"
+
+#include <gtest/gtest.h>
+
+#include <opencv2/core.hpp>
+
+namespace {
+
+using driveline::Encoding;
+using driveline::Header;
+using driveline::Image;
+using driveline::ImageMut;
+using driveline::ImageView;
+
+struct alignas(64) Payload {
+    std::byte bytes[4096]{};
+};
+
+TEST(OpenCv, MatricesLieOverTheImage) {
+    Payload memory;
+    for (const auto encoding : {Encoding::bgr8, Encoding::rgb8, Encoding::mono8, Encoding::yuv422}) {
+        const auto payload = std::span(memory.bytes).first(driveline::image_payload_size(8, 4, encoding).value());
+        const auto image = ImageMut::from(payload, Header{}, 8, 4, encoding).value();
+        cv::Mat drawing = driveline::view(image).value();
+        drawing.setTo(cv::Scalar::all(9));
+        EXPECT_EQ(static_cast<void*>(drawing.data), memory.bytes + 128);
+
+        const auto sample = ImageView::from(payload).value();
+        const cv::Mat seen = driveline::view(sample).value();
+        EXPECT_EQ(static_cast<const void*>(seen.data), memory.bytes + 128) << "nothing was copied";
+        EXPECT_EQ(seen.elemSize(), driveline::bytes_per_pixel(encoding));
+        EXPECT_EQ(cv::countNonZero(seen.reshape(1) != 9), 0);
+    }
+}
+
+TEST(OpenCv, ImagesWithGapsBetweenRowsAndEmptyOnesAreSeen) {
+    Payload memory;
+    const auto payload = std::span(memory.bytes).first(128 + 40);
+    auto raw = driveline::plain::Mut<Image>::from(payload).value();
+    *raw = Image{Header{}, 3, 4, 10, static_cast<std::uint32_t>(Encoding::bgr8)};
+    raw.tail()[10] = 42;
+    const cv::Mat gaps = driveline::view(ImageView::from(payload).value()).value();
+    EXPECT_EQ(gaps.at<cv::Vec3b>(1, 0)[0], 42);
+    raw->height = 0;
+    EXPECT_TRUE(driveline::view(ImageView::from(payload).value()).value().empty());
+    // The greatest step that a head can claim, over one row that is not there.
+    *raw = Image{Header{}, 0, 0, 0xffffffff, static_cast<std::uint32_t>(Encoding::bgr8)};
+    EXPECT_TRUE(driveline::view(ImageView::from(payload).value()).value().empty());
+    raw->width = 0xffffffff, raw->step = 0xffffffff, raw->encoding = static_cast<std::uint32_t>(Encoding::mono8);
+    EXPECT_FALSE(driveline::view(ImageView::from(payload).value()).has_value());
+}
+
+TEST(OpenCv, OnlyMatricesThatFitAreCopied) {
+    Payload memory;
+    const cv::Mat mat(4, 8, CV_8UC3, cv::Scalar(1, 2, 3));
+    const auto payload = std::span(memory.bytes).first(driveline::image_payload_size(mat, Encoding::bgr8).value());
+    const auto image = ImageMut::from(payload, Header{}, 8, 4, Encoding::bgr8).value();
+    ASSERT_TRUE(driveline::copy(mat, image));
+    EXPECT_EQ(image.row(3)[5], 3);
+    const auto wrong = driveline::copy(cv::Mat(4, 7, CV_8UC3), image);
+    ASSERT_FALSE(wrong);
+    EXPECT_NE(wrong.error().message.find("7 x 4"), std::string::npos);
+    EXPECT_FALSE(driveline::copy(cv::Mat(4, 8, CV_8UC1), image).has_value());
+}
+
+}  // namespace
