@@ -15,7 +15,8 @@
 //! }
 //! ```
 //!
-//! Every message implements `driveline::types::ProtobufMessage`. The crate needs no dependency besides `driveline`.
+//! Every message implements `driveline::types::ProtobufMessage`. The crate needs no dependency besides `driveline`, and
+//! `prost-types` if messages use `google.protobuf` types such as `Timestamp`.
 
 mod definition;
 
