@@ -15,3 +15,4 @@ pub mod descriptor;
 pub mod domain;
 pub mod graph;
 pub mod host;
+pub mod launch;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The host program: where it is, and asking it for the classes of a library.
+
+use crate::descriptor::ComponentClass;
+use crate::graph::{Describe, DescribeError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Environment variable with the path of the program that runs modules.
+pub const HOST: &str = "DRIVELINE_HOST";
+const NAME: &str = "driveline-host";
+
+/// Longest description of a library that is read.
+const MAX_BYTES: usize = 8 << 20;
+/// Time for loading a library and everything that it links.
+const TIME_OUT: Duration = Duration::from_secs(20);
+
+/// The program that runs modules is nowhere.
+#[derive(Debug, Error)]
+#[error("the program {NAME} was not found (searched: {}); install Driveline, or name it in {HOST}", searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
+pub struct HostNotFound {
+    /// Where it was searched.
+    pub searched: Vec<PathBuf>,
+}
+
+/// The program that runs modules: the one in [`HOST`], beside this program, or in `../libexec`.
+///
+/// # Errors
+/// [`HostNotFound`].
+pub fn find_host() -> Result<PathBuf, HostNotFound> {
+    let searched: Vec<PathBuf> = match std::env::var_os(HOST).filter(|p| !p.is_empty()) {
+        Some(path) => vec![path.into()],
+        None => std::env::current_exe()
+            .ok()
+            .and_then(|exe| exe.canonicalize().ok())
+            .and_then(|exe| exe.parent().map(Path::to_owned))
+            .map(|bin| vec![bin.join(NAME), bin.join("../libexec").join(NAME), bin.join("../libexec/driveline").join(NAME)])
+            .unwrap_or_default(),
+    };
+    searched.iter().find(|p| p.is_file()).cloned().ok_or(HostNotFound { searched })
+}
+
+/// Asks the host program, in a process of its own, so that a broken library harms nobody else. Blocks, at most 20 s.
+#[derive(Clone, Debug)]
+pub struct HostDescriber {
+    host: PathBuf,
+    time_out: Duration,
+}
+
+impl HostDescriber {
+    /// With the program at `host`.
+    #[must_use]
+    pub fn new(host: PathBuf) -> Self {
+        Self { host, time_out: TIME_OUT }
+    }
+}
+
+impl Describe for HostDescriber {
+    fn describe(&self, library: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+        let plain = |reason: String| DescribeError { reason, help: None };
+        let mut command = Command::new(&self.host);
+        command.arg("describe").arg(library).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|e| plain(format!("cannot start {}: {e}", self.host.display())))?;
+        let seen = watch(child, self.time_out).map_err(plain)?;
+        let said = String::from_utf8_lossy(&seen.err);
+        let said = said.trim();
+        if !seen.status.success() {
+            let how = super::child::how_it_ended(seen.status);
+            let reason = if said.is_empty() { format!("asked for its classes, the host {how}") } else { said.to_owned() };
+            let help = seen
+                .status
+                .code()
+                .is_none()
+                .then(|| "code that runs when the library is loaded crashes; look for global objects".to_owned());
+            return Err(DescribeError { reason, help });
+        }
+        serde_json::from_slice(&seen.out).map_err(|e| DescribeError {
+            reason: format!("its description is not understood: {e}"),
+            help: Some("build the library and Driveline from the same release".into()),
+        })
+    }
+}
+
+struct Seen {
+    status: std::process::ExitStatus,
+    out: Vec<u8>,
+    err: Vec<u8>,
+}
+
+/// Reads both outputs of a process until they end, within bounds of time and size.
+fn watch(mut child: Child, time_out: Duration) -> Result<Seen, String> {
+    let deadline = Instant::now() + time_out;
+    let result = collect(&mut child, deadline);
+    if result.is_err() {
+        let _ = child.kill();
+    }
+    // The outputs have ended or the process was killed, so this does not wait for a process that runs on.
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline + Duration::from_secs(1) => std::thread::sleep(Duration::from_millis(2)),
+            Ok(None) => {
+                let _ = child.kill();
+                break child.wait().map_err(|e| e.to_string())?;
+            }
+            Err(e) => return Err(e.to_string()),
+        }
+    };
+    let (out, err) = result?;
+    Ok(Seen { status, out, err })
+}
+
+fn collect(child: &mut Child, deadline: Instant) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let mut open: Vec<(usize, std::fs::File)> = Vec::new();
+    open.extend(child.stdout.take().map(|p| (0, std::fs::File::from(OwnedFd::from(p)))));
+    open.extend(child.stderr.take().map(|p| (1, std::fs::File::from(OwnedFd::from(p)))));
+    let mut texts = [Vec::new(), Vec::new()];
+    let mut buffer = vec![0u8; 64 * 1024];
+    while !open.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err("loading it takes too long".into());
+        }
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut fds: Vec<PollFd<'_>> = open.iter().map(|(_, f)| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)).collect();
+        match poll(&mut fds, Some(&left)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.to_string()),
+        }
+        let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
+        let mut at = 0;
+        for ready in ready {
+            let (which, file) = &mut open[at];
+            let ended = ready
+                && match file.read(&mut buffer) {
+                    Ok(0) | Err(_) => true,
+                    Ok(n) => {
+                        texts[*which].extend_from_slice(&buffer[..n]);
+                        false
+                    }
+                };
+            if texts.iter().any(|t| t.len() > MAX_BYTES) {
+                return Err(format!("its description has more than {MAX_BYTES} bytes"));
+            }
+            if ended {
+                open.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+    let [out, err] = texts;
+    Ok((out, err))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn describe(script: &str, time_out: Duration) -> Result<Vec<ComponentClass>, DescribeError> {
+        let dir = tempfile::tempdir().unwrap();
+        let host = dir.path().join("host");
+        std::fs::write(&host, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&host, std::fs::Permissions::from_mode(0o755)).unwrap();
+        HostDescriber { host, time_out }.describe(Path::new("libx.so"))
+    }
+
+    #[test]
+    fn descriptions_are_read_and_failures_say_why() {
+        let long = Duration::from_secs(20);
+        let classes = describe("test \"$1 $2\" = 'describe libx.so' && echo '[{\"name\":\"Lane\"}]'", long).unwrap();
+        assert_eq!(classes[0].name, "Lane");
+        for (script, word) in [
+            ("echo 'undefined symbol: foo' >&2; exit 1", "undefined symbol: foo"),
+            ("echo '[{]'", "not understood"),
+            ("kill -SEGV $$", "SIGSEGV"),
+            ("exit 7", "code 7"),
+            ("yes", "more than"),
+        ] {
+            let e = describe(script, long).unwrap_err();
+            assert!(e.reason.contains(word), "{script}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_hangs_is_given_up() {
+        assert!(describe("exec sleep 60", Duration::from_millis(100)).unwrap_err().reason.contains("too long"));
+    }
+}

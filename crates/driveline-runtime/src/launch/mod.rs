@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One process for each module of a graph: started, watched, stopped.
+//!
+//! Everything happens on the caller's thread, which sleeps in the kernel until a process says something, ends, or somebody
+//! interrupts. Deaths are known from the kernel (pidfds), signals go to processes that were started here and to no other.
+//!
+//! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the launcher, which then stops
+//! the modules in reverse order: SIGTERM, and SIGKILL after a grace. A second interrupt kills at once. A launcher that is
+//! killed takes nobody's word with it: the modules see their end of the account's socket close, and end.
+//!
+//! Not here: restarts, and what people see of a run ([`Sink`]).
+
+mod child;
+mod describe;
+mod interrupt;
+mod lines;
+mod matching;
+mod run;
+
+pub use describe::{HOST, HostDescriber, HostNotFound, find_host};
+pub use interrupt::{Interrupt, Interrupter};
+pub use run::{LaunchError, LaunchOptions, run};
+
+use crate::account::Record;
+use std::fmt;
+
+/// Which output of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Gets what happens in a run, on the launcher's thread. What takes long here delays the launcher, not the modules.
+pub trait Sink {
+    /// A process has written a line. It has no line end and at most 4096 bytes (longer ones come in pieces), bytes that
+    /// are not UTF-8 replaced.
+    fn output(&mut self, module: &str, stream: Stream, line: &str);
+
+    /// A process has accounted for something.
+    fn record(&mut self, module: &str, record: Record);
+
+    /// Something happened to the run itself.
+    fn event(&mut self, event: &Event);
+
+    /// Called about ten times a second while the graph runs, for displays.
+    fn tick(&mut self) {}
+}
+
+/// What happens to a run. Displays as a line for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A process was started.
+    Spawned {
+        /// Module.
+        module: String,
+        /// Process id.
+        pid: u32,
+    },
+    /// Two ends of a host topic have not found each other; the graph runs without it.
+    Unmatched {
+        /// Topic, both ends and the reason, for people.
+        edge: String,
+    },
+    /// All modules are ready and were told to start.
+    Running,
+    /// A component has done its work; what is under way is still processed.
+    Finished {
+        /// Module.
+        module: String,
+        /// Component.
+        component: String,
+    },
+    /// The modules are stopped from here on.
+    Stopping,
+    /// A process has ended.
+    Ended {
+        /// Module.
+        module: String,
+        /// How, for people.
+        how: String,
+        /// Whether it was told to.
+        expected: bool,
+    },
+    /// A process did not end within the grace and was killed.
+    Killed {
+        /// Module.
+        module: String,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spawned { module, pid } => write!(f, "module '{module}' started as process {pid}"),
+            Self::Unmatched { edge } => write!(f, "warning: {edge}"),
+            Self::Running => f.write_str("all modules are ready; running"),
+            Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
+            Self::Stopping => f.write_str("stopping"),
+            Self::Ended { module, how, expected: true } => write!(f, "module '{module}' has ended ({how})"),
+            Self::Ended { module, how, expected: false } => write!(f, "module '{module}' {how} while the graph was running"),
+            Self::Killed { module } => write!(f, "module '{module}' did not stop in time and was killed"),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A component finished.
+    Finished {
+        /// Component.
+        component: String,
+    },
+    /// Somebody asked for it.
+    Interrupted,
+    /// A module ended that should not have.
+    Died {
+        /// Module.
+        module: String,
+        /// How, for people.
+        how: String,
+    },
+    /// Modules were not ready in time.
+    NotReady {
+        /// They.
+        modules: Vec<String>,
+    },
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Why it ended.
+    pub end: End,
+    /// Modules that had to be killed.
+    pub killed: Vec<String>,
+    /// Lines of the account that could not be read.
+    pub unreadable: u64,
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The launcher's loop.
+
+use super::child::{Child, Source, Start, how_it_ended};
+use super::matching::{self, Edge};
+use super::{End, Event, Interrupt, Outcome, Sink};
+use crate::account::{InputAccount, Record};
+use crate::graph::ResolvedGraph;
+use driveline_types::TopicId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Time between two looks at whether the modules have found each other.
+const MATCH_AGAIN: Duration = Duration::from_millis(10);
+
+/// How a graph is run.
+#[derive(Clone, Debug)]
+pub struct LaunchOptions {
+    /// The program that runs a module; see [`super::find_host`].
+    pub host: PathBuf,
+    /// Directory of the domain, for all modules.
+    pub domain_dir: PathBuf,
+    /// Modules to start; all if `None`.
+    pub modules: Option<Vec<String>>,
+    /// Assignments `component.parameter=value` to pass on.
+    pub set: Vec<String>,
+    /// How long all modules together may take to become ready.
+    pub ready_within: Duration,
+    /// How long a module may take to stop before it is killed.
+    pub grace: Duration,
+    /// After all modules are ready, how long to wait until their host topics are matched, so that no first samples are
+    /// lost. What is not matched by then is told, and the graph runs without it.
+    pub matched_within: Duration,
+    /// After a component has finished, the run ends when nothing that descends from it has triggered anything for this
+    /// long …
+    pub quiet: Duration,
+    /// … and at the latest after this.
+    pub settle: Duration,
+    /// Time between two calls of [`Sink::tick`].
+    pub tick: Duration,
+}
+
+impl LaunchOptions {
+    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle.
+    #[must_use]
+    pub fn new(host: PathBuf, domain_dir: PathBuf) -> Self {
+        Self {
+            host,
+            domain_dir,
+            modules: None,
+            set: Vec::new(),
+            ready_within: Duration::from_secs(60),
+            matched_within: Duration::from_secs(3),
+            grace: Duration::from_secs(5),
+            quiet: Duration::from_millis(300),
+            settle: Duration::from_secs(3),
+            tick: Duration::from_millis(100),
+        }
+    }
+}
+
+/// A run could not be started or watched. Processes that were started have been ended.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// A process could not be started.
+    #[error("cannot start module '{module}' with {}: {source}", host.display())]
+    Spawn {
+        /// Module.
+        module: String,
+        /// The program.
+        host: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The launcher cannot wait for its processes.
+    #[error("cannot watch the modules: {0}")]
+    Watch(#[from] io::Error),
+    /// There is nothing to start.
+    #[error("the graph has no modules to run")]
+    Nothing,
+}
+
+/// Starts the modules, watches them and returns when all have ended. Blocks.
+///
+/// # Errors
+/// [`LaunchError`]; a module that fails is not one but an [`Outcome`].
+pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt, sink: &mut dyn Sink) -> Result<Outcome, LaunchError> {
+    let wanted = |name: &str| options.modules.as_ref().is_none_or(|m| m.iter().any(|w| w == name));
+    let mut children = Vec::new();
+    for module in graph.modules.iter().filter(|m| wanted(m.name.as_str())) {
+        let start = Start {
+            host: &options.host,
+            graph: &graph.file,
+            module: module.name.as_str(),
+            set: &options.set,
+            domain_dir: &options.domain_dir,
+            environment: &module.environment,
+        };
+        match Child::start(&start) {
+            Ok(child) => {
+                sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
+                children.push(child);
+            }
+            // The children that exist are ended as they are dropped.
+            Err(source) => return Err(LaunchError::Spawn { module: module.name.to_string(), host: options.host.clone(), source }),
+        }
+    }
+    if children.is_empty() {
+        return Err(LaunchError::Nothing);
+    }
+    let phase = Phase::Starting { until: Instant::now() + options.ready_within };
+    let launcher = Launcher {
+        graph,
+        options,
+        interrupt,
+        sink,
+        children,
+        phase,
+        end: None,
+        killed: Vec::new(),
+        finished: Vec::new(),
+        tick_at: Instant::now(),
+    };
+    launcher.run()
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Starting {
+        until: Instant,
+    },
+    /// All are ready; `next` is when to look again whether they have found each other.
+    Matching {
+        next: Instant,
+        until: Instant,
+    },
+    Running,
+    /// A component has finished. `active` is when something that descends from it was last triggered.
+    Settling {
+        active: Instant,
+        until: Instant,
+    },
+    /// Child `at` was told to end; the ones after it have ended.
+    Stopping {
+        at: usize,
+        until: Instant,
+    },
+}
+
+struct Launcher<'a> {
+    graph: &'a ResolvedGraph,
+    options: &'a LaunchOptions,
+    interrupt: &'a Interrupt,
+    sink: &'a mut dyn Sink,
+    children: Vec<Child>,
+    phase: Phase,
+    end: Option<End>,
+    killed: Vec<String>,
+    /// What finished components publish.
+    finished: Vec<TopicId>,
+    tick_at: Instant,
+}
+
+impl Launcher<'_> {
+    fn run(mut self) -> Result<Outcome, LaunchError> {
+        let mut records = Vec::new();
+        while self.children.iter().any(|c| c.ended.is_none()) {
+            let ready = self.wait()?;
+            for _ in 0..self.interrupt.take() {
+                self.interrupted();
+            }
+            for (child, source) in ready {
+                if source == Source::Death {
+                    self.death(child, &mut records)?;
+                } else {
+                    self.children[child].read(source, self.sink, &mut records);
+                }
+                for record in records.drain(..) {
+                    self.record(child, record);
+                }
+            }
+            self.advance();
+        }
+        let unreadable = self.children.iter().map(Child::unreadable).sum();
+        let end = self.end.unwrap_or(End::Interrupted);
+        Ok(Outcome { end, killed: self.killed, unreadable })
+    }
+
+    /// Sleeps until something happens and says what.
+    fn wait(&mut self) -> io::Result<Vec<(usize, Source)>> {
+        let next = match self.phase {
+            Phase::Running => self.tick_at,
+            Phase::Starting { until } | Phase::Stopping { until, .. } => until.min(self.tick_at),
+            Phase::Matching { next, .. } => next.min(self.tick_at),
+            Phase::Settling { active, until } => until.min(active + self.options.quiet).min(self.tick_at),
+        };
+        let left = next.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut what = Vec::new();
+        let mut fds = vec![PollFd::from_borrowed_fd(self.interrupt.fd(), PollFlags::IN)];
+        for (i, child) in self.children.iter().enumerate() {
+            for (source, fd, flags) in child.sources() {
+                what.push((i, source));
+                fds.push(PollFd::from_borrowed_fd(fd, flags));
+            }
+        }
+        match poll(&mut fds, Some(&left)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(e) => return Err(e.into()),
+        }
+        Ok(what.into_iter().zip(&fds[1..]).filter(|(_, fd)| !fd.revents().is_empty()).map(|(w, _)| w).collect())
+    }
+
+    fn record(&mut self, child: usize, record: Record) {
+        let module = self.children[child].module.clone();
+        match &record {
+            Record::Ready => self.children[child].ready = true,
+            Record::Finished { component } => {
+                self.sink.event(&Event::Finished { module: module.clone(), component: component.clone() });
+                let outputs = self.graph.components().filter(|(_, c)| c.name.as_str() == component).flat_map(|(_, c)| &c.outputs);
+                self.finished.extend(outputs.map(|o| o.topic.id()));
+                if matches!(self.phase, Phase::Starting { .. } | Phase::Matching { .. } | Phase::Running) {
+                    self.end = Some(End::Finished { component: component.clone() });
+                    let now = Instant::now();
+                    self.phase = Phase::Settling { active: now, until: now + self.options.settle };
+                }
+            }
+            Record::Callback(call) => {
+                let from_finished = |i: &InputAccount| i.triggered && i.origins.iter().any(|o| self.finished.contains(&o.topic));
+                if let Phase::Settling { active, .. } = &mut self.phase
+                    && call.inputs.iter().any(from_finished)
+                {
+                    *active = Instant::now();
+                }
+            }
+            _ => {}
+        }
+        self.sink.record(&module, record);
+    }
+
+    fn death(&mut self, child: usize, records: &mut Vec<Record>) -> io::Result<()> {
+        let Some(status) = self.children[child].reap(self.sink, records)? else { return Ok(()) };
+        let c = &self.children[child];
+        let how = how_it_ended(status);
+        // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
+        // before it has come so far as to listen for it.
+        let expected = c.told && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        self.sink.event(&Event::Ended {
+            module: c.module.clone(),
+            how: how.clone(),
+            expected: expected || self.killed.contains(&c.module),
+        });
+        if !expected && !self.killed.contains(&c.module) {
+            let died = End::Died { module: c.module.clone(), how };
+            // The first cause counts, but a crash at the end matters more than that the end was asked for.
+            if !matches!(self.end, Some(End::Died { .. } | End::NotReady { .. })) {
+                self.end = Some(died);
+            }
+            if !matches!(self.phase, Phase::Stopping { .. }) {
+                self.stop();
+            }
+        }
+        Ok(())
+    }
+
+    fn interrupted(&mut self) {
+        if let Phase::Stopping { .. } = self.phase {
+            // Asked again: no more patience.
+            for i in 0..self.children.len() {
+                self.kill(i);
+            }
+        } else {
+            self.end.get_or_insert(End::Interrupted);
+            self.stop();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.sink.event(&Event::Stopping);
+        self.phase = Phase::Stopping { at: self.children.len(), until: Instant::now() };
+    }
+
+    fn kill(&mut self, child: usize) {
+        let c = &mut self.children[child];
+        if c.ended.is_none() && !self.killed.contains(&c.module) {
+            c.told = true;
+            c.signal(Signal::KILL);
+            let module = c.module.clone();
+            self.sink.event(&Event::Killed { module: module.clone() });
+            self.killed.push(module);
+        }
+    }
+
+    /// Does what time or the state of the children calls for.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        if now >= self.tick_at {
+            self.sink.tick();
+            self.tick_at = now + self.options.tick;
+        }
+        match self.phase {
+            Phase::Starting { .. } if self.children.iter().all(|c| c.ready) => {
+                self.phase = Phase::Matching { next: now, until: now + self.options.matched_within };
+                self.look_for_matches(now);
+            }
+            Phase::Matching { next, .. } if now >= next => self.look_for_matches(now),
+            Phase::Starting { until } if now >= until => {
+                let modules = self.children.iter().filter(|c| !c.ready).map(|c| c.module.clone()).collect();
+                self.end = Some(End::NotReady { modules });
+                self.stop();
+                self.advance_stop(now);
+            }
+            Phase::Settling { active, until } if now >= until || now >= active + self.options.quiet => {
+                self.stop();
+                self.advance_stop(now);
+            }
+            Phase::Stopping { .. } => self.advance_stop(now),
+            _ => {}
+        }
+    }
+
+    fn look_for_matches(&mut self, now: Instant) {
+        let Phase::Matching { until, .. } = self.phase else { return };
+        let here = |module: &str| self.children.iter().any(|c| c.module == module);
+        let missing: Vec<Edge> = matching::unmatched(self.graph, here, &self.options.domain_dir);
+        if !missing.is_empty() && now < until {
+            self.phase = Phase::Matching { next: now + MATCH_AGAIN, until };
+            return;
+        }
+        for edge in missing {
+            self.sink.event(&Event::Unmatched { edge: edge.to_string() });
+        }
+        self.children.iter_mut().for_each(Child::go);
+        self.sink.event(&Event::Running);
+        self.phase = Phase::Running;
+    }
+
+    /// Tells the last child that still runs to end, once those after it have; kills it when its time is up.
+    fn advance_stop(&mut self, now: Instant) {
+        let Phase::Stopping { at, until } = self.phase else { return };
+        let current = self.children.get(at).filter(|c| c.ended.is_none());
+        if current.is_some() {
+            if now >= until {
+                self.kill(at);
+                // A killed process can take its time only in the kernel.
+                self.phase = Phase::Stopping { at, until: now + self.options.grace };
+            }
+            return;
+        }
+        let Some(next) = (0..at).rev().find(|i| self.children[*i].ended.is_none()) else { return };
+        self.children[next].told = true;
+        self.children[next].signal(Signal::TERM);
+        self.phase = Phase::Stopping { at: next, until: now + self.options.grace };
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host program whose components are compiled in, in Rust, instead of loaded from shared libraries.
+//!
+//! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
+//! on, and fails or aborts when told to; `Printer` prints.
+
+use driveline::types::Schema;
+use driveline::{Invocation, ParameterValue, RawPublisher};
+use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_runtime::host;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+struct Builtin;
+
+impl ComponentLoader for Builtin {
+    fn load(&self, _: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
+        Ok(Box::new(Builtin))
+    }
+}
+
+impl ComponentLibrary for Builtin {
+    fn classes(&self) -> Vec<ComponentClass> {
+        let port = |name: &str| Port { name: name.into(), schema: Schema::bytes("demo/Count", "u64-le", ""), doc: "A number.".into() };
+        let parameter = |name: &str, default: i64, doc: &str| ParameterDecl {
+            name: name.into(),
+            default: ParameterValue::Integer(default),
+            doc: doc.into(),
+        };
+        vec![
+            ComponentClass {
+                name: "Counter".into(),
+                doc: "Publishes 1, 2, 3, …".into(),
+                outputs: vec![port("count")],
+                parameters: vec![
+                    parameter("limit", 0, "Finish at this number; 0 never does."),
+                    parameter("period_ms", 10, "Time between numbers."),
+                ],
+                inputs: vec![],
+            },
+            ComponentClass {
+                name: "Relay".into(),
+                doc: "Passes numbers on.".into(),
+                inputs: vec![port("in")],
+                outputs: vec![port("out")],
+                parameters: vec![
+                    parameter("fail_on", 0, "Report a failure at this number."),
+                    parameter("abort_on", 0, "Abort the process at this number."),
+                    parameter("fail_init", 0, "Fail to initialise unless 0."),
+                ],
+            },
+            ComponentClass {
+                name: "Printer".into(),
+                doc: "Prints numbers.".into(),
+                inputs: vec![port("count")],
+                outputs: vec![],
+                parameters: vec![parameter("hang", 0, "Never end unless 0.")],
+            },
+        ]
+    }
+
+    fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError> {
+        match class {
+            "Counter" => Ok(Box::new(Counter)),
+            "Relay" => Ok(Box::new(Relay::default())),
+            "Printer" => Ok(Box::new(Printer { name: instance.to_owned(), hang: AtomicI64::new(0) })),
+            _ => Err(LoadError { text: format!("there is no class {class}") }),
+        }
+    }
+}
+
+fn integer(io: &ComponentIo, name: &str) -> i64 {
+    match io.parameters.get(name) {
+        Some(ParameterValue::Integer(i)) => *i,
+        _ => 0,
+    }
+}
+
+fn failure(e: impl std::fmt::Display) -> ComponentFailure {
+    ComponentFailure { text: e.to_string() }
+}
+
+fn publish(to: &mut RawPublisher, number: u64) -> Result<(), ComponentFailure> {
+    let mut loan = to.loan(8).map_err(failure)?;
+    loan.payload_mut().copy_from_slice(&number.to_le_bytes());
+    to.publish(loan).map_err(failure)?;
+    Ok(())
+}
+
+fn number(invocation: &Invocation<'_>) -> Option<u64> {
+    let bytes = invocation.sample(0)?.payload()?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+struct Counter;
+
+impl Component for Counter {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        let (limit, period) = (integer(&io, "limit"), integer(&io, "period_ms"));
+        let mut output = io.outputs.pop().map(Mutex::new);
+        let Some(output) = output.take() else { return Err(failure("no output")) };
+        let next = AtomicU64::new(1);
+        let stop = io.stop.clone();
+        let added = io.timers.add(Duration::from_millis(period.unsigned_abs().max(1)), move |_| {
+            let number = next.load(Ordering::Relaxed);
+            if limit > 0 && number > limit.unsigned_abs() {
+                return stop.finish();
+            }
+            if let Ok(mut output) = output.lock()
+                && publish(&mut output, number).is_ok()
+            {
+                next.store(number + 1, Ordering::Relaxed);
+            }
+        });
+        added.map(drop).map_err(failure)
+    }
+
+    fn on_trigger(&self, _: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
+
+    fn shutdown(&self) {}
+}
+
+#[derive(Default)]
+struct Relay {
+    output: OnceLock<Mutex<RawPublisher>>,
+    fail_on: AtomicI64,
+    abort_on: AtomicI64,
+}
+
+impl Component for Relay {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        if integer(&io, "fail_init") != 0 {
+            return Err(failure("told to fail"));
+        }
+        self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
+        self.abort_on.store(integer(&io, "abort_on"), Ordering::Relaxed);
+        if let Some(output) = io.outputs.pop() {
+            let _ = self.output.set(Mutex::new(output));
+        }
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        let number = number(invocation).ok_or_else(|| failure("not a number"))?;
+        if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
+            std::process::abort();
+        }
+        if number.cast_signed() == self.fail_on.load(Ordering::Relaxed) {
+            return Err(failure("this number was forbidden"));
+        }
+        match self.output.get().and_then(|o| o.lock().ok()) {
+            Some(mut output) => publish(&mut output, number),
+            None => Ok(()),
+        }
+    }
+
+    fn shutdown(&self) {}
+}
+
+struct Printer {
+    name: String,
+    hang: AtomicI64,
+}
+
+impl Component for Printer {
+    fn init(&self, io: ComponentIo) -> Result<(), ComponentFailure> {
+        self.hang.store(integer(&io, "hang"), Ordering::Relaxed);
+        println!("{} is ready", self.name);
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        println!("{} got {}", self.name, number(invocation).ok_or_else(|| failure("not a number"))?);
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        while self.hang.load(Ordering::Relaxed) != 0 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        println!("{} is shut down", self.name);
+    }
+}
+
+fn main() -> ExitCode {
+    ExitCode::from(host::main(std::env::args_os().skip(1), &Builtin))
+}
