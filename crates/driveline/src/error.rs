@@ -282,4 +282,3 @@ pub enum ParameterError {
 fn hint(suggestion: Option<&str>) -> String {
     suggestion.map_or(String::new(), |s| format!("; did you mean '{s}'?"))
 }
-

@@ -39,11 +39,14 @@ pub use context::{Context, ContextOptions, Node};
 pub use driveline_derive::*;
 pub use driveline_shm::Access;
 pub use driveline_types as types;
-pub use error::{EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError, WaitError};
+pub use error::{
+    EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
+    WaitError,
+};
 pub use event::EndpointEvent;
 pub use executor::{
-    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord, Invocation, Observer,
-    Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,
+    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
+    Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

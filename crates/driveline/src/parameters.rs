@@ -38,9 +38,10 @@ impl ParameterValue {
     #[must_use]
     pub fn coerce(self, declared: &Self) -> Option<Self> {
         match (&self, declared) {
-            (Self::Bool(_), Self::Bool(_)) | (Self::Integer(_), Self::Integer(_)) | (Self::Float(_), Self::Float(_)) | (Self::Text(_), Self::Text(_)) => {
-                Some(self)
-            }
+            (Self::Bool(_), Self::Bool(_))
+            | (Self::Integer(_), Self::Integer(_))
+            | (Self::Float(_), Self::Float(_))
+            | (Self::Text(_), Self::Text(_)) => Some(self),
             // 2^53: every whole number up to here is a float exactly.
             (Self::Integer(i), Self::Float(_)) if i.unsigned_abs() <= 1 << 53 => Some(Self::Float(*i as f64)),
             _ => None,
@@ -147,9 +148,12 @@ mod tests {
 
     #[test]
     fn untagged_values_keep_their_type() {
-        for (text, value) in
-            [("true", ParameterValue::Bool(true)), ("3", ParameterValue::Integer(3)), ("3.5", ParameterValue::Float(3.5)), ("\"x\"", ParameterValue::Text("x".into()))]
-        {
+        for (text, value) in [
+            ("true", ParameterValue::Bool(true)),
+            ("3", ParameterValue::Integer(3)),
+            ("3.5", ParameterValue::Float(3.5)),
+            ("\"x\"", ParameterValue::Text("x".into())),
+        ] {
             assert_eq!(serde_json::from_str::<ParameterValue>(text).unwrap(), value);
         }
     }

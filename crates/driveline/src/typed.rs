@@ -360,7 +360,9 @@ impl<V: Value> ValueSample<V> {
     /// # Errors
     /// [`ReadError::Parse`] if the bytes are not a message of this type.
     pub fn new(raw: RawSample) -> Result<Self, ReadError> {
-        let parse = |bytes: &[u8]| V::decode(bytes).map(Held::Parsed).map_err(|reason| ReadError::Parse { name: V::schema().name.into_owned(), reason });
+        let parse = |bytes: &[u8]| {
+            V::decode(bytes).map(Held::Parsed).map_err(|reason| ReadError::Parse { name: V::schema().name.into_owned(), reason })
+        };
         let value = match (raw.object(), raw.payload()) {
             (Some(o), _) if o.language() == Language::Rust && o.as_any().is::<V::Inner>() => Held::Pointer(o.clone()),
             // A pointer of another language is worth nothing here; its bytes are.

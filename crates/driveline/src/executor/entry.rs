@@ -220,7 +220,13 @@ pub(super) struct Job<'a> {
 }
 
 impl Entry {
-    pub(super) fn new(name: &str, group: CallbackGroup, trigger: Trigger, ports: Vec<InputPort>, callback: Callback) -> Result<Self, String> {
+    pub(super) fn new(
+        name: &str,
+        group: CallbackGroup,
+        trigger: Trigger,
+        ports: Vec<InputPort>,
+        callback: Callback,
+    ) -> Result<Self, String> {
         let timer = match &trigger {
             Trigger::Timer { period } => Some(Clock { period: *period, next: MonotonicNs(NEVER) }),
             _ => None,
@@ -393,7 +399,14 @@ impl Invocation<'_> {
             .chain(later)
             .filter_map(|(i, s, fresh)| {
                 let arrival = if Some(i) == self.trigger { Arrival::Triggered } else { Arrival::Read };
-                Some(InputRecord { input: &state.ports.get(i)?.name, topic: *self.entry.topics.get(i)?, arrival, header: s.header(), missed: s.missed(), fresh })
+                Some(InputRecord {
+                    input: &state.ports.get(i)?.name,
+                    topic: *self.entry.topics.get(i)?,
+                    arrival,
+                    header: s.header(),
+                    missed: s.missed(),
+                    fresh,
+                })
             })
             .collect();
         observer.callback(&CallbackRecord { callback: &self.entry.name, start: self.start, end, inputs: &inputs, failed });

@@ -104,7 +104,8 @@ impl Executor {
         if options.threads == 0 || options.threads > MAX_THREADS {
             return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
         }
-        let shared = Shared::new(options.threads, options.spin).map_err(|source| ExecutorError::Os { name: options.name.clone(), source })?;
+        let shared =
+            Shared::new(options.threads, options.spin).map_err(|source| ExecutorError::Os { name: options.name.clone(), source })?;
         Ok(Self { options, shared: Arc::new(shared), threads: Mutex::default() })
     }
 
@@ -118,7 +119,11 @@ impl Executor {
     ///
     /// # Errors
     /// [`ExecutorError`] if the trigger does not fit the inputs or the executor runs already.
-    pub fn add_callback(&self, o: CallbackOptions, callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static) -> Result<CallbackHandle, ExecutorError> {
+    pub fn add_callback(
+        &self,
+        o: CallbackOptions,
+        callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
+    ) -> Result<CallbackHandle, ExecutorError> {
         let ports = o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None }).collect();
         let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback));
         let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
@@ -130,7 +135,11 @@ impl Executor {
     ///
     /// # Errors
     /// As [`Self::add_callback`].
-    pub fn add_timer(&self, o: TimerOptions, callback: impl Fn(&TimerTick) + Send + Sync + 'static) -> Result<CallbackHandle, ExecutorError> {
+    pub fn add_timer(
+        &self,
+        o: TimerOptions,
+        callback: impl Fn(&TimerTick) + Send + Sync + 'static,
+    ) -> Result<CallbackHandle, ExecutorError> {
         let options = CallbackOptions { name: o.name, group: o.group, trigger: Trigger::Timer { period: o.period }, inputs: Vec::new() };
         self.add_callback(options, move |invocation| {
             if let Some(tick) = invocation.tick() {

@@ -92,7 +92,8 @@ impl Schedule {
             }
             set.set(cpu);
         }
-        sched_setaffinity(None, &set).map_err(|e| format!("CPUs {:?}: {e}; the machine or its cpuset has {:?}", self.cpus, current_cpus()))?;
+        sched_setaffinity(None, &set)
+            .map_err(|e| format!("CPUs {:?}: {e}; the machine or its cpuset has {:?}", self.cpus, current_cpus()))?;
         let missing: Vec<_> = self.cpus.iter().filter(|c| !current_cpus().contains(c)).copied().collect();
         if missing.is_empty() { Ok(()) } else { Err(format!("CPUs {missing:?} do not exist here")) }
     }
@@ -116,7 +117,8 @@ impl Schedule {
                 .map_err(|e| format!("class {:?} priority {}: {e:?}; {advice}", self.class, self.priority))?;
         } else {
             if self.class != SchedulingClass::Other {
-                set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy).map_err(|e| format!("class {:?}: {e:?}", self.class))?;
+                set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
+                    .map_err(|e| format!("class {:?}: {e:?}", self.class))?;
             }
             if self.nice != 0 {
                 rustix::process::setpriority_process(Some(rustix::thread::gettid()), i32::from(self.nice))
@@ -125,7 +127,10 @@ impl Schedule {
         }
         let (in_force, param) = thread_schedule_policy_param(thread_native_id()).map_err(|e| e.to_string())?;
         if in_force != policy || (realtime && param.sched_priority != i32::from(self.priority)) {
-            return Err(format!("class {:?} priority {}: the kernel has {in_force:?} priority {} instead", self.class, self.priority, param.sched_priority));
+            return Err(format!(
+                "class {:?} priority {}: the kernel has {in_force:?} priority {} instead",
+                self.class, self.priority, param.sched_priority
+            ));
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#![allow(clippy::unwrap_used)]
 use super::*;
 use crate::{Context, ContextOptions, Node, PublisherOptions, RawPublisher, SubscriptionOptions};
 use driveline_types::header::Arrival;
@@ -26,7 +27,12 @@ impl Rig {
         let o = SubscriptionOptions { qos: Qos { depth, ..Qos::default() }, max_held: 8, ..Default::default() };
         (topic.to_owned(), self.node.bytes_subscription(topic, "raw", o).unwrap())
     }
-    fn callback(&self, trigger: Trigger, inputs: Vec<(String, RawSubscription)>, f: impl Fn(&Invocation<'_>) + Send + Sync + 'static) -> CallbackHandle {
+    fn callback(
+        &self,
+        trigger: Trigger,
+        inputs: Vec<(String, RawSubscription)>,
+        f: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
+    ) -> CallbackHandle {
         let group = self.executor.group(GroupKind::MutuallyExclusive);
         self.executor.add_callback(CallbackOptions { name: "callback".into(), group, trigger, inputs }, f).unwrap()
     }
@@ -43,7 +49,9 @@ fn values(invocation: &Invocation<'_>, inputs: usize) -> Vec<Option<u8>> {
     (0..inputs).map(|i| invocation.sample(i).and_then(|s| s.payload()).map(|p| p[0])).collect()
 }
 
-fn collector() -> (Arc<Mutex<Vec<Vec<Option<u8>>>>>, impl Fn(&Invocation<'_>, usize) + Send + Sync + 'static) {
+type Calls = Arc<Mutex<Vec<Vec<Option<u8>>>>>;
+
+fn collector() -> (Calls, impl Fn(&Invocation<'_>, usize) + Send + Sync + 'static) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = seen.clone();
     (seen, move |invocation: &Invocation<'_>, inputs| sink.lock().unwrap().push(values(invocation, inputs)))
@@ -186,7 +194,11 @@ struct Log(Mutex<Vec<String>>);
 impl Observer for Log {
     fn callback(&self, r: &CallbackRecord<'_>) {
         assert!(r.end >= r.start);
-        let inputs: Vec<_> = r.inputs.iter().map(|i| format!("{}#{}{}", i.input, i.header.sequence, if i.arrival == Arrival::Triggered { "!" } else { "" })).collect();
+        let inputs: Vec<_> = r
+            .inputs
+            .iter()
+            .map(|i| format!("{}#{}{}", i.input, i.header.sequence, if i.arrival == Arrival::Triggered { "!" } else { "" }))
+            .collect();
         self.0.lock().unwrap().push(format!("{} {}", r.callback, inputs.join(" ")));
     }
 }
@@ -216,7 +228,8 @@ fn threads_share_the_work_and_an_exclusive_group_never_overlaps() {
     let group = r.executor.group(GroupKind::MutuallyExclusive);
     for topic in ["a", "b"] {
         let (inside, most, done) = (inside.clone(), most.clone(), done.clone());
-        let options = CallbackOptions { name: topic.into(), group: group.clone(), trigger: Trigger::any(), inputs: vec![r.input(topic, 512)] };
+        let options =
+            CallbackOptions { name: topic.into(), group: group.clone(), trigger: Trigger::any(), inputs: vec![r.input(topic, 512)] };
         r.executor
             .add_callback(options, move |_| {
                 most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -253,7 +266,12 @@ fn a_reentrant_group_runs_one_callback_on_several_threads() {
     let at = meet.clone();
     let options = CallbackOptions { name: "meet".into(), group, trigger: Trigger::any(), inputs: vec![r.input("a", 8)] };
     // Ends only if two calls run at the same time.
-    let handle = r.executor.add_callback(options, move |_| drop(at.wait())).unwrap();
+    let handle = r
+        .executor
+        .add_callback(options, move |_| {
+            at.wait();
+        })
+        .unwrap();
     let mut a = r.publisher("a");
     r.executor.start().unwrap();
     for i in 0..8 {

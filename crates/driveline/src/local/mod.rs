@@ -13,8 +13,8 @@ mod reader;
 mod topic;
 
 pub(crate) use buffer::AlignedBytes;
-pub(crate) use publisher::{LocalLoan, LocalPublisher};
 pub(crate) use held::HeldToken;
+pub(crate) use publisher::{LocalLoan, LocalPublisher};
 pub(crate) use queue::LocalQueue;
 pub(crate) use reader::LocalReader;
 pub(crate) use topic::{LocalEnd, LocalTopic};

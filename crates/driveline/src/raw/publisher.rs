@@ -89,7 +89,13 @@ impl RawLoan {
 }
 
 impl RawPublisher {
-    pub(crate) fn new(context: &Context, node: &NodeName, topic: TopicName, schema: Schema, o: PublisherOptions) -> Result<Self, EndpointError> {
+    pub(crate) fn new(
+        context: &Context,
+        node: &NodeName,
+        topic: TopicName,
+        schema: Schema,
+        o: PublisherOptions,
+    ) -> Result<Self, EndpointError> {
         let kind = schema.kind;
         let max_payload = o.max_payload;
         let keeps_history = o.qos.durability == Durability::TransientLocal;
@@ -112,7 +118,19 @@ impl RawPublisher {
             }
         };
         let wall = (MonotonicNs::now(), wall_offset_ns());
-        Ok(Self { topic_id: topic.id(), topic, kind, id, local, host, keeps_history, wall, stats: PublisherStats::default(), max_payload, context: context.clone() })
+        Ok(Self {
+            topic_id: topic.id(),
+            topic,
+            kind,
+            id,
+            local,
+            host,
+            keeps_history,
+            wall,
+            stats: PublisherStats::default(),
+            max_payload,
+            context: context.clone(),
+        })
     }
 
     /// The topic's name.
@@ -133,7 +151,9 @@ impl RawPublisher {
     /// [`LoanError`] if it is too long or too many are out. Nothing is lost by it.
     pub fn loan(&mut self, len: usize) -> Result<RawLoan, LoanError> {
         let place = match (self.kind, &mut self.host, &mut self.local) {
-            (PayloadKind::Protobuf | PayloadKind::Object, _, _) => return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind }),
+            (PayloadKind::Protobuf | PayloadKind::Object, _, _) => {
+                return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind });
+            }
             (_, Some(host), _) => Place::Host(host.loan(len).map_err(|source| LoanError::Host { topic: self.topic.to_string(), source })?),
             (_, None, Some(local)) => Place::Local(local.loan(len)?),
             (_, None, None) => return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind }),
@@ -150,7 +170,8 @@ impl RawPublisher {
         let wall_offset_ns = self.wall_offset(now);
         match (loan.place, &mut self.host, &mut self.local) {
             (Place::Host(place), Some(host), _) => {
-                let (origins, trace_id) = scope::stamp(self.topic_id, loan.source_time, now, scope::fresh_trace(self.id, host.next_sequence()));
+                let (origins, trace_id) =
+                    scope::stamp(self.topic_id, loan.source_time, now, scope::fresh_trace(self.id, host.next_sequence()));
                 let meta = PublishMeta { publish_time: now, wall_offset_ns, trace_id, origins };
                 let sequence = host.publish(place, meta).map_err(|source| PublishError::Host { topic: self.topic.to_string(), source })?;
                 self.stats.published += 1;

@@ -72,6 +72,10 @@ impl RawSample {
 impl fmt::Debug for RawSample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let h = self.header();
-        f.debug_struct("RawSample").field("sequence", &h.sequence).field("len", &h.payload_len).field("missed", &self.missed).finish_non_exhaustive()
+        f.debug_struct("RawSample")
+            .field("sequence", &h.sequence)
+            .field("len", &h.payload_len)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
     }
 }

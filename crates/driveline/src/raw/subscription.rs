@@ -49,7 +49,13 @@ pub struct SubscriptionStats {
 }
 
 impl RawSubscription {
-    pub(crate) fn new(context: &Context, node: &NodeName, topic: TopicName, schema: Schema, o: SubscriptionOptions) -> Result<Self, EndpointError> {
+    pub(crate) fn new(
+        context: &Context,
+        node: &NodeName,
+        topic: TopicName,
+        schema: Schema,
+        o: SubscriptionOptions,
+    ) -> Result<Self, EndpointError> {
         // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle.
         let end = Arc::new(LocalEnd::new(context.next_id(), node.as_str(), schema.clone(), o.qos.clone()));
         let local = Some(LocalReader::new(context.topic(&topic), end, o.max_held));
@@ -169,7 +175,11 @@ impl RawSubscription {
             (Some(l), Some(h)) if order == Order::Newest => {
                 let host_wins = h > l;
                 // The loser is older than what is returned: it is skipped like any other.
-                lost += if host_wins { self.local.as_mut().map_or(0, LocalReader::discard) } else { self.host_head.take().map_or(0, |s| s.missed() + 1) };
+                lost += if host_wins {
+                    self.local.as_mut().map_or(0, LocalReader::discard)
+                } else {
+                    self.host_head.take().map_or(0, |s| s.missed() + 1)
+                };
                 host_wins
             }
             (Some(l), Some(h)) => h < l,
@@ -252,7 +262,7 @@ impl RawSubscription {
             None => {
                 let mut set = WaitSet::new(WaitBackend::Auto)?;
                 self.attach(&mut set)?;
-                Notifier::start(set)?
+                Notifier::start(set, self.local.as_ref().map(|l| l.queue.clone()))?
             }
         };
         Ok(self.notifier.insert(notifier).fd())
@@ -277,7 +287,8 @@ impl RawSubscription {
         if let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
             return Some(subscription_event(e));
         }
-        let deadline = self.deadline.filter(|d| self.host.is_none() && !self.deadline_reported && MonotonicNs::now().since(self.last_arrival) > *d)?;
+        let deadline =
+            self.deadline.filter(|d| self.host.is_none() && !self.deadline_reported && MonotonicNs::now().since(self.last_arrival) > *d)?;
         self.deadline_reported = true;
         Some(EndpointEvent::DeadlineMissed { text: format!("topic '{}': no sample for more than {} ms", self.topic, deadline.as_millis()) })
     }

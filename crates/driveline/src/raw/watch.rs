@@ -2,7 +2,8 @@
 //! Readiness as a file descriptor, and the host transport's events in the public words.
 
 use crate::event::EndpointEvent;
-use driveline_shm::{Kicker, PublisherEvent, SubscriptionEvent, WaitSet};
+use crate::local::LocalQueue;
+use driveline_shm::{Kicker, PublisherEvent, SubscriptionEvent, WaitSet, Wake};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -32,12 +33,12 @@ struct NotifierShared {
 }
 
 impl Notifier {
-    pub(super) fn start(mut set: WaitSet) -> std::io::Result<Self> {
+    pub(super) fn start(mut set: WaitSet, local: Option<Arc<LocalQueue>>) -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(NotifierShared { event, state: AtomicU8::new(WATCHING), changed: (Mutex::new(()), Condvar::new()) });
         let kicker = set.kicker();
         let helper = shared.clone();
-        let thread = std::thread::Builder::new().name("driveline-fd".into()).spawn(move || helper.watch(&mut set))?;
+        let thread = std::thread::Builder::new().name("driveline-fd".into()).spawn(move || helper.watch(&mut set, local.as_deref()))?;
         Ok(Self { shared, kicker, thread: Some(thread) })
     }
 
@@ -59,7 +60,7 @@ impl Notifier {
 }
 
 impl NotifierShared {
-    fn watch(&self, set: &mut WaitSet) {
+    fn watch(&self, set: &mut WaitSet, local: Option<&LocalQueue>) {
         loop {
             {
                 let mut guard = self.changed.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,8 +71,9 @@ impl NotifierShared {
             if self.state.load(Ordering::Acquire) == CLOSED {
                 return;
             }
-            set.wait(None, Duration::ZERO);
-            if self.state.compare_exchange(WATCHING, SIGNALLED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            // A kick may be about a sample that was read long ago, or an event.
+            let data = set.wait(None, Duration::ZERO) == Wake::Data || local.is_some_and(|q| !q.is_empty());
+            if data && self.state.compare_exchange(WATCHING, SIGNALLED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 // Cannot be full: it is written once per burst.
                 let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             }
@@ -98,16 +100,18 @@ pub(super) fn publisher_event(event: PublisherEvent) -> EndpointEvent {
         PublisherEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
         PublisherEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
         PublisherEvent::Refused { text, .. } => EndpointEvent::Refused { text },
-        PublisherEvent::DeadlineMissed { total } => {
-            EndpointEvent::DeadlineMissed { text: format!("nothing was published for longer than the offered deadline ({total} times so far)") }
-        }
+        PublisherEvent::DeadlineMissed { total } => EndpointEvent::DeadlineMissed {
+            text: format!("nothing was published for longer than the offered deadline ({total} times so far)"),
+        },
         PublisherEvent::LivelinessLost { total } => {
             EndpointEvent::DeadlineMissed { text: format!("no sign of life was given within the lease ({total} times so far)") }
         }
         PublisherEvent::Downgraded { node, .. } => EndpointEvent::Refused {
             text: format!("subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"),
         },
-        PublisherEvent::Dropped { count } => EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") },
+        PublisherEvent::Dropped { count } => {
+            EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") }
+        }
     }
 }
 
@@ -121,6 +125,8 @@ pub(super) fn subscription_event(event: SubscriptionEvent) -> EndpointEvent {
         }
         SubscriptionEvent::LivelinessLost { publisher } => EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") },
         SubscriptionEvent::LivelinessGained { publisher } => EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") },
-        SubscriptionEvent::Dropped { count } => EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") },
+        SubscriptionEvent::Dropped { count } => {
+            EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") }
+        }
     }
 }

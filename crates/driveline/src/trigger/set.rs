@@ -75,7 +75,9 @@ impl TriggerState {
             Trigger::Any { on } => on.iter().find_map(|i| unknown(*i)),
             Trigger::AllLatest { on, .. } => unknown(*on),
             Trigger::Timer { period } => period.is_zero().then(|| "a timer's period must be longer than 0".to_owned()),
-            Trigger::Exact { .. } | Trigger::Approximate { .. } => (inputs < 2).then(|| format!("it synchronises at least 2 inputs, but there are {inputs}")),
+            Trigger::Exact { .. } | Trigger::Approximate { .. } => {
+                (inputs < 2).then(|| format!("it synchronises at least 2 inputs, but there are {inputs}"))
+            }
         };
         if let Some(problem) = problem {
             return Err(problem);

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The payload kinds behind their typed endpoints, over both reaches.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use driveline::types::MonotonicNs;
+use driveline::{Context, ContextOptions, Node, Object, Protobuf, PublisherOptions, Reach, SubscriptionOptions, plain_type};
+use driveline_msgs::proto::{Detection2D, Detections2D};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A user's own type with a trailing array.
+#[plain_type(name = "test/Scan", tail(ranges: f32), crate = driveline::types)]
+#[derive(Debug, PartialEq)]
+struct Scan {
+    stamp_ns: u64,
+    beams: u32,
+    _reserved: u32,
+}
+
+/// The same name with another layout.
+mod other {
+    #[driveline::plain_type(name = "test/Scan", tail(ranges: f32), crate = driveline::types)]
+    pub(super) struct Scan {
+        pub(super) stamp_ns: u64,
+        pub(super) beams: u64,
+    }
+}
+
+fn nodes(dir: &tempfile::TempDir) -> (Node, Node) {
+    let node = |name: &str| {
+        Context::new(ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) }).unwrap().node(name).unwrap()
+    };
+    (node("sender"), node("receiver"))
+}
+
+fn publisher(reach: Reach) -> PublisherOptions {
+    PublisherOptions { reach, ..Default::default() }
+}
+
+fn subscription(reach: Reach) -> SubscriptionOptions {
+    SubscriptionOptions { reach, ..Default::default() }
+}
+
+fn until(mut condition: impl FnMut() -> bool) {
+    let deadline = MonotonicNs::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(MonotonicNs::now() < deadline, "it did not happen within 20 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_plain_type_is_read_where_it_was_written() {
+    for reach in [Reach::Process, Reach::Host] {
+        let dir = tempfile::tempdir().unwrap();
+        let (node, _) = nodes(&dir);
+        let mut p = node.publisher::<Scan>("scan", publisher(reach)).unwrap();
+        let mut s = node.subscription::<Scan>("scan", subscription(reach)).unwrap();
+        until(|| p.raw().matched() == 1 && s.raw().matched() == 1);
+        let mut loan = p.loan(3).unwrap();
+        let mut view = loan.view_mut().unwrap();
+        (view.stamp_ns, view.beams) = (7, 3);
+        view.tail_mut().copy_from_slice(&[1.0, 2.0, 3.0]);
+        loan.set_source_time(MonotonicNs(123));
+        p.publish(loan).unwrap();
+        until(|| s.raw().has_unread());
+        let sample = s.latest().unwrap().unwrap();
+        let view = sample.view().unwrap();
+        assert_eq!((view.stamp_ns, view.tail()), (7, &[1.0, 2.0, 3.0][..]));
+        assert_eq!(view.tail().as_ptr().addr() % 64, 0);
+        assert_eq!(sample.header().origins.as_slice()[0].source_oldest, MonotonicNs(123));
+    }
+}
+
+#[test]
+fn two_layouts_of_one_name_do_not_meet_and_the_first_differing_field_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = nodes(&dir);
+    let mut p = sender.publisher::<Scan>("scan", publisher(Reach::Host)).unwrap();
+    let mut s = receiver.subscription::<other::Scan>("scan", subscription(Reach::Host)).unwrap();
+    let mut texts = Vec::new();
+    until(|| {
+        texts.extend([p.raw().poll_event(), s.raw().poll_event()].into_iter().flatten().map(|e| e.to_string()));
+        texts.len() >= 2
+    });
+    for text in texts {
+        assert!(text.contains("'scan'") && text.contains("test/Scan") && text.contains("beams"), "{text}");
+    }
+}
+
+fn detections() -> Detections2D {
+    Detections2D { detections: vec![Detection2D { score: 0.5, ..Default::default() }], ..Default::default() }
+}
+
+#[test]
+fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, receiver) = nodes(&dir);
+    let mut p = sender.value_publisher::<Protobuf<Detections2D>>("boxes", publisher(Reach::Host)).unwrap();
+    let mut inside = sender.value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host)).unwrap();
+    until(|| p.raw().matched() == 1);
+    p.publish(detections()).unwrap();
+    assert_eq!(p.raw().stats().serialised, 0, "nobody listens outside");
+    let sample = inside.latest().unwrap().unwrap();
+    assert_eq!(*sample, detections());
+
+    let mut outside = receiver.value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host)).unwrap();
+    until(|| p.raw().matched() == 2);
+    p.publish(detections()).unwrap();
+    assert!(outside.wait(Some(Duration::from_secs(20)), driveline::WaitMode::Block).unwrap());
+    assert_eq!(*outside.latest().unwrap().unwrap(), detections());
+    assert_eq!(*inside.latest().unwrap().unwrap(), detections());
+    assert!(inside.latest().unwrap().is_none(), "the bytes do not come a second time");
+    assert_eq!(p.raw().stats().serialised, 1);
+}
+
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+struct Counted;
+impl Counted {
+    fn new() -> Self {
+        ALIVE.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+impl Drop for Counted {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_object_is_shared_by_its_readers_and_dropped_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, _) = nodes(&dir);
+    let mut p = node.value_publisher::<Object<Counted>>("object", publisher(Reach::Process)).unwrap();
+    let mut readers: Vec<_> =
+        (0..4).map(|_| node.value_subscription::<Object<Counted>>("object", subscription(Reach::Process)).unwrap()).collect();
+    p.publish(Counted::new()).unwrap();
+    let samples: Vec<_> = readers.iter_mut().map(|r| r.latest().unwrap().unwrap()).collect();
+    assert!(samples.iter().all(|s| std::ptr::eq::<Counted>(&**s, &*samples[0])));
+    assert_eq!(ALIVE.load(Ordering::SeqCst), 1);
+    drop(samples);
+    assert_eq!(ALIVE.load(Ordering::SeqCst), 0);
+    let refused = node.value_publisher::<Object<Counted>>("object2", publisher(Reach::Host)).err().expect("objects stay inside");
+    assert!(refused.to_string().contains("cannot leave the process"), "{refused}");
+}
