@@ -91,4 +91,14 @@ template <Type T>
     return T::descriptor()->full_name();
 }
 
+/// What publishers and subscriptions ask for (`driveline/payload.hpp`, which does not need libprotobuf).
+template <class T>
+struct Identity;
+
+template <Type T>
+struct Identity<T> {
+    [[nodiscard]] static const std::string& name() { return protobuf::name<T>(); }
+    [[nodiscard]] static const std::string& definition() { return protobuf::definition<T>(); }
+};
+
 }  // namespace driveline::protobuf
