@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Components as the runtime sees them, in whatever language they are written.
 
+use crate::account::{Record, Writer};
 use crate::descriptor::ComponentClass;
 use driveline::{
     CallbackGroup, CallbackHandle, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerOptions, TimerTick,
@@ -64,8 +65,34 @@ pub struct ComponentIo {
     pub parameters: BTreeMap<String, ParameterValue>,
     /// For timers of the component's own.
     pub timers: Timers,
+    /// For facts about the run that belong beside its figures.
+    pub facts: Facts,
     /// Tells of the end of the run, and asks for it.
     pub stop: StopHandle,
+}
+
+/// Tells whoever reads a run's figures what they must know about them. Clones are the same; any thread.
+#[derive(Clone)]
+pub struct Facts {
+    component: String,
+    account: Option<Arc<Writer>>,
+}
+
+impl Facts {
+    pub(crate) fn new(component: &str, account: Option<Arc<Writer>>) -> Self {
+        Self { component: component.to_owned(), account }
+    }
+
+    /// Tells a fact, for example `detector`, "classical, no model was given": shown with the run and kept in its report.
+    /// Allocates; not for every sample.
+    pub fn tell(&self, name: &str, text: &str) {
+        match &self.account {
+            Some(account) => {
+                account.try_send(Record::Fact { component: self.component.clone(), name: name.to_owned(), text: text.to_owned() })
+            }
+            None => println!("{}: {name}: {text}", self.component),
+        }
+    }
 }
 
 /// Adds timers to the executor that runs a component. Clones are the same.

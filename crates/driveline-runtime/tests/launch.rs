@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Graphs run by real processes: start, output, account, the ways to end.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
 use driveline_runtime::launch::{End, Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
@@ -137,6 +139,8 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
         _ => None,
     });
     assert_eq!(counted, Some(20));
+    let fact = Record::Fact { component: "printer".into(), name: "detector".into(), text: "none, this is a test".into() };
+    assert!(seen.records.contains(&("one".into(), fact)));
 }
 
 #[test]

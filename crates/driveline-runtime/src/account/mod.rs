@@ -62,6 +62,15 @@ pub enum Record {
         #[serde(flatten)]
         stats: CallbackCounters,
     },
+    /// Something that whoever reads the run's figures must know.
+    Fact {
+        /// Component.
+        component: String,
+        /// What it is about, such as `detector`.
+        name: String,
+        /// The fact, for people.
+        text: String,
+    },
     /// A component asks for the end of the run: its work is done.
     Finished {
         /// Component.

@@ -4,7 +4,7 @@
 use super::failures::Failures;
 use super::run::HostError;
 use crate::account::{CallbackCounters, Record, Writer};
-use crate::component::{Component, ComponentIo, ComponentLibrary, StopHandle, Timers};
+use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::{
@@ -71,6 +71,7 @@ impl Instance {
             node,
             outputs,
             parameters: spec.parameters.clone(),
+            facts: Facts::new(name, with.account.clone()),
             timers: Timers::new(name, &with.executor, group.clone()),
             stop: with.stop,
         };

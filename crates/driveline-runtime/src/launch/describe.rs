@@ -65,7 +65,10 @@ impl Describe for HostDescriber {
         let plain = |reason: String| DescribeError { reason, help: None };
         let mut command = Command::new(&self.host);
         command.arg("describe").arg(library).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(|e| plain(format!("cannot start {}: {e}", self.host.display())))?;
+        let child = command.spawn().map_err(|e| DescribeError {
+            reason: format!("cannot start {}: {e}", self.host.display()),
+            help: Some(format!("it loads libraries on behalf of this program; {HOST} can name another one")),
+        })?;
         let seen = watch(child, self.time_out).map_err(plain)?;
         let said = String::from_utf8_lossy(&seen.err);
         let said = said.trim();
