@@ -7,8 +7,6 @@ SHELL := /bin/bash
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
-# CMake and cargo share one build of the core.
-TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
@@ -32,7 +30,7 @@ demo: build ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg 
 	@tools/demo.sh "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
 bench: build ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
-	$(TARGET)/release/driveline bench link $(ARGS)
+	build/bin/driveline bench link $(ARGS)
 
 install: build ## into PREFIX (default /usr/local); find_package(Driveline) and pkg-config find it there
 	cmake --install build --prefix "$(PREFIX)"

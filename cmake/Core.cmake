@@ -9,18 +9,26 @@ if(DEFINED ENV{CARGO_TARGET_DIR})
     get_filename_component(default_cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE BASE_DIR "${PROJECT_SOURCE_DIR}")
 endif()
 set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE PATH "Where cargo builds; shared by all CMake builds")
-set(DRIVELINE_CORE_DIR "${DRIVELINE_CARGO_TARGET_DIR}/release")
-set(DRIVELINE_CORE_LIBRARY "${DRIVELINE_CORE_DIR}/libdriveline.so")
-set(DRIVELINE_TOOL "${DRIVELINE_CORE_DIR}/driveline")
+set(cargo_library "${DRIVELINE_CARGO_TARGET_DIR}/release/libdriveline.so")
+set(cargo_tool "${DRIVELINE_CARGO_TARGET_DIR}/release/driveline")
+
+# At run time the library is looked for by its SONAME, and `driveline` looks for `driveline-host` beside itself.
+set(DRIVELINE_CORE_SONAME "libdriveline.so.${PROJECT_VERSION_MAJOR}")
+set(DRIVELINE_CORE_LIBRARY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${DRIVELINE_CORE_SONAME}")
+set(DRIVELINE_TOOL "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline")
+file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
             "${CARGO}" build --release --locked --quiet -p driveline-capi -p driveline-cli
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_library}" "${DRIVELINE_CORE_LIBRARY}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_tool}" "${DRIVELINE_TOOL}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}"
     COMMENT "Rust core and tools (cargo)"
     USES_TERMINAL)
 
 add_library(Driveline::core SHARED IMPORTED GLOBAL)
-set_target_properties(Driveline::core PROPERTIES IMPORTED_LOCATION "${DRIVELINE_CORE_LIBRARY}")
+set_target_properties(Driveline::core PROPERTIES
+    IMPORTED_LOCATION "${DRIVELINE_CORE_LIBRARY}" IMPORTED_SONAME "${DRIVELINE_CORE_SONAME}")
 add_dependencies(Driveline::core driveline_core_build)

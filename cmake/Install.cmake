@@ -4,10 +4,9 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Driveline")
 
-# The name under which programs look for the core at run time is its SONAME; the plain name is for linking.
-set(core_soname "libdriveline.so.${PROJECT_VERSION_MAJOR}")
-install(PROGRAMS "${DRIVELINE_CORE_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME "${core_soname}")
-install(CODE "file(CREATE_LINK \"${core_soname}\" \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdriveline.so\" SYMBOLIC)")
+# Programs look for the core by its SONAME at run time; the plain name is for linking.
+install(PROGRAMS "${DRIVELINE_CORE_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(CODE "file(CREATE_LINK ${DRIVELINE_CORE_SONAME} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdriveline.so\" SYMBOLIC)")
 install(PROGRAMS "${DRIVELINE_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY sdk/cpp/include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/proto/driveline" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.pb.h")

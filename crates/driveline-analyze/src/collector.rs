@@ -4,9 +4,11 @@
 use crate::account::Accounts;
 use crate::machine::MachineFacts;
 use crate::summary::Summary;
+use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// Most raw samples kept for one stage (and for one pair of stage and origin): four hours at 30 Hz. Runs beyond it are
 /// counted, and the summary says that its percentiles are of the first ones.
@@ -33,6 +35,26 @@ pub struct RunFacts {
     pub stages: Vec<StageFacts>,
     /// What it ran on.
     pub machine: MachineFacts,
+}
+
+impl RunFacts {
+    /// Name and components of a graph, on this machine, starting now. What the graph cannot tell is for the caller to add.
+    #[must_use]
+    pub fn of_graph(graph: &ResolvedGraph) -> Self {
+        let stage = |c: &ResolvedComponent| StageFacts {
+            name: c.name.to_string(),
+            inputs: c.inputs.iter().map(|i| (i.port.clone(), i.topic.clone())).collect(),
+            outputs: c.outputs.iter().map(|o| o.topic.clone()).collect(),
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            graph: graph.name.clone(),
+            started_unix_s: i64::try_from(now.as_secs()).ok(),
+            stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
+            machine: MachineFacts::here(),
+            ..Self::default()
+        }
+    }
 }
 
 /// One component and its ports, as the graph has them.

@@ -133,6 +133,33 @@ fn times_that_contradict_each_other_are_said_and_left_out() {
 }
 
 #[test]
+fn a_graph_file_gives_the_facts() {
+    use driveline_runtime::descriptor::{ComponentClass, Port};
+    use driveline_runtime::graph::{LoadOptions, load};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("two.yaml");
+    std::fs::write(directory.path().join("lib.so"), "").unwrap();
+    let components = "a: { library: lib.so, class: A, outputs: { out: x/y } }\n      b: { library: lib.so, class: B, inputs: { in: x/y }, trigger: { kind: any } }";
+    std::fs::write(
+        &path,
+        format!(
+            "driveline: 1\nname: two\ntopics: {{ x/y: {{ max_payload: 1 KiB }} }}\nmodules:\n  m:\n    components:\n      {components}\n"
+        ),
+    )
+    .unwrap();
+    let port = |name: &str| Port { name: name.into(), schema: driveline_types::Schema::bytes("t/T", "raw", ""), doc: String::new() };
+    let class = |name: &str, inputs, outputs| ComponentClass { name: name.into(), doc: String::new(), inputs, outputs, parameters: vec![] };
+    let describe = move |_: &std::path::Path| Ok(vec![class("A", vec![], vec![port("out")]), class("B", vec![port("in")], vec![])]);
+    let loaded = load(&path, &LoadOptions::new(&describe));
+    let facts = RunFacts::of_graph(&loaded.graph.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics)));
+    assert_eq!(facts.graph, "two");
+    let ports: Vec<_> = facts.stages.iter().map(|s| (s.name.as_str(), s.inputs.len(), s.outputs.len())).collect();
+    assert_eq!(ports, [("a", 0, 1), ("b", 1, 0)]);
+    assert!(facts.started_unix_s.is_some_and(|s| s > 1_700_000_000));
+    assert!(Collector::new(facts).is_sink("b"));
+}
+
+#[test]
 fn nothing_at_all_is_a_valid_summary() {
     let s = Collector::default().summary();
     assert_eq!((s.frames_published, s.missed(), s.duration_s), (0, 0, 0.0));
