@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Most failures whose text is kept; all are counted.
 const MAX_FAILURES: usize = 20;
 
+/// Most facts that are kept.
+const MAX_FACTS: usize = 100;
+
 /// What is known besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
@@ -16,6 +19,8 @@ pub(crate) struct Accounts {
     lost: BTreeMap<String, u64>,
     /// Counters of each component; each set replaces the one before.
     pub(crate) counters: BTreeMap<String, CallbackCounters>,
+    /// What components say a reader of the figures must know: by component and name, the text.
+    pub(crate) facts: BTreeMap<(String, String), String>,
     /// The first failures, told for people.
     pub(crate) failures: Vec<String>,
 }
@@ -40,6 +45,9 @@ impl Collector {
             }
             Record::Counters { component, stats } => {
                 self.accounts.counters.insert(component.clone(), *stats);
+            }
+            Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
+                self.accounts.facts.insert((component.clone(), name.clone()), text.clone());
             }
             Record::Lost { callbacks } => {
                 self.accounts.lost.insert(module.to_owned(), *callbacks);
@@ -108,6 +116,9 @@ mod tests {
                 count: 1,
             },
         );
+        for text in ["not yet known", "classical"] {
+            run.take("perception", &Record::Fact { component: "lane".into(), name: "detector".into(), text: text.into() });
+        }
         run.take("perception", &Record::Ready);
 
         let s = run.summary();
@@ -115,6 +126,7 @@ mod tests {
         assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed), (0.5, 3.0, 1));
         assert_eq!((s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us), (0.5, 3.5));
         assert_eq!(s.stages[0].counters.map(|c| c.skipped_stale), Some(4));
+        assert_eq!((s.detector.as_deref(), s.facts.len(), s.facts[0].component.as_str()), (Some("classical"), 1, "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
     }

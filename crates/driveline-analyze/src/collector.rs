@@ -23,8 +23,6 @@ const MAX_ORIGINS_OF_STAGE: usize = 32;
 pub struct RunFacts {
     /// Name of the graph.
     pub graph: String,
-    /// Which detector ran, where one did: figures of a classical detector must not be taken for a neural network's.
-    pub detector: Option<String>,
     /// Anything that a reader of the figures must know, one sentence each.
     pub notes: Vec<String>,
     /// Speed for the reaction distance, in km/h; without it no distance is given.

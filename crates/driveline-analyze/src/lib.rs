@@ -31,4 +31,4 @@ pub use collector::{Collector, MAX_SAMPLES, RunFacts, StageFacts, StageInput, St
 pub use machine::MachineFacts;
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};
-pub use summary::{EndToEnd, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
+pub use summary::{EndToEnd, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};

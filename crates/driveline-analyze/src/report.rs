@@ -136,8 +136,8 @@ fn subtitle(s: &Summary) -> String {
 
 /// What must be known before any figure is believed.
 fn notices(s: &Summary) -> String {
-    let detector = s.detector.iter().map(|d| format!("Detector: {}", escape(d)));
-    detector.chain(s.notes.iter().map(|n| escape(n))).map(|n| format!("<p class=notice>{n}</p>")).collect()
+    let facts = s.facts.iter().map(|f| format!("<b>{}</b> ({}): {}", escape(&f.name), escape(&f.component), escape(&f.text)));
+    facts.chain(s.notes.iter().map(|n| escape(n))).map(|n| format!("<p class=notice>{n}</p>")).collect()
 }
 
 fn cards(page: &mut String, s: &Summary) {

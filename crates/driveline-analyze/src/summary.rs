@@ -19,8 +19,11 @@ pub struct Summary {
     pub format: u32,
     /// Name of the graph.
     pub graph: String,
-    /// Which detector ran, where one did.
+    /// Which detector ran, if a component told the fact `detector`: figures of a classical one must not be taken for a
+    /// neural network's.
     pub detector: Option<String>,
+    /// What components say a reader of the figures must know.
+    pub facts: Vec<Fact>,
     /// What a reader of the figures must know.
     pub notes: Vec<String>,
     /// The first failures of components, with topic and sequence number.
@@ -43,6 +46,17 @@ pub struct Summary {
     pub end_to_end: Vec<EndToEnd>,
     /// The same at the end of every other component's callback.
     pub along_the_way: Vec<EndToEnd>,
+}
+
+/// Something that a component says about the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fact {
+    /// The component.
+    pub component: String,
+    /// What it is about.
+    pub name: String,
+    /// The fact, for people.
+    pub text: String,
 }
 
 /// One input of one component.
@@ -153,7 +167,8 @@ impl Summary {
         Self {
             format: FORMAT,
             graph: run.facts.graph.clone(),
-            detector: run.facts.detector.clone(),
+            detector: run.accounts.facts.iter().find(|((_, name), _)| name == "detector").map(|(_, text)| text.clone()),
+            facts: facts(run),
             notes: notes(run),
             failures: run.accounts.failures.clone(),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
@@ -173,6 +188,15 @@ impl Summary {
     pub fn missed(&self) -> u64 {
         self.subscriptions.iter().fold(0, |sum, s| sum.saturating_add(s.missed))
     }
+}
+
+fn facts(run: &Collector) -> Vec<Fact> {
+    let fact = |((component, name), text): (&(String, String), &String)| Fact {
+        component: component.clone(),
+        name: name.clone(),
+        text: text.clone(),
+    };
+    run.accounts.facts.iter().map(fact).collect()
 }
 
 fn notes(run: &Collector) -> Vec<String> {

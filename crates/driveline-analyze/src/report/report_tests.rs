@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::{MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
+use driveline_runtime::account::Record;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 
@@ -14,7 +15,6 @@ fn pipeline(frames: u64) -> Collector {
     };
     let mut run = Collector::new(RunFacts {
         graph: "comp".into(),
-        detector: Some("classical <edges> & symmetry, not a neural network".into()),
         speed_kmh: Some(100.0),
         started_unix_s: Some(1_700_000_000),
         stages: vec![
@@ -27,6 +27,8 @@ fn pipeline(frames: u64) -> Collector {
         machine: MachineFacts::here(),
         ..RunFacts::default()
     });
+    let text = "classical <edges> & symmetry, not a neural network".into();
+    run.take("perception", &Record::Fact { component: "detector".into(), name: "detector".into(), text });
     let mut seed = 42u64;
     let mut random = move |around: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -127,8 +129,9 @@ fn the_page_does_not_grow_with_the_run() {
 #[test]
 fn names_cannot_break_out_of_the_page() {
     let evil = "</title><img src=x onerror='x'>\"";
-    let mut run =
-        Collector::new(RunFacts { graph: evil.into(), detector: Some(evil.into()), notes: vec![evil.into()], ..RunFacts::default() });
+    let mut run = Collector::new(RunFacts { graph: evil.into(), notes: vec![evil.into()], ..RunFacts::default() });
+    run.take(evil, &Record::Fact { component: evil.into(), name: evil.into(), text: evil.into() });
+    run.take(evil, &Record::Failure { component: evil.into(), topic: None, sequence: None, text: evil.into(), count: 1 });
     let header = SampleHeader { sequence: 1, publish_time: MonotonicNs(1), ..SampleHeader::default() };
     let inputs = [StageInput { input: evil, topic: TopicId(1), arrival: Arrival::Triggered, header: &header, missed: 1, fresh: true }];
     run.add(&StageRecord { stage: evil, start: MonotonicNs(5_000), end: MonotonicNs(9_000), failed: false, inputs: &inputs });
