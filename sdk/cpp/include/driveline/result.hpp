@@ -41,15 +41,15 @@ public:
     [[nodiscard]] Error&& error() && noexcept { return std::move(*std::get_if<1>(&content_)); }
 
     /// The value. For start-up code: throws `std::runtime_error` with the error's message if there is none.
-    [[nodiscard]] T& value() & {
+    T& value() & {
         require();
         return **this;
     }
-    [[nodiscard]] const T& value() const& {
+    const T& value() const& {
         require();
         return **this;
     }
-    [[nodiscard]] T value() && {
+    T value() && {
         require();
         return std::move(**this);
     }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The program that runs one module of a graph.
+//!
+//! It holds no part of Driveline itself: it loads `libdriveline.so`, which component libraries are linked to as well, so
+//! that a process has one core. The library is looked for beside the program (as cargo builds it) and where an
+//! installation has it.
+#![expect(unsafe_code, reason = "loads a library and calls its C function")]
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use std::ffi::{CString, OsString, c_char, c_int};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+type HostMain = unsafe extern "C" fn(argc: c_int, argv: *const *const c_char) -> c_int;
+
+/// Exit status when the library is missing or not one.
+const UNUSABLE: u8 = 69;
+
+/// From the directory of the program.
+const PLACES: [&str; 4] = ["libdriveline.so", "../lib/libdriveline.so.0", "../../lib/libdriveline.so.0", "../lib64/libdriveline.so.0"];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)),
+        Err(text) => {
+            eprintln!("error: {text}");
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+fn run() -> Result<c_int, String> {
+    let program = std::env::current_exe().map_err(|e| format!("cannot find out where this program is: {e}"))?;
+    let path = library_beside(&program)?;
+    // SAFETY: the library is the one that this program was built or installed with; its initialisers are Rust's.
+    let library =
+        unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| format!("cannot load {}: {e}", path.display()))?;
+    // SAFETY: `dl_host_main` has this type in every release with this SONAME.
+    let main = unsafe { library.get::<HostMain>(b"dl_host_main\0") }.map_err(|e| format!("{} is not Driveline's: {e}", path.display()))?;
+    let arguments: Vec<CString> = std::env::args_os().map(OsString::into_vec).filter_map(|a| CString::new(a).ok()).collect();
+    let pointers: Vec<*const c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
+    let count = c_int::try_from(pointers.len()).map_err(|_| "too many arguments".to_owned())?;
+    // SAFETY: `count` NUL-terminated strings, alive until the function returns.
+    let status = unsafe { main(count, pointers.as_ptr()) };
+    // Threads of components may still run: the library stays until the process is gone.
+    std::mem::forget(library);
+    Ok(status)
+}
+
+fn library_beside(program: &Path) -> Result<PathBuf, String> {
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let candidates = PLACES.map(|p| directory.join(p));
+    candidates.iter().find(|p| p.exists()).cloned().ok_or_else(|| {
+        let places: Vec<_> = candidates.iter().map(|p| p.display().to_string()).collect();
+        format!(
+            "libdriveline.so is missing; looked for {}; install Driveline again, or build it with `cargo build -p driveline-capi`",
+            places.join(", ")
+        )
+    })
+}

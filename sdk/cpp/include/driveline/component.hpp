@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Components: classes that a graph file names, wires and runs.
+///
+/// ```cpp
+/// class Edges : public driveline::Component {
+///     driveline::Input<driveline::Image> image_{*this, "image"};
+///     driveline::Output<driveline::Image> edges_{*this, "edges"};
+///     driveline::Parameter<double> low_{*this, "canny_low", 50, "lower threshold of Canny"};
+///
+///     void on_trigger(const driveline::Trigger&) override { ... }
+/// };
+/// DRIVELINE_COMPONENT(Edges, "edges of a grey image");
+/// ```
+///
+/// Topics, reach, trigger, threads and placement are the graph's business, not the component's.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driveline/context.hpp"
+#include "driveline/handle.hpp"
+#include "driveline/parameter.hpp"
+#include "driveline/payload.hpp"
+#include "driveline/publisher.hpp"
+#include "driveline/sample.hpp"
+#include "driveline/time.hpp"
+
+namespace driveline {
+
+class Component;
+template <class T>
+class Input;
+
+/// Success or an `Error`.
+using Status = Result<void>;
+
+/// One tick of a timer.
+struct TimerTick {
+    /// When it should have come. Ticks lie on a fixed grid: lateness does not add up.
+    MonotonicTime scheduled;
+    /// Grid points that passed without a tick since the one before.
+    std::uint64_t overruns = 0;
+};
+
+namespace detail {
+
+/// The call that runs on this thread; there is one of these in each component library.
+struct Call {
+    const Component* component = nullptr;
+    const dl_invocation* invocation = nullptr;
+    /// The first sample of this call that could not be read.
+    std::optional<Error> unreadable;
+};
+
+__attribute__((visibility("hidden"))) inline Call*& current_call() noexcept {
+    static thread_local Call* call = nullptr;
+    return call;
+}
+
+/// Something that a component declares by having it as a member.
+class Declared {
+public:
+    Declared(const Declared&) = delete;
+    Declared& operator=(const Declared&) = delete;
+
+    [[nodiscard]] virtual Result<void> describe(dl_class_builder* builder) const = 0;
+    [[nodiscard]] virtual Result<void> bind(const dl_component_io* io) = 0;
+
+protected:
+    Declared() = default;
+    ~Declared() = default;
+};
+
+class Access;
+
+}  // namespace detail
+
+/// Why and when a callback is called. Valid during the call.
+class Trigger {
+public:
+    /// Whether a sample of this input made the call.
+    template <class T>
+    [[nodiscard]] bool by(const Input<T>& input) const noexcept {
+        return dl_invocation_trigger(invocation_) == static_cast<std::int64_t>(input.index());
+    }
+    /// The tick, if a timer made the call.
+    [[nodiscard]] std::optional<TimerTick> tick() const noexcept {
+        dl_timer_tick tick{};
+        if (dl_invocation_tick(invocation_, &tick) == 0) return std::nullopt;
+        return TimerTick{from_ns(tick.scheduled_ns), tick.overruns};
+    }
+    /// When the call began.
+    [[nodiscard]] MonotonicTime start() const noexcept { return from_ns(dl_invocation_start_ns(invocation_)); }
+
+private:
+    friend class detail::Access;
+    explicit Trigger(const dl_invocation* invocation) noexcept : invocation_(invocation) {}
+
+    const dl_invocation* invocation_;
+};
+
+/// Base of all components. Its virtual functions are called one at a time unless the graph puts the component into a
+/// reentrant group. An exception that leaves one is reported with class, instance, topic and sequence number, and counted;
+/// in `init` it ends the module, in others the component stays in service.
+///
+/// The constructor is also called to describe the class: it must be cheap and have no effect on the outside. Open files and
+/// load models in `init`.
+class Component {
+public:
+    Component(const Component&) = delete;
+    Component& operator=(const Component&) = delete;
+    virtual ~Component() = default;
+
+    /// Everything declared is bound; parameters have their values. Nothing runs yet. An error ends the module.
+    virtual Status init() { return {}; }
+    /// The trigger that the graph gives this component has fired.
+    virtual void on_trigger(const Trigger&) {}
+    /// No callback runs any more and none will. End threads of your own here.
+    virtual void shutdown() {}
+
+protected:
+    Component() = default;
+
+    /// Says that this component's work is done (a file has come to its end), which ends the run once what is under way
+    /// has been processed. Does not block.
+    void finish() const noexcept { dl_component_io_finish(io_); }
+    /// Whether the run is ending: long callbacks and threads of your own look here. One atomic load.
+    [[nodiscard]] bool is_stopping() const noexcept { return dl_component_io_is_stopping(io_) != 0; }
+    /// Name of this component in the graph; empty before `init`.
+    [[nodiscard]] std::string instance() const {
+        const char* name = dl_component_io_instance(io_);
+        return name != nullptr ? name : "";
+    }
+    /// The component's node, for topics and parameters that are not declared; from `init` on.
+    [[nodiscard]] detail::NodeView node() const noexcept { return detail::NodeView(dl_component_io_node(io_)); }
+
+    /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and writes.
+    template <class... Parts>
+    void log_error(const Parts&... parts) const {
+        log(DL_LOG_ERROR, parts...);
+    }
+    template <class... Parts>
+    void log_warning(const Parts&... parts) const {
+        log(DL_LOG_WARNING, parts...);
+    }
+    template <class... Parts>
+    void log_info(const Parts&... parts) const {
+        log(DL_LOG_INFO, parts...);
+    }
+    template <class... Parts>
+    void log_debug(const Parts&... parts) const {
+        log(DL_LOG_DEBUG, parts...);
+    }
+
+private:
+    friend class detail::Access;
+
+    template <class... Parts>
+    void log(dl_log_level level, const Parts&... parts) const {
+        std::ostringstream text;
+        (text << ... << parts);
+        dl_log(level, dl_component_io_instance(io_), text.str().c_str());
+    }
+
+    std::vector<detail::Declared*> declared_;
+    std::size_t inputs_ = 0;
+    std::size_t outputs_ = 0;
+    const dl_component_io* io_ = nullptr;
+};
+
+namespace detail {
+
+/// What the classes of the SDK may do with a component.
+class Access {
+public:
+    static void declare(Component& component, Declared& member) { component.declared_.push_back(&member); }
+    static std::size_t next_input(Component& component) noexcept { return component.inputs_++; }
+    static std::size_t next_output(Component& component) noexcept { return component.outputs_++; }
+
+    [[nodiscard]] static Result<void> describe(const Component& component, dl_class_builder* builder) {
+        for (const Declared* member : component.declared_) {
+            if (auto done = member->describe(builder); !done) return done;
+        }
+        return {};
+    }
+
+    [[nodiscard]] static Result<void> init(Component& component, const dl_component_io* io) {
+        component.io_ = io;
+        for (Declared* member : component.declared_) {
+            if (auto done = member->bind(io); !done) return done;
+        }
+        return component.init();
+    }
+
+    [[nodiscard]] static Result<void> on_trigger(Component& component, const dl_invocation* invocation) {
+        Call call{&component, invocation, std::nullopt};
+        struct Scope {
+            explicit Scope(Call* inner) noexcept : outer(std::exchange(current_call(), inner)) {}
+            Scope(const Scope&) = delete;
+            Scope& operator=(const Scope&) = delete;
+            ~Scope() { current_call() = outer; }
+            Call* outer;
+        } scope(&call);
+        component.on_trigger(Trigger(invocation));
+        if (call.unreadable) return std::move(*call.unreadable);
+        return {};
+    }
+};
+
+[[nodiscard]] Result<SchemaHandle> schema_of(const std::optional<Bytes>& bytes, auto type) {
+    using T = typename decltype(type)::type;
+    if constexpr (Opaque<T>) {
+        return make_schema(*bytes);
+    } else {
+        return make_schema<T>();
+    }
+}
+
+}  // namespace detail
+
+/// An input, declared as a member of a component. Which topic it listens to, and whether it triggers, is in the graph.
+template <class T>
+class Input final : private detail::Declared {
+public:
+    Input(Component& component, std::string name, std::string doc = {})
+        requires(!detail::Opaque<T>)
+        : Input(component, std::move(name), std::nullopt, std::move(doc)) {}
+    /// An input of bytes.
+    Input(Component& component, std::string name, Bytes bytes, std::string doc = {})
+        requires detail::Opaque<T>
+        : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
+
+    /// In a callback: the sample that the trigger chose for this input; nothing if it chose none.
+    ///
+    /// A sample that cannot be read as a `T` counts as none, and the call is reported as failed once it returns.
+    [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
+
+    /// In a callback: the sample that the trigger chose, or else the newest there is, which an earlier call may have seen;
+    /// nothing if there never was one.
+    [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
+
+    /// Position among the component's inputs.
+    [[nodiscard]] std::size_t index() const noexcept { return index_; }
+
+private:
+    Input(Component& component, std::string name, std::optional<Bytes> bytes, std::string doc)
+        : component_(&component),
+          name_(std::move(name)),
+          doc_(std::move(doc)),
+          bytes_(std::move(bytes)),
+          index_(detail::Access::next_input(component)) {
+        detail::Access::declare(component, *this);
+    }
+
+    [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        auto schema = detail::schema_of(bytes_, std::type_identity<T>());
+        if (!schema) return std::move(schema).error();
+        return detail::checked(dl_class_add_input(builder, name_.c_str(), schema->get(), doc_.c_str()));
+    }
+    [[nodiscard]] Result<void> bind(const dl_component_io*) override { return {}; }
+
+    [[nodiscard]] std::optional<Sample<T>> get(dl_status (*getter)(const dl_invocation*, std::size_t, dl_sample**)) const {
+        detail::Call* call = detail::current_call();
+        if (call == nullptr || call->component != component_) return std::nullopt;
+        detail::SampleHandle handle;
+        auto done = detail::checked(getter(call->invocation, index_, handle.place()));
+        if (done && handle.get() == nullptr) return std::nullopt;
+        auto sample = done ? Sample<T>::adopt(std::move(handle)) : Result<Sample<T>>(std::move(done).error());
+        if (sample) return std::optional<Sample<T>>(std::move(*sample));
+        if (!call->unreadable) call->unreadable = Error{"input '" + name_ + "': " + sample.error().message, sample.error().status};
+        return std::nullopt;
+    }
+
+    const Component* component_;
+    std::string name_;
+    std::string doc_;
+    std::optional<Bytes> bytes_;
+    std::size_t index_;
+};
+
+/// An output, declared as a member of a component; it publishes like a `Publisher`. To which topic, how far, and with how
+/// much memory is in the graph.
+///
+/// What a callback publishes inherits the origins of what triggered it and what it has read.
+template <class T>
+class Output final : private detail::Declared, public detail::Sender<T> {
+public:
+    Output(Component& component, std::string name, std::string doc = {})
+        requires(!detail::Opaque<T>)
+        : Output(component, std::move(name), std::nullopt, std::move(doc)) {}
+    /// An output of bytes.
+    Output(Component& component, std::string name, Bytes bytes, std::string doc = {})
+        requires detail::Opaque<T>
+        : Output(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
+
+private:
+    Output(Component& component, std::string name, std::optional<Bytes> bytes, std::string doc)
+        : name_(std::move(name)), doc_(std::move(doc)), bytes_(std::move(bytes)), index_(detail::Access::next_output(component)) {
+        detail::Access::declare(component, *this);
+    }
+
+    [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        auto schema = detail::schema_of(bytes_, std::type_identity<T>());
+        if (!schema) return std::move(schema).error();
+        return detail::checked(dl_class_add_output(builder, name_.c_str(), schema->get(), doc_.c_str()));
+    }
+    [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
+        this->detail::template Sender<T>::bind(dl_component_io_output(io, index_));
+        if (this->publisher() == nullptr) return Error{"output '" + name_ + "' has no publisher: the host and this library disagree"};
+        return {};
+    }
+
+    std::string name_;
+    std::string doc_;
+    std::optional<Bytes> bytes_;
+    std::size_t index_;
+};
+
+/// A parameter, declared as a member of a component. Its value comes from the graph, or else is the default.
+template <detail::ParameterType T>
+class Parameter final : private detail::Declared {
+public:
+    Parameter(Component& component, std::string name, T default_value, std::string doc = {})
+        : name_(std::move(name)), doc_(std::move(doc)), default_(std::move(default_value)), value_(default_) {
+        detail::Access::declare(component, *this);
+    }
+
+    /// The value, fixed from `init` on; the default before. Any thread, no lock.
+    [[nodiscard]] const T& get() const noexcept { return value_; }
+    [[nodiscard]] const T& operator*() const noexcept { return value_; }
+
+private:
+    [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        const dl_parameter_value c = detail::to_c(default_);
+        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), &c, doc_.c_str()));
+    }
+    [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
+        auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
+        if (!value) return std::move(value).error();
+        value_ = std::move(*value);
+        return {};
+    }
+
+    std::string name_;
+    std::string doc_;
+    T default_;
+    T value_;
+};
+
+/// A timer of a component's own, declared as a member. It ticks in the component's group: never at the same time as its
+/// callback, unless the graph makes that reentrant. An exception that leaves the function is logged.
+class Timer final : private detail::Declared {
+public:
+    using Function = std::function<void(const TimerTick&)>;
+
+    /// Ticks from the start of the module on.
+    Timer(Component& component, std::chrono::nanoseconds period, Function function) : period_(period), function_(std::move(function)) {
+        detail::Access::declare(component, *this);
+    }
+    /// Ticks once `start` was called.
+    Timer(Component& component, Function function) : function_(std::move(function)) { detail::Access::declare(component, *this); }
+
+    /// Sets the period, which may come from a parameter; once, in the component's `init`.
+    [[nodiscard]] Status start(std::chrono::nanoseconds period) {
+        if (started_) return Error{"this timer was started before"};
+        if (period.count() <= 0) return Error{"a timer's period of " + std::to_string(period.count()) + " ns is not possible"};
+        started_ = true;
+        return detail::checked(dl_component_io_add_timer(io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
+    }
+
+private:
+    [[nodiscard]] Result<void> describe(dl_class_builder*) const override { return {}; }
+    [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
+        io_ = io;
+        return period_ ? start(*period_) : Status();
+    }
+
+    static int tick(void* self, const dl_timer_tick* tick) noexcept;
+
+    std::optional<std::chrono::nanoseconds> period_;
+    Function function_;
+    const dl_component_io* io_ = nullptr;
+    bool started_ = false;
+};
+
+}  // namespace driveline
+
+#include "driveline/component_entry.hpp"

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The border between a component library and its host; included by `driveline/component.hpp`.
+///
+/// Everything in `detail` here is hidden: each component library has its own list of classes, and exports nothing but
+/// `driveline_component_entry`.
+#pragma once
+
+#include <cstdint>
+#include <cxxabi.h>
+#include <exception>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "driveline/component.hpp"
+
+namespace driveline::detail {
+
+/// The exception that is being handled, with its type. Call it in a catch block.
+[[nodiscard]] inline std::string describe_exception() {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    std::string text = "threw " + (type != nullptr ? demangled(type->name()) : std::string("an exception of another language"));
+    try {
+        throw;
+    } catch (const std::exception& e) {
+        text.append(": ").append(e.what());
+    } catch (const std::string& s) {
+        text.append(": ").append(s);
+    } catch (const char* s) {
+        text.append(": ").append(s);
+    } catch (...) {
+    }
+    return text;
+}
+
+/// Runs a function of the component; errors and exceptions become a status with a text.
+template <class F>
+int guarded(const char* where, F function) noexcept {
+    try {
+        Result<void> done = function();
+        if (done) return 0;
+        dl_set_last_error((std::string(where) + " failed: " + done.error().message).c_str());
+    } catch (...) {
+        try {
+            dl_set_last_error((std::string(where) + ' ' + describe_exception()).c_str());
+        } catch (...) {
+            dl_set_last_error("the component threw, and there was no memory to say what");
+        }
+    }
+    return 1;
+}
+
+template <class C>
+struct ComponentType {
+    static int create(void** component) noexcept {
+        return guarded("constructor", [&]() -> Result<void> {
+            *component = static_cast<Component*>(new C());
+            return {};
+        });
+    }
+    static int describe(void* component, dl_class_builder* builder) noexcept {
+        return guarded("description", [&] { return Access::describe(*static_cast<Component*>(component), builder); });
+    }
+    static int init(void* component, const dl_component_io* io) noexcept {
+        return guarded("init", [&] { return Access::init(*static_cast<Component*>(component), io); });
+    }
+    static int on_trigger(void* component, const dl_invocation* invocation) noexcept {
+        return guarded("on_trigger", [&] { return Access::on_trigger(*static_cast<Component*>(component), invocation); });
+    }
+    static void shutdown(void* component) noexcept {
+        const int status = guarded("shutdown", [&]() -> Result<void> {
+            static_cast<Component*>(component)->shutdown();
+            return {};
+        });
+        if (status != 0) dl_log(DL_LOG_ERROR, demangled(typeid(C).name()).c_str(), dl_last_error());
+    }
+    static void destroy(void* component) noexcept { delete static_cast<Component*>(component); }
+
+    [[nodiscard]] static dl_component_vtable vtable(const char* name, const char* doc) noexcept {
+        return {sizeof(dl_component_vtable), name, doc, &create, &describe, &init, &on_trigger, &shutdown, &destroy};
+    }
+};
+
+__attribute__((visibility("hidden"))) inline std::vector<const dl_component_vtable*>& registered_classes() {
+    static std::vector<const dl_component_vtable*> classes;
+    return classes;
+}
+
+/// Puts a class into the list of its library.
+class __attribute__((visibility("hidden"))) Registration {
+public:
+    explicit Registration(const dl_component_vtable& vtable) : vtable_(vtable) { registered_classes().push_back(&vtable_); }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+private:
+    dl_component_vtable vtable_;
+};
+
+// Hidden, because the compiler would share the table of a visible function among all libraries of the process.
+__attribute__((visibility("hidden"))) inline const dl_component_library* library_table() {
+    static const dl_component_library table{DL_COMPONENT_ABI, static_cast<std::uint32_t>(registered_classes().size()),
+                                            registered_classes().data(), dl_version()};
+    return &table;
+}
+
+/// `comp::Lane` is called `Lane` in graphs.
+[[nodiscard]] constexpr const char* without_namespace(const char* name) noexcept {
+    const char* start = name;
+    for (const char* c = name; *c != '\0'; ++c) {
+        if (*c == ':') start = c + 1;
+    }
+    return start;
+}
+
+}  // namespace driveline::detail
+
+namespace driveline {
+
+inline int Timer::tick(void* self, const dl_timer_tick* tick) noexcept {
+    return detail::guarded("timer", [&]() -> Result<void> {
+        static_cast<Timer*>(self)->function_(TimerTick{from_ns(tick->scheduled_ns), tick->overruns});
+        return {};
+    });
+}
+
+}  // namespace driveline
+
+/// What the host asks a component library for its classes with.
+extern "C" __attribute__((visibility("default"), used)) inline const dl_component_library* driveline_component_entry() {
+    return driveline::detail::library_table();
+}
+
+#define DRIVELINE_DETAIL_JOIN2(a, b) a##b
+#define DRIVELINE_DETAIL_JOIN(a, b) DRIVELINE_DETAIL_JOIN2(a, b)
+
+/// Makes a class known to graphs: `DRIVELINE_COMPONENT(Class);` or `DRIVELINE_COMPONENT(Class, "one line for people");`, in
+/// a source file, outside of functions. A library may have several.
+#define DRIVELINE_COMPONENT(Class, ...)                                                                              \
+    [[maybe_unused]] static const ::driveline::detail::Registration DRIVELINE_DETAIL_JOIN(driveline_registration_, __COUNTER__)( \
+        ::driveline::detail::ComponentType<Class>::vtable(::driveline::detail::without_namespace(#Class), "" __VA_ARGS__))

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Context and Node: where everything begins.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "driveline/handle.hpp"
+#include "driveline/options.hpp"
+#include "driveline/parameter.hpp"
+#include "driveline/payload.hpp"
+#include "driveline/publisher.hpp"
+#include "driveline/subscription.hpp"
+
+namespace driveline {
+
+namespace detail {
+
+/// What nodes do, over a handle that somebody else owns. Any thread.
+class NodeView {
+public:
+    explicit NodeView(const dl_node* node) noexcept : node_(node) {}
+
+    /// Creates a publisher and reserves all its memory.
+    template <class T>
+        requires(!Opaque<T>)
+    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, const PublisherOptions& options = {}) const {
+        return publisher<T>(topic, make_schema<T>(), options);
+    }
+    /// Creates a publisher of bytes.
+    [[nodiscard]] Result<Publisher<Bytes>> publisher(const std::string& topic, const Bytes& bytes, const PublisherOptions& options = {}) const {
+        return publisher<Bytes>(topic, make_schema(bytes), options);
+    }
+
+    /// Creates a subscription.
+    template <class T>
+        requires(!Opaque<T>)
+    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, const SubscriptionOptions& options = {}) const {
+        return subscription<T>(topic, make_schema<T>(), options);
+    }
+    /// Creates a subscription of bytes.
+    [[nodiscard]] Result<Subscription<Bytes>> subscription(const std::string& topic, const Bytes& bytes,
+                                                           const SubscriptionOptions& options = {}) const {
+        return subscription<Bytes>(topic, make_schema(bytes), options);
+    }
+
+    /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
+    template <ParameterType T>
+    [[nodiscard]] Result<void> declare_parameter(const std::string& name, const T& value) const {
+        const dl_parameter_value c = to_c(value);
+        return checked(dl_node_declare_parameter(node_, name.c_str(), &c));
+    }
+    /// Sets a declared parameter; a whole number is accepted for a real one.
+    template <ParameterType T>
+    [[nodiscard]] Result<void> set_parameter(const std::string& name, const T& value) const {
+        const dl_parameter_value c = to_c(value);
+        return checked(dl_node_set_parameter(node_, name.c_str(), &c));
+    }
+    /// The value of a parameter now. Takes a short lock: read once per callback.
+    template <ParameterType T>
+    [[nodiscard]] Result<T> parameter(const std::string& name) const {
+        return get_parameter<T>(node_, name);
+    }
+
+private:
+    template <class T>
+    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, Result<SchemaHandle> schema, const PublisherOptions& options) const {
+        if (!schema) return std::move(schema).error();
+        const dl_publisher_options c = to_c(options);
+        Handle<dl_publisher, dl_publisher_drop> handle;
+        auto done = checked(dl_publisher_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
+        if (!done) return std::move(done).error();
+        return Publisher<T>(std::move(handle));
+    }
+
+    template <class T>
+    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, Result<SchemaHandle> schema,
+                                                       const SubscriptionOptions& options) const {
+        if (!schema) return std::move(schema).error();
+        const dl_subscription_options c = to_c(options);
+        Handle<dl_subscription, dl_subscription_drop> handle;
+        auto done = checked(dl_subscription_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
+        if (!done) return std::move(done).error();
+        return Subscription<T>(std::move(handle));
+    }
+
+    const dl_node* node_;
+};
+
+}  // namespace detail
+
+/// A named part of the system that publishes, subscribes and has parameters. Move-only; any thread. What it made lives on.
+class [[nodiscard]] Node : public detail::NodeView {
+public:
+    explicit Node(detail::Handle<dl_node, dl_node_drop> handle) noexcept : NodeView(handle.get()), handle_(std::move(handle)) {}
+
+private:
+    detail::Handle<dl_node, dl_node_drop> handle_;
+};
+
+/// A process's membership in a domain. Move-only; any thread. What it made keeps the membership alive.
+class [[nodiscard]] Context {
+public:
+    /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: empty takes `DRIVELINE_DOMAIN_DIR`, or
+    /// else the user's default domain. Nothing outside the process is touched until an endpoint with host reach is made.
+    [[nodiscard]] static Result<Context> create(const std::string& name, const std::string& domain_dir = {}) {
+        Context context;
+        const char* directory = domain_dir.empty() ? nullptr : domain_dir.c_str();
+        auto done = detail::checked(dl_context_new(name.c_str(), directory, context.handle_.place()));
+        if (!done) return std::move(done).error();
+        return context;
+    }
+
+    /// Creates a node.
+    [[nodiscard]] Result<Node> node(const std::string& name) const {
+        detail::Handle<dl_node, dl_node_drop> handle;
+        if (auto done = detail::checked(dl_node_new(handle_.get(), name.c_str(), handle.place())); !done) return std::move(done).error();
+        return Node(std::move(handle));
+    }
+
+private:
+    Context() noexcept = default;
+
+    detail::Handle<dl_context, dl_context_drop> handle_;
+};
+
+}  // namespace driveline

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/// All of Driveline for C++20, except for what needs other libraries:
+/// `driveline/protobuf.hpp` (protobuf messages) and `driveline/opencv.hpp` (`cv::Mat` views of images).
+///
+/// Functions that can fail return a `Result`; nothing throws but `Result::value()` of an error. API tour: `docs/cpp.md`.
+#pragma once
+
+#include "driveline/component.hpp"
+#include "driveline/context.hpp"
+#include "driveline/image.hpp"
+#include "driveline/imu.hpp"
+#include "driveline/point_cloud.hpp"
+#include "driveline/publisher.hpp"
+#include "driveline/radar.hpp"
+#include "driveline/subscription.hpp"

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Owned handles of the C library.
+#pragma once
+
+#include <utility>
+
+#include "driveline/driveline.h"
+#include "driveline/result.hpp"
+
+namespace driveline::detail {
+
+/// Owns one handle; moves, never copies. Empty after a move.
+template <class T, void (*drop)(T**)>
+class Handle {
+public:
+    Handle() noexcept = default;
+    explicit Handle(T* handle) noexcept : handle_(handle) {}
+    Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Handle& operator=(Handle&& other) noexcept {
+        if (this != &other) {
+            drop(&handle_);
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    ~Handle() { drop(&handle_); }
+
+    [[nodiscard]] T* get() const noexcept { return handle_; }
+    /// For functions that write or consume the handle.
+    [[nodiscard]] T** place() noexcept { return &handle_; }
+
+private:
+    T* handle_ = nullptr;
+};
+
+using SchemaHandle = Handle<dl_schema, dl_schema_drop>;
+using SampleHandle = Handle<dl_sample, dl_sample_drop>;
+using LoanHandle = Handle<dl_loan, dl_loan_drop>;
+
+/// The failure of the call that has just returned `status` on this thread.
+[[nodiscard]] inline Error last_error(dl_status status) { return Error{dl_last_error(), static_cast<std::int32_t>(status)}; }
+
+[[nodiscard]] inline Result<void> checked(dl_status status) {
+    if (status != DL_OK) return last_error(status);
+    return {};
+}
+
+[[nodiscard]] inline Error error(dl_status status, std::string message) {
+    return Error{std::move(message), static_cast<std::int32_t>(status)};
+}
+
+}  // namespace driveline::detail

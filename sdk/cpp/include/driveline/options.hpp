@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What publishers and subscriptions are created with. Everything has a default: `{.reach = Reach::host}` is enough.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "driveline/driveline.h"
+
+namespace driveline {
+
+/// How far a topic reaches. Private by default.
+enum class Reach : std::uint32_t {
+    /// Only this process; samples move as pointers.
+    process = DL_REACH_PROCESS,
+    /// Every process of this host that shares the domain directory and has rights on the topic.
+    host = DL_REACH_HOST,
+};
+
+enum class Reliability : std::uint32_t {
+    /// Newest wins; what a subscription is too slow for counts as missed.
+    best_effort = DL_BEST_EFFORT,
+    /// The publisher waits, at most `Qos::max_blocking_ms`.
+    reliable = DL_RELIABLE,
+};
+
+enum class Durability : std::uint32_t {
+    /// Only what is published after the match.
+    volatile_ = DL_VOLATILE,
+    /// Also the last `Qos::depth` samples before it.
+    transient_local = DL_TRANSIENT_LOCAL,
+};
+
+enum class Liveliness : std::uint32_t {
+    /// By the process being alive.
+    automatic = DL_LIVELINESS_AUTOMATIC,
+    /// By publishing, or asserting it, at least once per lease.
+    manual_by_topic = DL_LIVELINESS_MANUAL_BY_TOPIC,
+};
+
+/// Who may subscribe at host reach.
+enum class Access : std::uint32_t {
+    /// The publisher's own user.
+    own_user = DL_ACCESS_OWN_USER,
+    /// Whoever can reach the domain directory.
+    anyone = DL_ACCESS_ANYONE,
+    /// The publisher's own user and `PublisherOptions::users`.
+    users = DL_ACCESS_USERS,
+};
+
+/// Quality of service, with DDS's names and its rules of request and offer.
+struct Qos {
+    /// Keep the last `depth` samples, 1 to 1024; 0 means 1.
+    std::uint32_t depth = 1;
+    Reliability reliability = Reliability::best_effort;
+    /// Longest wait of a reliable publish, in milliseconds; 0 means 100.
+    std::uint32_t max_blocking_ms = 100;
+    Durability durability = Durability::volatile_;
+    /// Longest interval between samples, in milliseconds; 0: none.
+    std::uint32_t deadline_ms = 0;
+    /// Age from which a sample is no longer delivered, in milliseconds; 0: none.
+    std::uint32_t lifespan_ms = 0;
+    Liveliness liveliness = Liveliness::automatic;
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
+    std::uint32_t lease_ms = 0;
+    /// The publisher puts an XXH3-64 of the payload into each header.
+    bool checksum = false;
+};
+
+struct PublisherOptions {
+    Reach reach = Reach::process;
+    Qos qos = {};
+    /// Longest payload, in bytes; 0 means 65536. This much is reserved for every slot at creation.
+    std::size_t max_payload = 64 * 1024;
+    /// How many loans may be out at once; 0 means 2.
+    std::uint32_t loans = 2;
+    /// How many samples all subscriptions together may hold at host reach; 0 means 8.
+    std::uint32_t pins = 8;
+    Access access = Access::own_user;
+    /// User ids for `Access::users`.
+    std::vector<std::uint32_t> users = {};
+};
+
+struct SubscriptionOptions {
+    Reach reach = Reach::process;
+    /// `depth` bounds how many unread samples wait for this subscription.
+    Qos qos = {};
+    /// How many samples the reader may hold at once; 0 means 2.
+    std::uint32_t max_held = 2;
+};
+
+/// How a blocking reader waits.
+struct WaitMode {
+    std::uint32_t mode = DL_WAIT_BLOCK;
+    std::uint64_t spin_ns = 0;
+
+    /// Sleep in the kernel; an idle reader uses no CPU.
+    [[nodiscard]] static constexpr WaitMode block() noexcept { return {}; }
+    /// Never sleep: lowest latency, one whole CPU.
+    [[nodiscard]] static constexpr WaitMode spin() noexcept { return {DL_WAIT_SPIN, 0}; }
+    /// Spin this long, then sleep.
+    [[nodiscard]] static constexpr WaitMode spin_then_block(std::chrono::nanoseconds spin) noexcept {
+        return {DL_WAIT_SPIN_THEN_BLOCK, static_cast<std::uint64_t>(spin.count() < 0 ? 0 : spin.count())};
+    }
+};
+
+namespace detail {
+
+[[nodiscard]] inline dl_qos to_c(const Qos& qos) noexcept {
+    dl_qos c{};
+    c.depth = qos.depth;
+    c.reliability = static_cast<std::uint32_t>(qos.reliability);
+    c.max_blocking_ms = qos.max_blocking_ms;
+    c.durability = static_cast<std::uint32_t>(qos.durability);
+    c.deadline_ms = qos.deadline_ms;
+    c.lifespan_ms = qos.lifespan_ms;
+    c.liveliness = static_cast<std::uint32_t>(qos.liveliness);
+    c.lease_ms = qos.lease_ms;
+    c.checksum = qos.checksum ? 1 : 0;
+    return c;
+}
+
+/// Valid as long as `options`.
+[[nodiscard]] inline dl_publisher_options to_c(const PublisherOptions& options) noexcept {
+    dl_publisher_options c{};
+    c.size = sizeof c;
+    c.reach = static_cast<std::uint32_t>(options.reach);
+    c.loans = options.loans;
+    c.max_payload = options.max_payload;
+    c.pins = options.pins;
+    c.access = static_cast<std::uint32_t>(options.access);
+    c.users = options.users.data();
+    c.user_count = options.users.size();
+    c.qos = to_c(options.qos);
+    return c;
+}
+
+[[nodiscard]] inline dl_subscription_options to_c(const SubscriptionOptions& options) noexcept {
+    dl_subscription_options c{};
+    c.size = sizeof c;
+    c.reach = static_cast<std::uint32_t>(options.reach);
+    c.max_held = options.max_held;
+    c.qos = to_c(options.qos);
+    return c;
+}
+
+}  // namespace detail
+}  // namespace driveline

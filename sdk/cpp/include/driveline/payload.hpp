@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which kind of payload a C++ type is, and its schema.
+///
+/// - *plain*: declared with `DRIVELINE_PLAIN`; looked at where it lies, in this process and others;
+/// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); a pointer inside the process, serialised
+///   once for others if somebody listens;
+/// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
+/// - *object*: any other movable type; a pointer, inside the process only. Not a type of an anonymous namespace.
+#pragma once
+
+#include <concepts>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+
+#include "driveline/handle.hpp"
+#include "driveline/plain.hpp"
+
+namespace driveline {
+
+/// Opaque bytes. As a type it says what a publisher carries, as a value how.
+struct Bytes {
+    /// `cdr`, `json`, …
+    std::string encoding;
+    /// Name of the type within the encoding.
+    std::string name = "bytes";
+    /// Whatever describes the type, such as a message definition.
+    std::string definition = {};
+};
+
+namespace protobuf {
+/// Name and definition of a message; `driveline/protobuf.hpp` has them.
+template <class T>
+struct Identity;
+}  // namespace protobuf
+
+namespace detail {
+
+// By what generated code has, so that programs without protobuf need no header of it.
+template <class T>
+concept Protobuf = !plain::Type<T> && requires(const T& message, void* into) {
+    { message.ByteSizeLong() } -> std::convertible_to<std::size_t>;
+    { message.SerializeToArray(into, 0) } -> std::convertible_to<bool>;
+    T::descriptor();
+};
+
+template <class T>
+concept Opaque = std::is_same_v<T, Bytes>;
+
+template <class T>
+concept Object = !plain::Type<T> && !Protobuf<T> && !Opaque<T> && std::is_object_v<T> && !std::is_const_v<T>;
+
+/// Payloads that are memory, to be loaned and filled.
+template <class T>
+concept Loanable = plain::Type<T> || Opaque<T>;
+
+/// Payloads that are values, which move as pointers.
+template <class T>
+concept Value = Protobuf<T> || Object<T>;
+
+template <class T>
+constexpr bool has_protobuf_identity = requires { sizeof(protobuf::Identity<T>); };
+
+[[nodiscard]] inline std::string demangled(const char* name) {
+    int status = 0;
+    char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    std::string out = text != nullptr ? text : name;
+    std::free(text);
+    return out;
+}
+
+[[nodiscard]] inline Result<SchemaHandle> make_schema(dl_payload_kind kind, const char* name, const char* encoding,
+                                                      const char* definition) {
+    SchemaHandle schema;
+    if (auto made = checked(dl_schema_new(kind, name, encoding, definition, schema.place())); !made) return std::move(made).error();
+    return schema;
+}
+
+[[nodiscard]] inline Result<SchemaHandle> make_schema(const Bytes& bytes) {
+    return make_schema(DL_KIND_BYTES, bytes.name.c_str(), bytes.encoding.c_str(), bytes.definition.c_str());
+}
+
+template <class T>
+[[nodiscard]] Result<SchemaHandle> make_schema() {
+    if constexpr (plain::Type<T>) {
+        return make_schema(DL_KIND_PLAIN, nullptr, nullptr, plain::definition<T>().c_str());
+    } else if constexpr (Protobuf<T>) {
+        static_assert(has_protobuf_identity<T>, "T is a protobuf message: include \"driveline/protobuf.hpp\" before using it with Driveline");
+        return make_schema(DL_KIND_PROTOBUF, protobuf::Identity<T>::name().c_str(), nullptr, protobuf::Identity<T>::definition().c_str());
+    } else {
+        static_assert(!Opaque<T>, "Bytes need an encoding: give Bytes{\"encoding\"} after the name");
+        const char* mangled = typeid(T).name();
+        const std::string definition =
+            std::string(mangled) + " size " + std::to_string(sizeof(T)) + " align " + std::to_string(alignof(T));
+        return make_schema(DL_KIND_OBJECT, demangled(mangled).c_str(), "c++", definition.c_str());
+    }
+}
+
+}  // namespace detail
+}  // namespace driveline

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The sending end of a topic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "driveline/event.hpp"
+#include "driveline/handle.hpp"
+#include "driveline/image.hpp"
+#include "driveline/payload.hpp"
+#include "driveline/time.hpp"
+
+namespace driveline {
+
+namespace detail {
+template <class T>
+class Sender;
+}
+
+/// Memory for one payload, visible to nobody else until it is published; given back if it is not. Move-only; one thread
+/// at a time. Its content is that of an earlier sample: write all of it. Empty after `publish`.
+template <class T>
+class [[nodiscard]] Loan {
+    static_assert(detail::Loanable<T>, "protobuf messages and objects are published as values; loans are for plain types and Bytes");
+
+public:
+    /// Whether it is neither published nor moved from. The other functions need it to be.
+    [[nodiscard]] explicit operator bool() const noexcept { return handle_.get() != nullptr; }
+
+    /// The whole payload.
+    [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+
+    /// Plain types: the head.
+    [[nodiscard]] T& head() const noexcept
+        requires plain::Type<T>
+    {
+        return *reinterpret_cast<T*>(bytes_.data());
+    }
+    [[nodiscard]] T& operator*() const noexcept
+        requires plain::Type<T>
+    {
+        return head();
+    }
+    [[nodiscard]] T* operator->() const noexcept
+        requires plain::Type<T>
+    {
+        return &head();
+    }
+    /// Plain types: the trailing array.
+    [[nodiscard]] auto tail() const noexcept
+        requires plain::Type<T>
+    {
+        using Element = plain::Tail<T>;
+        if constexpr (plain::has_tail<T>) {
+            std::byte* start = bytes_.data() + plain::tail_offset<T>;
+            return std::span<Element>(reinterpret_cast<Element*>(start), (bytes_.size() - plain::tail_offset<T>) / sizeof(Element));
+        } else {
+            return std::span<Element>();
+        }
+    }
+
+    /// Images from `loan(width, height, encoding)`: rows and pixels, to be written.
+    [[nodiscard]] Result<ImageMut> image() const
+        requires std::is_same_v<T, Image>
+    {
+        const Image was = head();
+        const auto encoding = encoding_from_number(was.encoding);
+        if (!encoding) return Error{"this loan is no image yet: loan it with width, height and encoding"};
+        return ImageMut::from(bytes_, was.header, was.width, was.height, *encoding);
+    }
+    /// Images: a `Result<cv::Mat>` over the loan's memory: what is drawn into it is published. Include
+    /// `driveline/opencv.hpp`.
+    template <class Self = Loan>
+        requires std::is_same_v<T, Image>
+    [[nodiscard]] auto mat() const {
+        auto checked = static_cast<const Self*>(this)->image();
+        using Mat = decltype(view(*checked));
+        if (!checked) return Mat(std::move(checked).error());
+        return view(*checked);
+    }
+
+    /// When the data was measured. Counts only at a source: what descends from other samples inherits their times.
+    void set_source_time(MonotonicTime time) noexcept { dl_loan_set_source_time(handle_.get(), to_ns(time)); }
+
+    /// Makes the payload shorter: to `count` elements of the trailing array, or `count` bytes of `Bytes`. A larger count
+    /// changes nothing.
+    void shrink(std::size_t count) noexcept {
+        std::size_t size = count;
+        if constexpr (plain::Type<T>) {
+            if (count >= tail().size()) return;
+            size = plain::tail_offset<T> + count * sizeof(plain::Tail<T>);
+        }
+        if (size < bytes_.size() && dl_loan_shrink(handle_.get(), size) == DL_OK) bytes_ = bytes_.first(size);
+    }
+
+private:
+    template <class>
+    friend class detail::Sender;
+
+    [[nodiscard]] static Result<Loan> take(const dl_publisher* publisher, std::size_t size) {
+        Loan loan;
+        if (auto done = detail::checked(dl_publisher_loan(publisher, size, loan.handle_.place())); !done) return std::move(done).error();
+        std::uint8_t* data = nullptr;
+        std::size_t length = 0;
+        if (auto done = detail::checked(dl_loan_payload(loan.handle_.get(), &data, &length)); !done) return std::move(done).error();
+        loan.bytes_ = {reinterpret_cast<std::byte*>(data), length};
+        if constexpr (plain::Type<T>) {
+            // Zeroes the gap between head and trailing array, and checks alignment and length.
+            if (auto mut = plain::Mut<T>::from(loan.bytes_); !mut) return std::move(mut).error();
+        }
+        return loan;
+    }
+
+    Loan() noexcept = default;
+
+    detail::LoanHandle handle_;
+    std::span<std::byte> bytes_;
+};
+
+namespace detail {
+
+/// What the C library does with a value of type `std::shared_ptr<const T>`.
+template <class T>
+struct ObjectType {
+    using Shared = std::shared_ptr<const T>;
+
+    static void drop(void* object) noexcept { delete static_cast<Shared*>(object); }
+
+    static std::int64_t encoded_len(const void* object) noexcept {
+        const std::size_t size = (*static_cast<const Shared*>(object))->ByteSizeLong();
+        // Protobuf's own limit for one message.
+        return size <= static_cast<std::size_t>(std::numeric_limits<int>::max()) ? static_cast<std::int64_t>(size) : -1;
+    }
+
+    static int encode(const void* object, std::uint8_t* into, std::size_t len) noexcept {
+        try {
+            const T& message = **static_cast<const Shared*>(object);
+            if (!message.IsInitialized()) {
+                dl_set_last_error(("required fields are missing: " + message.InitializationErrorString()).c_str());
+            } else if (message.ByteSizeLong() != len) {
+                dl_set_last_error("the message is longer than 2 GiB, or was changed after it was published");
+            } else if (message.SerializeToArray(into, static_cast<int>(len))) {
+                return 0;
+            }
+        } catch (const std::exception& e) {
+            dl_set_last_error(e.what());
+        } catch (...) {
+            dl_set_last_error("the serialiser threw something that is no std::exception");
+        }
+        return 1;
+    }
+
+    [[nodiscard]] static const dl_object_vtable* vtable() noexcept {
+        if constexpr (Protobuf<T>) {
+            static const dl_object_vtable table{sizeof(dl_object_vtable), typeid(T).name(), &drop, &encoded_len, &encode};
+            return &table;
+        } else {
+            static const dl_object_vtable table{sizeof(dl_object_vtable), typeid(T).name(), &drop, nullptr, nullptr};
+            return &table;
+        }
+    }
+};
+
+/// What publishers and outputs have in common. Any thread; calls from several threads follow one another.
+template <class T>
+class Sender {
+public:
+    /// Plain types: memory for a message with `tail_count` elements in its trailing array. Neither blocks nor allocates.
+    [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const
+        requires plain::Type<T>
+    {
+        auto size = plain::payload_size<T>(tail_count);
+        if (!size) return std::move(size).error();
+        return Loan<T>::take(publisher(), *size);
+    }
+    /// Bytes: memory for `size` bytes.
+    [[nodiscard]] Result<Loan<T>> loan(std::size_t size) const
+        requires Opaque<T>
+    {
+        return Loan<T>::take(publisher(), size);
+    }
+    /// Images: memory for an image without gaps between its rows, with its head written. The pixels are yours to write.
+    [[nodiscard]] Result<Loan<T>> loan(std::uint32_t width, std::uint32_t height, Encoding encoding, const Header& header = {}) const
+        requires std::is_same_v<T, Image>
+    {
+        auto size = image_payload_size(width, height, encoding);
+        if (!size) return std::move(size).error();
+        auto made = Loan<T>::take(publisher(), *size);
+        if (!made) return std::move(made).error();
+        if (auto image = ImageMut::from(made->bytes(), header, width, height, encoding); !image) return std::move(image).error();
+        if (header.source_time_ns != 0) made->set_source_time(from_ns(header.source_time_ns));
+        return std::move(*made);
+    }
+
+    /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after an error. Blocks only
+    /// if the topic is reliable, at most `max_blocking_ms`.
+    Result<std::uint64_t> publish(Loan<T>&& loan) const
+        requires Loanable<T>
+    {
+        std::uint64_t sequence = 0;
+        loan.bytes_ = {};
+        if (auto done = checked(dl_publisher_publish(publisher(), loan.handle_.place(), &sequence)); !done) return std::move(done).error();
+        return sequence;
+    }
+    /// Plain types without a trailing array: copies `value` into a loan and publishes it.
+    Result<std::uint64_t> publish(const T& value) const
+        requires(plain::Type<T> && !plain::has_tail<T>)
+    {
+        auto made = loan();
+        if (!made) return std::move(made).error();
+        **made = value;
+        return publish(std::move(*made));
+    }
+
+    /// Protobuf and objects: publishes a value that nobody may change any more. Subscriptions of this process get the
+    /// pointer; a protobuf message is serialised once for others, if somebody listens there.
+    /// `source_time`: when the data was measured, at a source.
+    Result<std::uint64_t> publish(std::shared_ptr<const T> value, std::optional<MonotonicTime> source_time = {}) const
+        requires Value<T>
+    {
+        if (!value) return error(DL_ERROR_ARGUMENT, "the value to be published is a null pointer");
+        auto object = std::make_unique<std::shared_ptr<const T>>(std::move(value));
+        std::uint64_t sequence = 0;
+        const auto* vtable = ObjectType<T>::vtable();
+        auto done = checked(dl_publisher_publish_object(publisher(), object.release(), vtable, source_time ? to_ns(*source_time) : 0, &sequence));
+        if (!done) return std::move(done).error();
+        return sequence;
+    }
+    Result<std::uint64_t> publish(std::unique_ptr<T> value, std::optional<MonotonicTime> source_time = {}) const
+        requires Value<T>
+    {
+        return publish(std::shared_ptr<const T>(std::move(value)), source_time);
+    }
+    Result<std::uint64_t> publish(T&& value, std::optional<MonotonicTime> source_time = {}) const
+        requires Value<T>
+    {
+        return publish(std::make_shared<const T>(std::move(value)), source_time);
+    }
+
+    /// Number of subscriptions that are matched now.
+    [[nodiscard]] std::size_t matched() const noexcept { return dl_publisher_matched(publisher()); }
+
+    struct Stats {
+        /// Samples published.
+        std::uint64_t published = 0;
+        /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
+        std::uint64_t overwritten = 0;
+        /// Values that were serialised for readers outside.
+        std::uint64_t serialised = 0;
+    };
+    /// Counters since creation.
+    [[nodiscard]] Stats stats() const noexcept {
+        dl_publisher_stats c{};
+        if (dl_publisher_get_stats(publisher(), &c) != DL_OK) return {};
+        return {c.published, c.overwritten, c.serialised};
+    }
+
+    /// The next event, if any.
+    [[nodiscard]] std::optional<Event> poll_event() const {
+        dl_event event{};
+        const dl_status status = dl_publisher_poll_event(publisher(), &event);
+        return from_c(status, event);
+    }
+
+    /// A sign of life for `Liveliness::manual_by_topic`; publishing is one too.
+    void assert_liveliness() const noexcept { dl_publisher_assert_liveliness(publisher()); }
+
+protected:
+    Sender() noexcept = default;
+    explicit Sender(const dl_publisher* publisher) noexcept : publisher_(publisher) {}
+    Sender(Sender&& other) noexcept : publisher_(std::exchange(other.publisher_, nullptr)) {}
+    Sender& operator=(Sender&& other) noexcept {
+        publisher_ = std::exchange(other.publisher_, nullptr);
+        return *this;
+    }
+    ~Sender() = default;
+
+    [[nodiscard]] const dl_publisher* publisher() const noexcept { return publisher_; }
+    void bind(const dl_publisher* publisher) noexcept { publisher_ = publisher; }
+
+private:
+    const dl_publisher* publisher_ = nullptr;
+};
+
+}  // namespace detail
+
+/// Publisher of a topic; made by `Node::publisher`. Move-only. Dropping it tells its subscriptions.
+template <class T>
+class [[nodiscard]] Publisher : public detail::Sender<T> {
+public:
+    explicit Publisher(detail::Handle<dl_publisher, dl_publisher_drop> handle) noexcept
+        : detail::Sender<T>(handle.get()), handle_(std::move(handle)) {}
+    Publisher(Publisher&&) noexcept = default;
+    Publisher& operator=(Publisher&&) noexcept = default;
+    ~Publisher() = default;
+
+private:
+    detail::Handle<dl_publisher, dl_publisher_drop> handle_;
+};
+
+}  // namespace driveline

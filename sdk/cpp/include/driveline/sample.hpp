@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Received messages.
+#pragma once
+
+#include <array>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <typeinfo>
+#include <utility>
+
+#include "driveline/handle.hpp"
+#include "driveline/image.hpp"
+#include "driveline/payload.hpp"
+#include "driveline/time.hpp"
+
+namespace driveline {
+
+/// A source that a sample descends from, and where its age went:
+/// `publish_time - source_oldest = communication + computation + idle`.
+struct Origin {
+    /// See `topic_id()`.
+    std::uint64_t topic_id = 0;
+    MonotonicTime source_oldest;
+    MonotonicTime source_newest;
+    /// From a publish to the start of the callback that it triggered, summed over the hops.
+    std::chrono::nanoseconds communication{0};
+    /// From the start of a callback (at the source: from the source time) to the publish, summed.
+    std::chrono::nanoseconds computation{0};
+    /// Data lay ready until something else had it read, summed.
+    std::chrono::nanoseconds idle{0};
+};
+
+/// What travels with a sample besides the payload. Times are those of the publisher's host.
+struct SampleHeader {
+    /// 1 for a publisher's first sample, then one more each.
+    std::uint64_t sequence = 0;
+    MonotonicTime publish_time;
+    /// The publisher's wall clock minus its monotonic clock at that time.
+    std::chrono::nanoseconds wall_offset{0};
+    /// Shared by everything that descends from one source sample; never 0.
+    std::uint64_t trace_id = 0;
+    /// XXH3-64 of the payload, where the topic asks for it.
+    std::optional<std::uint64_t> checksum;
+    /// How many samples of this publisher were missed since the one before this.
+    std::uint64_t missed = 0;
+    /// Number of entries of `Sample::origin()`.
+    std::size_t origin_count = 0;
+    /// Number of origins that did not fit.
+    std::size_t origins_dropped = 0;
+};
+
+/// Id of a topic, as in `Origin`.
+[[nodiscard]] inline Result<std::uint64_t> topic_id(const std::string& topic) {
+    std::uint64_t id = 0;
+    if (auto done = detail::checked(dl_topic_id(topic.c_str(), &id)); !done) return std::move(done).error();
+    return id;
+}
+
+namespace detail {
+
+[[nodiscard]] inline Result<std::span<const std::byte>> payload_of(const dl_sample* sample) {
+    const std::uint8_t* data = nullptr;
+    std::size_t size = 0;
+    if (auto done = checked(dl_sample_payload(sample, &data, &size)); !done) return std::move(done).error();
+    return std::span(reinterpret_cast<const std::byte*>(data), size);
+}
+
+[[nodiscard]] inline Error undecodable(const dl_sample* sample, const std::string& reason) {
+    dl_sample_header header{};
+    header.size = sizeof header;
+    const bool known = dl_sample_get_header(sample, &header) == DL_OK;
+    return error(DL_ERROR_DECODE, "sample " + (known ? std::to_string(header.sequence) : "?") + " cannot be read: " + reason);
+}
+
+/// How a `T` is reached in a sample.
+template <class T>
+class Content;
+
+template <plain::Type T>
+class Content<T> {
+public:
+    [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
+        auto payload = payload_of(sample);
+        if (!payload) return std::move(payload).error();
+        auto ref = plain::Ref<T>::from(*payload);
+        if (!ref) return undecodable(sample, ref.error().message);
+        return Content(*ref);
+    }
+    [[nodiscard]] const T& value() const noexcept { return ref.head(); }
+
+    plain::Ref<T> ref;
+
+private:
+    explicit Content(plain::Ref<T> r) noexcept : ref(r) {}
+};
+
+template <>
+class Content<Bytes> {
+public:
+    [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
+        auto payload = payload_of(sample);
+        if (!payload) return std::move(payload).error();
+        return Content(*payload);
+    }
+
+    std::span<const std::byte> bytes;
+
+private:
+    explicit Content(std::span<const std::byte> b) noexcept : bytes(b) {}
+};
+
+template <Value T>
+class Content<T> {
+public:
+    [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
+        const void* object = nullptr;
+        if (auto done = checked(dl_sample_object(sample, typeid(T).name(), &object)); !done) return std::move(done).error();
+        // What this SDK publishes under the type's id is a shared pointer to it.
+        if (object != nullptr) return Content(*static_cast<const std::shared_ptr<const T>*>(object));
+        return decoded(sample);
+    }
+    [[nodiscard]] const T& value() const noexcept { return *shared; }
+
+    std::shared_ptr<const T> shared;
+
+private:
+    explicit Content(std::shared_ptr<const T> s) noexcept : shared(std::move(s)) {}
+
+    [[nodiscard]] static Result<Content> decoded(const dl_sample* sample) {
+        if constexpr (Protobuf<T>) {
+            auto payload = payload_of(sample);
+            if (!payload) return std::move(payload).error();
+            auto message = std::make_shared<T>();
+            if (payload->size() > INT_MAX || !message->ParseFromArray(payload->data(), static_cast<int>(payload->size()))) {
+                return undecodable(sample, std::to_string(payload->size()) + " bytes are not a " + T::descriptor()->full_name());
+            }
+            return Content(std::move(message));
+        } else {
+            return undecodable(sample, "the publisher's object is not the " + demangled(typeid(T).name()) +
+                                           " of this library: build both with the same definition and compiler");
+        }
+    }
+};
+
+}  // namespace detail
+
+/// One received message. Immutable; move-only; any thread. Holding it keeps its memory: a subscription may hold
+/// `SubscriptionOptions::max_held` at once. Everything that it gives a reference or a span to lives as long as it.
+template <class T>
+class [[nodiscard]] Sample {
+public:
+    /// Looks at a sample of the C library; it is the caller's no more.
+    [[nodiscard]] static Result<Sample> adopt(detail::SampleHandle handle) {
+        auto content = detail::Content<T>::of(handle.get());
+        if (!content) return std::move(content).error();
+        return Sample(std::move(handle), std::move(*content));
+    }
+
+    /// The message; of plain types the head.
+    [[nodiscard]] const T& operator*() const noexcept
+        requires(!detail::Opaque<T>)
+    {
+        return content_.value();
+    }
+    [[nodiscard]] const T* operator->() const noexcept
+        requires(!detail::Opaque<T>)
+    {
+        return &content_.value();
+    }
+
+    /// Plain types: head and trailing array.
+    [[nodiscard]] auto ref() const noexcept
+        requires plain::Type<T>
+    {
+        return content_.ref;
+    }
+    /// Plain types: the trailing array.
+    [[nodiscard]] auto tail() const noexcept
+        requires plain::Type<T>
+    {
+        return content_.ref.tail();
+    }
+    /// The payload's bytes, where they lie.
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept
+        requires detail::Opaque<T>
+    {
+        return content_.bytes;
+    }
+    /// Protobuf and objects: the value, which may outlive the sample and then no longer counts as held.
+    [[nodiscard]] std::shared_ptr<const T> shared() const noexcept
+        requires detail::Value<T>
+    {
+        return content_.shared;
+    }
+
+    /// Images: rows and pixels, checked.
+    [[nodiscard]] Result<ImageView> image() const
+        requires std::is_same_v<T, Image>
+    {
+        return ImageView::from(content_.ref);
+    }
+    /// Images: a `Result<const cv::Mat>` over the same memory, for reading. Include `driveline/opencv.hpp`.
+    template <class Self = Sample>
+        requires std::is_same_v<T, Image>
+    [[nodiscard]] auto mat() const {
+        auto checked = static_cast<const Self*>(this)->image();
+        using Mat = decltype(view(*checked));
+        if (!checked) return Mat(std::move(checked).error());
+        return view(*checked);
+    }
+
+    [[nodiscard]] SampleHeader header() const {
+        dl_sample_header c{};
+        c.size = sizeof c;
+        if (dl_sample_get_header(handle_.get(), &c) != DL_OK) return {};
+        SampleHeader header;
+        header.sequence = c.sequence;
+        header.publish_time = from_ns(c.publish_time_ns);
+        header.wall_offset = std::chrono::nanoseconds(c.wall_offset_ns);
+        header.trace_id = c.trace_id;
+        if (c.has_checksum != 0) header.checksum = c.checksum;
+        header.missed = c.missed;
+        header.origin_count = c.origin_count;
+        header.origins_dropped = c.origins_dropped;
+        return header;
+    }
+    [[nodiscard]] std::uint64_t sequence() const { return header().sequence; }
+    /// How many samples of this publisher were missed since the one before this.
+    [[nodiscard]] std::uint64_t missed() const { return header().missed; }
+
+    /// One of the sources that the sample descends from; `index` is below `header().origin_count`.
+    [[nodiscard]] Result<Origin> origin(std::size_t index) const {
+        dl_origin c{};
+        c.size = sizeof c;
+        if (auto done = detail::checked(dl_sample_get_origin(handle_.get(), index, &c)); !done) return std::move(done).error();
+        const auto ns = [](std::uint64_t n) { return std::chrono::nanoseconds(static_cast<std::int64_t>(n)); };
+        return Origin{c.topic_id, from_ns(c.source_oldest_ns), from_ns(c.source_newest_ns),
+                      ns(c.communication_ns), ns(c.computation_ns), ns(c.idle_ns)};
+    }
+
+    /// A second handle to the same message; copies no payload, and counts as held once with this one.
+    [[nodiscard]] Result<Sample> clone() const {
+        detail::SampleHandle second;
+        if (auto done = detail::checked(dl_sample_clone(handle_.get(), second.place())); !done) return std::move(done).error();
+        return adopt(std::move(second));
+    }
+
+private:
+    Sample(detail::SampleHandle handle, detail::Content<T> content) noexcept
+        : handle_(std::move(handle)), content_(std::move(content)) {}
+
+    detail::SampleHandle handle_;
+    detail::Content<T> content_;
+};
+
+}  // namespace driveline

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The receiving end of a topic.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "driveline/event.hpp"
+#include "driveline/handle.hpp"
+#include "driveline/options.hpp"
+#include "driveline/sample.hpp"
+
+namespace driveline {
+
+/// Subscription of a topic; made by `Node::subscription`. Move-only; one thread at a time. Samples outlive it.
+template <class T>
+class [[nodiscard]] Subscription {
+public:
+    explicit Subscription(detail::Handle<dl_subscription, dl_subscription_drop> handle) noexcept : handle_(std::move(handle)) {}
+
+    /// The newest unread sample, if there is any; older unread ones count as missed. Does not block.
+    [[nodiscard]] Result<std::optional<Sample<T>>> latest() { return read(&dl_subscription_latest); }
+
+    /// The oldest unread sample, if there is any. Does not block.
+    [[nodiscard]] Result<std::optional<Sample<T>>> take() { return read(&dl_subscription_take); }
+
+    /// Blocks until a sample can be taken (true) or the time is over (false).
+    [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
+        return wait_ns(timeout.count() < 0 ? 0 : timeout.count(), mode);
+    }
+    /// Blocks until a sample can be taken.
+    [[nodiscard]] Result<bool> wait(WaitMode mode = {}) { return wait_ns(-1, mode); }
+
+    /// Blocks until there is a sample, and takes the newest; nothing if the time is over.
+    [[nodiscard]] Result<std::optional<Sample<T>>> receive(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
+        auto ready = wait(timeout, mode);
+        if (!ready) return std::move(ready).error();
+        return latest();
+    }
+
+    /// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
+    /// none, and do not read from it. Closed with the subscription. Costs one thread, which sleeps.
+    [[nodiscard]] Result<int> fd() {
+        int fd = -1;
+        if (auto done = detail::checked(dl_subscription_fd(handle_.get(), &fd)); !done) return std::move(done).error();
+        return fd;
+    }
+
+    /// Number of publishers that are matched now.
+    [[nodiscard]] std::size_t matched() const noexcept {
+        std::size_t count = 0;
+        return dl_subscription_matched(handle_.get(), &count) == DL_OK ? count : 0;
+    }
+
+    struct Stats {
+        /// Samples read.
+        std::uint64_t received = 0;
+        /// Samples that were replaced by newer ones before they were read.
+        std::uint64_t missed = 0;
+        /// Samples that were older than the lifespan.
+        std::uint64_t expired = 0;
+        /// Samples that gave way in the queue inside the process; part of `missed` once noticed.
+        std::uint64_t overwritten = 0;
+    };
+    /// Counters since creation.
+    [[nodiscard]] Stats stats() const noexcept {
+        dl_subscription_stats c{};
+        if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};
+        return {c.received, c.missed, c.expired, c.overwritten};
+    }
+
+    /// The next event, if any.
+    [[nodiscard]] std::optional<Event> poll_event() {
+        dl_event event{};
+        const dl_status status = dl_subscription_poll_event(handle_.get(), &event);
+        return detail::from_c(status, event);
+    }
+
+private:
+    [[nodiscard]] Result<std::optional<Sample<T>>> read(dl_status (*reading)(const dl_subscription*, dl_sample**)) {
+        detail::SampleHandle handle;
+        if (auto done = detail::checked(reading(handle_.get(), handle.place())); !done) return std::move(done).error();
+        if (handle.get() == nullptr) return std::optional<Sample<T>>();
+        auto sample = Sample<T>::adopt(std::move(handle));
+        if (!sample) return std::move(sample).error();
+        return std::optional<Sample<T>>(std::move(*sample));
+    }
+
+    [[nodiscard]] Result<bool> wait_ns(std::int64_t timeout_ns, WaitMode mode) {
+        int ready = 0;
+        auto done = detail::checked(dl_subscription_wait(handle_.get(), timeout_ns, mode.mode, mode.spin_ns, &ready));
+        if (!done) return std::move(done).error();
+        return ready != 0;
+    }
+
+    detail::Handle<dl_subscription, dl_subscription_drop> handle_;
+};
+
+}  // namespace driveline
