@@ -9,22 +9,23 @@ if(DEFINED ENV{CARGO_TARGET_DIR})
     get_filename_component(default_cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE BASE_DIR "${PROJECT_SOURCE_DIR}")
 endif()
 set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE PATH "Where cargo builds; shared by all CMake builds")
-set(cargo_library "${DRIVELINE_CARGO_TARGET_DIR}/release/libdriveline.so")
-set(cargo_tool "${DRIVELINE_CARGO_TARGET_DIR}/release/driveline")
+set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/release")
 
-# At run time the library is looked for by its SONAME, and `driveline` looks for `driveline-host` beside itself.
+# At run time the library is looked for by its SONAME, `driveline` looks for `driveline-host` beside itself, and that for
+# the library in ../lib: as in an installation.
 set(DRIVELINE_CORE_SONAME "libdriveline.so.${PROJECT_VERSION_MAJOR}")
 set(DRIVELINE_CORE_LIBRARY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${DRIVELINE_CORE_SONAME}")
 set(DRIVELINE_TOOL "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline")
+set(DRIVELINE_HOST "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline-host")
 file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
             "${CARGO}" build --release --locked --quiet -p driveline-capi -p driveline-cli
-    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_library}" "${DRIVELINE_CORE_LIBRARY}"
-    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_tool}" "${DRIVELINE_TOOL}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so" "${DRIVELINE_CORE_LIBRARY}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline" "${cargo_out}/driveline-host" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}"
+    BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}"
     COMMENT "Rust core and tools (cargo)"
     USES_TERMINAL)
 
