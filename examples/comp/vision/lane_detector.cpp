@@ -28,6 +28,8 @@ constexpr std::size_t kMaxStripes = 4096;        // bounds the points of one fra
 constexpr double kLeaderShare = 0.3;             // of the searched rows that a line needs to lead the other side
 constexpr double kMeetingGap = 0.045;            // of the image width that two markings may miss each other by at the horizon
 constexpr double kMeetingWeight = 0.003;           // of the meeting point, against 1/tolerance^2 of a stripe
+constexpr double kBesideReach = 4.0;              // tolerances from the line that count as beside it
+constexpr int kMaxRounds = 20;                   // of the final fit
 constexpr int kLinePoints = 8;
 
 void require(bool ok, const std::string& what) {
@@ -314,10 +316,12 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     }
     chosen = next;
   }
-  // Least squares over its paint, three rounds, so that the line settles on all of it.
+  // Least squares over its paint, repeated until the line has settled: a line laid across a stripe of another direction turns
+  // into that direction, and is then seen to be implausible.
   Fit fit = *chosen;
   float near_y = 0.0F;
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const double slope_before = fit.slope;
     double sum = 0.0;
     double sum_y = 0.0;
     double sum_x = 0.0;
@@ -358,8 +362,19 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     fit.offset = (sum_x - fit.slope * sum_y) / sum;
     fit.rows = rows;
     fit.rms = std::sqrt(squares / rows);
+    if (std::abs(fit.slope - slope_before) < 1e-4) {
+      break;
+    }
   }
   if ((!meeting_x && near_y - fit.far_y < span_needed) || !plausible(fit)) {
+    return {};
+  }
+  // A line that merely crosses stripes has more paint beside it than on it.
+  const auto beside = std::count_if(mine.begin(), mine.end(), [&](const Stripe& s) {
+    const double off = std::abs(s.x - fit.x_at(s.y)) / tolerance(s.y);
+    return off >= 1.0 && off < kBesideReach;
+  });
+  if (beside > fit.rows) {
     return {};
   }
   return fit;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Camera: frames of a video, a folder of images, a device or the synthetic drive, rendered or decoded straight into the
+// memory that the other components look at.
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "driveline/driveline.hpp"
+#include "driveline/opencv.hpp"
+#include "frame_source.hpp"
+
+namespace comp {
+
+class Camera : public driveline::Component {
+  driveline::Output<driveline::Image> image_{*this, "image", "frames, bgr8"};
+  driveline::Parameter<std::string> source_{*this, "source", "synthetic",
+                                            "video file, folder of images, device index, synthetic, or synthetic:FRAMES"};
+  driveline::Parameter<double> rate_hz_{*this, "rate_hz", 0.0, "frames per second; 0 takes the source's own rate"};
+  driveline::Parameter<std::int64_t> frames_{*this, "frames", 0, "end the run after so many frames; 0 plays the source to its end"};
+  driveline::Parameter<std::int64_t> blank_{*this, "blank_every", 0, "replace every n-th frame by a black one, to see what follows; 0: never"};
+  driveline::Parameter<std::string> frame_id_{*this, "frame_id", "camera", "coordinate frame in the header"};
+  driveline::Timer timer_{*this, [this](const driveline::TimerTick&) { publish_frame(); }};
+
+  driveline::Status init() override {
+    frames_source_ = open_frame_source(*source_);
+    if (*rate_hz_ < 0 || *rate_hz_ > 10'000) return driveline::Error{"rate_hz = " + std::to_string(*rate_hz_) + " is not between 0 and 10000"};
+    if (*frames_ < 0 || *blank_ < 0) return driveline::Error{"frames and blank_every cannot be negative"};
+    const double rate = *rate_hz_ > 0 ? *rate_hz_ : frames_source_->fps();
+    log_info(frames_source_->name(), ": ", frames_source_->size().width, "x", frames_source_->size().height, " at ", rate, " Hz");
+    return timer_.start(std::chrono::nanoseconds(std::llround(1e9 / rate)));
+  }
+
+  void publish_frame() {
+    if (ended_) return;
+    if (*frames_ > 0 && static_cast<std::int64_t>(index_) >= *frames_) return end();
+    const auto size = frames_source_->size();
+    const auto header = driveline::Header::make(0, *frame_id_, index_).value();
+    auto loan = image_.loan(static_cast<std::uint32_t>(size.width), static_cast<std::uint32_t>(size.height), driveline::Encoding::bgr8, header).value();
+    const cv::Mat place = loan.mat().value();
+    cv::Mat frame = place;
+    switch (frames_source_->next(frame)) {
+      case FrameStatus::end: return end();
+      case FrameStatus::failed: return log_error(frames_source_->error());
+      case FrameStatus::frame: break;
+    }
+    if (frame.data != place.data) frame.copyTo(place);
+    if (*blank_ > 0 && (index_ + 1) % static_cast<std::uint64_t>(*blank_) == 0) cv::Mat(place).setTo(0);
+    // The frame exists now: decoding a file stands for what a real camera's hardware does.
+    const auto now = driveline::now();
+    loan->header.source_time_ns = driveline::to_ns(now);
+    loan.set_source_time(now);
+    image_.publish(std::move(loan)).value();
+    ++index_;
+  }
+
+  void end() {
+    ended_ = true;
+    log_info("end of ", frames_source_->name(), " after ", index_, " frames");
+    finish();
+  }
+
+  std::unique_ptr<FrameSource> frames_source_;
+  std::uint64_t index_ = 0;
+  bool ended_ = false;
+};
+DRIVELINE_COMPONENT(Camera, "publishes frames of a video, a folder, a device or the synthetic drive");
+
+}  // namespace comp

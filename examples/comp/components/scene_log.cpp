@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SceneLog: every scene as one line of JSON, for tests and for people with a text editor.
+#include <fstream>
+#include <string>
+
+#include <google/protobuf/util/json_util.h>
+
+#include "driveline/driveline.hpp"
+#include "messages.hpp"
+
+namespace comp {
+
+class SceneLog : public driveline::Component {
+  driveline::Input<msgs::FusedScene> scene_{*this, "scene", "what is where"};
+  driveline::Parameter<std::string> output_{*this, "output", "scenes.jsonl", "file to write"};
+
+  driveline::Status init() override {
+    file_.open(*output_, std::ios::trunc);
+    if (!file_) return driveline::Error{"cannot write " + *output_ + ": does its folder exist, and is it yours?"};
+    return {};
+  }
+
+  void on_trigger(const driveline::Trigger&) override {
+    const auto scene = scene_.sample();
+    if (!scene) return;
+    line_.clear();
+    if (!google::protobuf::util::MessageToJsonString(**scene, &line_).ok()) throw std::runtime_error("the scene has no JSON form");
+    if (!(file_ << line_ << '\n')) throw std::runtime_error("cannot write " + *output_ + ": is the disk full?");
+  }
+
+  void shutdown() override { file_.close(); }
+
+  std::ofstream file_;
+  std::string line_;
+};
+DRIVELINE_COMPONENT(SceneLog, "writes every scene as a line of JSON");
+
+}  // namespace comp
