@@ -58,7 +58,7 @@ def ctest(build):
 
 STEPS = [
     Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
-    Step("source", "Layers, unsafe quarantine, source rules", [["python3", "tools/check_source.py"]]),
+    Step("source", "Layers, unsafe quarantine, source rules, links in documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"]]),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
     Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"]]),
     Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
