@@ -105,7 +105,7 @@ impl Protos {
     /// Writes `PACKAGE.rs` for each package of `files`, and has Cargo run the build script again when they change.
     ///
     /// # Errors
-    /// [`Error`] with file and line of a mistake in a `.proto` file.
+    /// [`enum@Error`] with file and line of a mistake in a `.proto` file.
     pub fn compile(mut self, files: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
         let set = protox::compile(files, includes)?;
         for path in files.iter().map(AsRef::as_ref).chain(includes.iter().map(AsRef::as_ref)) {
