@@ -3,7 +3,6 @@
 
 import contextlib
 import io
-import os
 import subprocess
 import sys
 import tempfile
@@ -73,15 +72,14 @@ class Leftovers(unittest.TestCase):
             self.assertEqual(leftovers.since(before), [])
             (shm / "driveline-7/default/new").touch()
             (shm / "driveline-file").touch()
-            sleeper = subprocess.Popen(["sleep", "60"], env=dict(os.environ))
-            try:
+            waiting = subprocess.Popen(["sh", "-c", "echo started; read word"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            with waiting:
+                waiting.stdout.readline()  # its environment is in place only now
                 found = "\n".join(leftovers.since(before, patience_s=0))
-            finally:
-                sleeper.kill()
-                sleeper.wait()
+                waiting.stdin.close()
             self.assertIn("default/new was left", found)
             self.assertIn("driveline-file was left", found)
-            self.assertIn(f"process {sleeper.pid} (sleep)", found)
+            self.assertIn(f"process {waiting.pid} (sh)", found)
             self.assertNotIn("old", found)
             self.assertNotIn("somebody-else", found)
 
