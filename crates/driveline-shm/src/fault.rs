@@ -12,6 +12,7 @@ pub(crate) fn point(_name: &'static str) {}
 
 /// Passes a named point.
 #[cfg(all(feature = "fault-points", not(loom)))]
+#[allow(unsafe_code)]
 pub(crate) fn point(name: &'static str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,24 +20,27 @@ pub(crate) fn point(name: &'static str) {
     struct Order {
         name: String,
         left: AtomicU64,
-        signal: rustix::process::Signal,
+        stop: bool,
     }
     static ORDER: OnceLock<Option<Order>> = OnceLock::new();
     let order = ORDER.get_or_init(|| {
         let text = std::env::var("DRIVELINE_FAULT_POINT").ok()?;
         let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
         let stop = std::env::var("DRIVELINE_FAULT_ACTION").is_ok_and(|a| a == "stop");
-        Some(Order {
-            name: name.to_owned(),
-            left: AtomicU64::new(nth.parse().unwrap_or(1)),
-            signal: if stop { rustix::process::Signal::STOP } else { rustix::process::Signal::KILL },
-        })
+        Some(Order { name: name.to_owned(), left: AtomicU64::new(nth.parse().unwrap_or(1)), stop })
     });
     if let Some(order) = order
         && order.name == name
         && order.left.fetch_sub(1, Relaxed) == 1
     {
-        // Nothing sensible is left to do if a process cannot signal itself.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), order.signal);
+        if order.stop {
+            // To this very thread, which then stops before it returns. Sent to the process, any thread may take it, and
+            // this one runs on for a while.
+            // SAFETY: sends a signal; no memory is involved.
+            let _ = unsafe { libc::raise(libc::SIGSTOP) };
+        } else {
+            // SIGKILL ends all threads before any of them returns. Nothing is left to do if a process cannot signal itself.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
     }
 }

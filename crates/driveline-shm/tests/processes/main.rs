@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What only several processes can show: deaths at every protocol step, stops, restarts, crowds, liars, namespaces.
+//!
+//! The peers are this very program, started anew and told line by line what to do (`support::peer`). Each test has a
+//! domain directory of its own; nothing outlives it, for the kernel ends the peers with the thread that started them.
+#![cfg(not(loom))]
+
+mod crowd;
+mod faults;
+mod fork;
+mod hostile_memory;
+mod hostile_sockets;
+mod idle;
+mod leftovers;
+mod namespaces;
+mod restart;
+mod stopped;
+mod support;
+mod torn;
+mod waking;

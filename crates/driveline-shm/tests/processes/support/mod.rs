@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Domains, peers and liars for the process tests.
+
+pub(crate) mod hostile;
+pub(crate) mod payload;
+pub(crate) mod peer;
+pub(crate) mod process;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use process::{Domain, Peer};
+
+/// Longest that anything may take that is awaited, on a machine under load. Only a failure takes that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that other processes bring about.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !f() {
+        assert!(Instant::now() < end, "did not come about: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How long a hunt goes on: `usual`, or the seconds of `DRIVELINE_SOAK`.
+pub(crate) fn hunting_time(usual: Duration) -> Duration {
+    std::env::var("DRIVELINE_SOAK").ok().and_then(|s| s.parse().ok()).map_or(usual, Duration::from_secs)
+}
+
+/// Pseudo-random numbers (xorshift64*), the same in every run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 16) as usize % n.max(1)
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// A number of the kind that breaks programs.
+    pub(crate) fn nasty(&mut self) -> u64 {
+        match self.below(6) {
+            0 => 0,
+            1 => u64::MAX - self.below(3) as u64,
+            2 => 1 << self.below(64),
+            3 => (1u64 << self.below(64)).wrapping_sub(1),
+            4 => self.below(16) as u64,
+            _ => self.next(),
+        }
+    }
+}

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The started side of a peer process: does what it is told on its standard input, a line at a time.
+//!
+//! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit status 101.
+
+use super::payload;
+use super::process::{Domain, MARK, PEER_VARIABLE};
+use driveline_shm::*;
+use driveline_types::{Durability, EndpointId, MonotonicNs, Reliability, Schema};
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+#[test]
+fn peers_do_as_told() {
+    if let Some(domain) = std::env::var_os(PEER_VARIABLE) {
+        run(domain.into());
+        std::process::exit(0);
+    }
+    let d = Domain::new();
+    let mut a = d.peer("a");
+    assert_eq!(a.ask("ping"), "pong");
+    assert!(a.try_ask("matched nobody").unwrap_err().contains("nobody"));
+    assert!(a.lives() && a.descriptors() > 2 && a.mappings() == 0);
+    a.ask("publisher p");
+    assert!(a.mappings() > 0);
+    let mut b = d.peer("b");
+    b.ask("subscription s");
+    a.ask("await p 1");
+    b.ask("await s 1");
+    a.ask("say p 3 100");
+    assert_eq!(b.ask("take s hold"), "3 2");
+    assert_eq!(b.ask("held"), "1");
+    a.quit();
+    b.quit();
+}
+
+/// `key=value` words, and words alone.
+struct Options<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Options<'a> {
+    fn new(words: &[&'a str]) -> Self {
+        Self(words.iter().map(|w| w.split_once('=').unwrap_or((w, ""))).collect())
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    fn text(&self, key: &str, default: &'a str) -> &'a str {
+        self.0.get(key).copied().unwrap_or(default)
+    }
+
+    fn number<T: std::str::FromStr>(&self, key: &str, default: T) -> Result<T, String> {
+        self.0.get(key).map_or(Ok(default), |v| v.parse().map_err(|_| format!("{key}={v} is no number")))
+    }
+}
+
+/// What a following thread has seen so far.
+#[derive(Default)]
+pub(crate) struct Progress {
+    stop: AtomicBool,
+    received: AtomicU64,
+    missed: AtomicU64,
+    last: AtomicU64,
+    publishers: AtomicU64,
+    matched: AtomicU64,
+    /// When the first sample of the newest publisher was taken.
+    since_ns: AtomicU64,
+}
+
+enum Job {
+    Flood { stop: Arc<AtomicBool>, thread: JoinHandle<Publisher> },
+    Follow { progress: Arc<Progress>, kicker: Kicker, thread: JoinHandle<Subscription> },
+}
+
+/// All that a peer has.
+pub(crate) struct Machine {
+    pub(crate) domain: PathBuf,
+    participant: Option<Participant>,
+    pub(crate) publishers: HashMap<String, Publisher>,
+    pub(crate) subscriptions: HashMap<String, Subscription>,
+    jobs: HashMap<String, Job>,
+    pub(crate) held: Vec<Sample>,
+}
+
+type Answer = Result<String, String>;
+
+fn run(domain: PathBuf) {
+    // The kernel ends this process with the thread that started it, whatever becomes of that.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::exit(101);
+    }));
+    let mut machine = Machine {
+        domain,
+        participant: None,
+        publishers: HashMap::new(),
+        subscriptions: HashMap::new(),
+        jobs: HashMap::new(),
+        held: Vec::new(),
+    };
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        if line == "quit" {
+            break;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match machine.obey(&words) {
+            Ok(text) => format!("ok {text}"),
+            Err(e) => format!("no {}", e.replace('\n', " ")),
+        };
+        // The harness may have left a line unfinished.
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "\n{MARK}{answer}").and_then(|()| out.flush());
+    }
+}
+
+impl Machine {
+    fn obey(&mut self, words: &[&str]) -> Answer {
+        let text = |e: &dyn std::fmt::Display| e.to_string();
+        match *words {
+            ["ping"] => Ok("pong".into()),
+            ["now"] => Ok(MonotonicNs::now().0.to_string()),
+            ["join"] => self.participant().map(|_| String::new()),
+            ["leave"] => {
+                self.participant = None;
+                Ok(String::new())
+            }
+            ["publisher", name, ref options @ ..] => self.create_publisher(name, &Options::new(options)),
+            ["subscription", name, ref options @ ..] => self.create_subscription(name, &Options::new(options)),
+            ["drop", name] => {
+                self.publishers.remove(name);
+                self.subscriptions.remove(name);
+                Ok(String::new())
+            }
+            ["matched", name] => self.matched(name).map(|n| n.to_string()),
+            ["await", name, count] => {
+                let count: usize = count.parse().map_err(|e| text(&e))?;
+                let end = std::time::Instant::now() + super::PATIENCE / 2;
+                while self.matched(name)? != count {
+                    if std::time::Instant::now() > end {
+                        return Err(format!("{} matches; {:?}", self.matched(name)?, self.events(name)));
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(String::new())
+            }
+            ["say", name, count, len] => {
+                let (count, len): (u64, usize) = (count.parse().map_err(|e| text(&e))?, len.parse().map_err(|e| text(&e))?);
+                let p = self.publisher(name)?;
+                for _ in 0..count {
+                    publish(p, len);
+                }
+                Ok((p.next_sequence() - 1).to_string())
+            }
+            ["flood", name, len, gap_us] => self.flood(name, len, gap_us),
+            ["take", name, ref options @ ..] => self.take(name, &Options::new(options)),
+            ["held"] => {
+                for s in &self.held {
+                    check(s);
+                }
+                Ok(self.held.len().to_string())
+            }
+            ["release"] => {
+                self.held.clear();
+                Ok(String::new())
+            }
+            ["follow", name, ref options @ ..] => self.follow(name, &Options::new(options)),
+            ["progress", name] => match self.jobs.get(name) {
+                Some(Job::Follow { progress, .. }) => Ok(progress.text()),
+                _ => Err(format!("nobody follows {name}")),
+            },
+            ["halt", name] => self.halt(name),
+            ["events", name] => self.events(name),
+            ["stats", name] => match (self.publishers.get(name), self.subscriptions.get(name)) {
+                (Some(p), _) => serde_json::to_string(&p.stats()).map_err(|e| text(&e)),
+                (_, Some(s)) => serde_json::to_string(&s.stats()).map_err(|e| text(&e)),
+                _ => Err(format!("no {name}")),
+            },
+            ["list"] => {
+                let all = list(&self.domain, Duration::from_secs(10)).map_err(|e| text(&e))?;
+                serde_json::to_string(&all).map_err(|e| text(&e))
+            }
+            ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?),
+            ["limit", what, soft] => limit(what, soft.parse().map_err(|e| text(&e))?),
+            ["fork"] => crate::fork::in_peer(self),
+            _ => Err(format!("not understood: {words:?}")),
+        }
+    }
+
+    fn participant(&mut self) -> Result<&Participant, String> {
+        if self.participant.is_none() {
+            let config = ParticipantConfig { domain_dir: Some(self.domain.clone()), name: format!("peer {}", std::process::id()) };
+            self.participant = Some(Participant::open(config).map_err(|e| e.to_string())?);
+        }
+        self.participant.as_ref().ok_or_else(|| "no participant".into())
+    }
+
+    fn publisher(&mut self, name: &str) -> Result<&mut Publisher, String> {
+        self.publishers.get_mut(name).ok_or_else(|| format!("no publisher {name}"))
+    }
+
+    fn create_publisher(&mut self, name: &str, o: &Options<'_>) -> Answer {
+        let topic = o.text("topic", "t").parse().map_err(|e| format!("{e}"))?;
+        let node = "talker".parse().map_err(|e| format!("{e}"))?;
+        let mut c = PublisherConfig::new(topic, node, schema(), o.number("max", 4096)?);
+        c.qos.depth = o.number("depth", 1)?;
+        c.pins = o.number("pins", 8)?;
+        c.loans = o.number("loans", 2)?;
+        if o.has("reliable") {
+            (c.qos.reliability, c.qos.max_blocking_ms) = (Reliability::Reliable, o.number("reliable", 0)?);
+        }
+        if o.has("transient") {
+            c.qos.durability = Durability::TransientLocal;
+        }
+        c.access = match o.text("access", "own") {
+            "own" => Access::OwnUser,
+            "any" => Access::Anyone,
+            users => Access::Users(users.split(',').filter_map(|u| u.parse().ok()).collect()),
+        };
+        let p = self.participant()?.create_publisher(c).map_err(|e| e.to_string())?;
+        let id = p.id();
+        self.publishers.insert(name.to_owned(), p);
+        Ok(id.to_string())
+    }
+
+    fn create_subscription(&mut self, name: &str, o: &Options<'_>) -> Answer {
+        let topic = o.text("topic", "t").parse().map_err(|e| format!("{e}"))?;
+        let node = "listener".parse().map_err(|e| format!("{e}"))?;
+        let mut c = SubscriptionConfig::new(topic, node, schema());
+        c.qos.depth = o.number("depth", 1)?;
+        c.max_held = o.number("held", 2)?;
+        c.observer = o.has("observer");
+        if o.has("reliable") {
+            c.qos.reliability = Reliability::Reliable;
+        }
+        if o.has("transient") {
+            c.qos.durability = Durability::TransientLocal;
+        }
+        let s = self.participant()?.create_subscription(c).map_err(|e| e.to_string())?;
+        let id = s.id();
+        self.subscriptions.insert(name.to_owned(), s);
+        Ok(id.to_string())
+    }
+
+    fn matched(&self, name: &str) -> Result<usize, String> {
+        match (self.publishers.get(name), self.subscriptions.get(name), self.jobs.get(name)) {
+            (Some(p), _, _) => Ok(p.matched()),
+            (_, Some(s), _) => Ok(s.matched()),
+            (_, _, Some(Job::Follow { progress, .. })) => Ok(progress.matched.load(SeqCst) as usize),
+            _ => Err(format!("neither publisher nor subscription is called {name}")),
+        }
+    }
+
+    fn events(&mut self, name: &str) -> Answer {
+        let mut all = Vec::new();
+        if let Some(p) = self.publishers.get_mut(name) {
+            all.extend(std::iter::from_fn(|| p.poll_event()).map(|e| format!("{e:?}")));
+        }
+        if let Some(s) = self.subscriptions.get_mut(name) {
+            all.extend(std::iter::from_fn(|| s.poll_event()).map(|e| format!("{e:?}")));
+        }
+        Ok(all.join("; "))
+    }
+
+    fn take(&mut self, name: &str, o: &Options<'_>) -> Answer {
+        let s = self.subscriptions.get_mut(name).ok_or_else(|| format!("no subscription {name}"))?;
+        let next = o.text("want", "next") == "next";
+        if o.has("copy") {
+            let mut buffer = vec![0; o.number("max", 4096)?];
+            let copied = if next { s.copy_next(&mut buffer) } else { s.copy_latest(&mut buffer) }.map_err(|e| e.to_string())?;
+            let Some(c) = copied else { return Ok("none".into()) };
+            whole(&buffer[..c.header.payload_len as usize], c.header.sequence, c.publisher);
+            return Ok(format!("{} {}", c.header.sequence, c.missed));
+        }
+        let Some(sample) = if next { s.take_next() } else { s.take_latest() }.map_err(|e| e.to_string())? else {
+            return Ok("none".into());
+        };
+        if !o.has("unchecked") {
+            check(&sample);
+        }
+        let answer = format!("{} {}", sample.header().sequence, sample.missed());
+        if o.has("hold") {
+            self.held.push(sample);
+        }
+        Ok(answer)
+    }
+
+    fn flood(&mut self, name: &str, len: &str, gap_us: &str) -> Answer {
+        let len: usize = len.parse().map_err(|_| "no length")?;
+        let gap = Duration::from_micros(gap_us.parse().map_err(|_| "no gap")?);
+        let mut p = self.publishers.remove(name).ok_or_else(|| format!("no publisher {name}"))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !told.load(SeqCst) {
+                publish(&mut p, len);
+                if !gap.is_zero() {
+                    std::thread::sleep(gap);
+                }
+            }
+            p
+        });
+        self.jobs.insert(name.to_owned(), Job::Flood { stop, thread });
+        Ok(String::new())
+    }
+
+    fn follow(&mut self, name: &str, o: &Options<'_>) -> Answer {
+        let s = self.subscriptions.remove(name).ok_or_else(|| format!("no subscription {name}"))?;
+        let backend = match o.text("backend", "auto") {
+            "threads" => WaitBackend::Threads,
+            "waitv" => WaitBackend::FutexWaitv,
+            _ => WaitBackend::Auto,
+        };
+        let mut set = WaitSet::new(backend).map_err(|e| e.to_string())?;
+        set.attach(&s).map_err(|e| e.to_string())?;
+        let kicker = set.kicker();
+        let progress = Arc::new(Progress::default());
+        let mut follower = Follower {
+            sub: s,
+            set,
+            progress: Arc::clone(&progress),
+            next: o.text("want", "next") == "next",
+            buffer: vec![0; if o.has("copy") { o.number("max", 8 << 20)? } else { 0 }],
+            hold: o.number("hold", 0)?,
+            stall: Duration::from_micros(o.number("stall_us", 0)?),
+            spin: Duration::from_micros(o.number("spin_us", 0)?),
+            trusted: u128::from_str_radix(o.text("trust", "0"), 16).map(EndpointId).map_err(|e| e.to_string())?,
+            sequences: HashMap::new(),
+        };
+        let thread = std::thread::spawn(move || {
+            follower.run();
+            follower.sub
+        });
+        self.jobs.insert(name.to_owned(), Job::Follow { progress, kicker, thread });
+        Ok(String::new())
+    }
+
+    fn halt(&mut self, name: &str) -> Answer {
+        match self.jobs.remove(name) {
+            Some(Job::Flood { stop, thread }) => {
+                stop.store(true, SeqCst);
+                let p = thread.join().map_err(|_| "the thread panicked")?;
+                let sequence = p.next_sequence() - 1;
+                self.publishers.insert(name.to_owned(), p);
+                Ok(sequence.to_string())
+            }
+            Some(Job::Follow { progress, kicker, thread }) => {
+                progress.stop.store(true, SeqCst);
+                kicker.kick();
+                let s = thread.join().map_err(|_| "the thread panicked")?;
+                self.subscriptions.insert(name.to_owned(), s);
+                Ok(progress.text())
+            }
+            None => Err(format!("nothing goes on with {name}")),
+        }
+    }
+}
+
+impl Progress {
+    /// received missed last publishers matched since_ns
+    fn text(&self) -> String {
+        let all = [&self.received, &self.missed, &self.last, &self.publishers, &self.matched, &self.since_ns];
+        all.map(|n| n.load(SeqCst).to_string()).join(" ")
+    }
+}
+
+/// A thread that takes whatever comes and believes nothing.
+struct Follower {
+    sub: Subscription,
+    set: WaitSet,
+    progress: Arc<Progress>,
+    next: bool,
+    /// Copies go here, if they are wanted.
+    buffer: Vec<u8>,
+    hold: usize,
+    stall: Duration,
+    spin: Duration,
+    /// The one publisher whose samples must be whole; 0: all.
+    trusted: EndpointId,
+    sequences: HashMap<EndpointId, u64>,
+}
+
+impl Follower {
+    fn run(&mut self) {
+        let mut held = std::collections::VecDeque::new();
+        while !self.progress.stop.load(SeqCst) {
+            self.set.wait(None, self.spin);
+            self.progress.matched.store(self.sub.matched() as u64, SeqCst);
+            // A bound, so that a publisher without mercy cannot keep this thread from being halted.
+            for _ in 0..1000 {
+                if self.buffer.is_empty() {
+                    let taken = if self.next { self.sub.take_next() } else { self.sub.take_latest() };
+                    let Some(s) = taken.expect("a sample can be taken") else { break };
+                    self.note(s.payload(), s.header().sequence, s.publisher(), s.missed());
+                    if !self.stall.is_zero() {
+                        std::thread::sleep(self.stall);
+                        self.verify(s.payload(), s.header().sequence, s.publisher());
+                    }
+                    held.push_back(s);
+                    while held.len() > self.hold {
+                        let Some(s) = held.pop_front() else { break };
+                        self.verify(s.payload(), s.header().sequence, s.publisher());
+                    }
+                } else {
+                    let mut buffer = std::mem::take(&mut self.buffer);
+                    let taken = if self.next { self.sub.copy_next(&mut buffer) } else { self.sub.copy_latest(&mut buffer) };
+                    let c = taken.expect("a sample can be copied");
+                    if let Some(c) = &c {
+                        self.note(&buffer[..c.header.payload_len as usize], c.header.sequence, c.publisher, c.missed);
+                        std::thread::sleep(self.stall);
+                    }
+                    self.buffer = buffer;
+                    if c.is_none() {
+                        break;
+                    }
+                }
+                if self.progress.stop.load(SeqCst) {
+                    break;
+                }
+            }
+        }
+        for s in held {
+            self.verify(s.payload(), s.header().sequence, s.publisher());
+        }
+    }
+
+    fn verify(&self, payload: &[u8], sequence: u64, publisher: EndpointId) {
+        if self.trusted == EndpointId(0) || self.trusted == publisher {
+            whole(payload, sequence, publisher);
+        } else {
+            // What a liar wrote only has to be readable.
+            std::hint::black_box(payload.iter().fold(0u8, |a, b| a ^ b));
+        }
+    }
+
+    fn note(&mut self, payload: &[u8], sequence: u64, publisher: EndpointId, missed: u64) {
+        self.verify(payload, sequence, publisher);
+        let p = &self.progress;
+        match self.sequences.insert(publisher, sequence) {
+            Some(before) => {
+                assert!(sequence > before, "sample {sequence} comes after {before}");
+                assert_eq!(missed, sequence - before - 1, "samples between {before} and {sequence}");
+            }
+            None => {
+                p.since_ns.store(MonotonicNs::now().0, SeqCst);
+                p.publishers.fetch_add(1, SeqCst);
+            }
+        }
+        p.missed.fetch_add(missed, SeqCst);
+        p.last.store(sequence, SeqCst);
+        p.received.fetch_add(1, SeqCst);
+    }
+}
+
+pub(crate) fn schema() -> Schema {
+    Schema::bytes("test/Whole", "noise", "")
+}
+
+/// Publishes a sample that can be proven whole.
+pub(crate) fn publish(p: &mut Publisher, len: usize) {
+    let (number, id) = (p.next_sequence(), p.id());
+    let mut loan = p.loan(len.max(payload::LEAST)).expect("there is a slot, whatever readers do");
+    payload::fill(loan.payload_mut(), number, id);
+    p.publish(loan, PublishMeta::now()).expect("it is published");
+}
+
+fn whole(payload: &[u8], sequence: u64, publisher: EndpointId) {
+    if let Err(e) = payload::examine(payload, sequence, publisher) {
+        panic!("{e}");
+    }
+}
+
+fn check(s: &Sample) {
+    whole(s.payload(), s.header().sequence, s.publisher());
+}
+
+/// Becomes another user for good.
+#[allow(unsafe_code)]
+fn become_user(id: u32) -> Answer {
+    // SAFETY: plain system calls on numbers; the C library changes all threads.
+    let ok = unsafe { libc::setgroups(0, std::ptr::null()) == 0 && libc::setresgid(id, id, id) == 0 && libc::setresuid(id, id, id) == 0 };
+    if !ok {
+        return Err(std::io::Error::last_os_error().to_string());
+    }
+    // Changing the user has made /proc/self root's; a program started by that user would have its own.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).map_err(|e| e.to_string())?;
+    Ok(String::new())
+}
+
+fn limit(what: &str, soft: u64) -> Answer {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let resource = match what {
+        "descriptors" => Resource::Nofile,
+        "file-size" => Resource::Fsize,
+        "address-space" => Resource::As,
+        "locked" => Resource::Memlock,
+        _ => return Err(format!("no such limit: {what}")),
+    };
+    let maximum = getrlimit(resource).maximum;
+    setrlimit(resource, Rlimit { current: Some(soft), maximum }).map(|()| String::new()).map_err(|e| e.to_string())
+}
