@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the perception pipeline in five processes and leaves its figures in out/demo. `make demo` calls it.
-# Usage: tools/demo.sh [VIDEO [MODEL [SPEED_KMH]]]    empty: rendered drive, classical detector, 100 km/h
+# Usage: tools/demo.sh [VIDEO [MODEL [SPEED_KMH]]]    empty: rendered drive of 30 s, classical detector, 100 km/h
 set -euo pipefail
 invoked_from=$PWD
 cd "$(dirname "$0")/.."
@@ -22,6 +22,8 @@ readable() {
 if [ -n "$video" ]; then
     path=$(readable VIDEO "$video")
     options+=(--set "camera.source=$path")
+else
+    options+=(--set camera.source=synthetic:750)
 fi
 if [ -n "$model" ]; then
     path=$(readable MODEL "$model")
