@@ -8,7 +8,7 @@ use crate::sample::dl_sample;
 use crate::schema::dl_schema;
 use crate::status::*;
 use driveline::Invocation;
-use driveline_runtime::component::{StopHandle, Timers};
+use driveline_runtime::component::{Facts, StopHandle, Timers};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Weak;
@@ -150,6 +150,7 @@ pub struct dl_component_io {
     pub(crate) node: dl_node,
     pub(crate) outputs: Vec<dl_publisher>,
     pub(crate) timers: Timers,
+    pub(crate) facts: Facts,
     pub(crate) stop: StopHandle,
     /// The component, which must be alive when a timer ticks.
     pub(crate) owner: Weak<crate::loader::Instance>,
@@ -193,6 +194,21 @@ pub unsafe extern "C" fn dl_component_io_output(io: *const dl_component_io, inde
 pub unsafe extern "C" fn dl_component_io_finish(io: *const dl_component_io) -> dl_status {
     // SAFETY: this function's contract.
     guard(|| unsafe { borrow("io", io) }.map(|io| io.stop.finish()))
+}
+
+/// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown with
+/// the run and kept in its report. Not for every sample: it allocates.
+///
+/// # Safety
+/// `io` is NULL or live; strings are NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_tell_fact(io: *const dl_component_io, name: *const c_char, value: *const c_char) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (io, name, value) = unsafe { (borrow("io", io)?, text("name", name)?, text("value", value)?) };
+        io.facts.tell(name, value);
+        Ok(())
+    })
 }
 
 /// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.

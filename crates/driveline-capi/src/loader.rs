@@ -181,6 +181,7 @@ impl Component for CppComponent {
                 node: dl_node { node: io.node },
                 outputs: io.outputs.into_iter().map(dl_publisher::new).collect(),
                 timers: io.timers,
+                facts: io.facts,
                 stop: io.stop,
                 owner: Arc::downgrade(own),
             })

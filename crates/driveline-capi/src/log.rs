@@ -3,6 +3,7 @@
 
 use crate::status::{guard_value, optional_text};
 use std::ffi::c_char;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// How important a line is.
@@ -25,8 +26,9 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
         return;
     }
     let filter = EnvFilter::try_from_env("DRIVELINE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     // Another thread may have been faster; then its choice holds.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+    let _ = log.with_ansi(std::io::stderr().is_terminal()).try_init();
 }
 
 /// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`. `who`: name of the

@@ -143,6 +143,12 @@ protected:
     /// The component's node, for topics and parameters that are not declared; from `init` on.
     [[nodiscard]] detail::NodeView node() const noexcept { return detail::NodeView(dl_component_io_node(io_)); }
 
+    /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown
+    /// with the run and kept in its report. From `init` on; not for every frame.
+    void tell_fact(const std::string& name, const std::string& text) const noexcept {
+        dl_component_io_tell_fact(io_, name.c_str(), text.c_str());
+    }
+
     /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and writes.
     template <class... Parts>
     void log_error(const Parts&... parts) const {

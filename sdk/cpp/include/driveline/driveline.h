@@ -473,6 +473,15 @@ const dl_publisher *dl_component_io_output(const dl_component_io *io, size_t ind
 // `io` is NULL or live.
 dl_status dl_component_io_finish(const dl_component_io *io);
 
+// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown with
+// the run and kept in its report. Not for every sample: it allocates.
+//
+// What the caller promises:
+// `io` is NULL or live; strings are NULL or NUL-terminated.
+dl_status dl_component_io_tell_fact(const dl_component_io *io,
+                                    const char *name,
+                                    const char *value);
+
 // 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.
 //
 // What the caller promises:
