@@ -17,7 +17,6 @@ set(DRIVELINE_CORE_SONAME "libdriveline.so.${PROJECT_VERSION_MAJOR}")
 set(DRIVELINE_CORE_LIBRARY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${DRIVELINE_CORE_SONAME}")
 set(DRIVELINE_TOOL "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline")
 set(DRIVELINE_HOST "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline-host")
-set(DRIVELINE_HOST "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline-host")
 file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
 add_custom_target(driveline_core_build ALL
@@ -26,7 +25,7 @@ add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so" "${DRIVELINE_CORE_LIBRARY}"
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline" "${cargo_out}/driveline-host" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}" "${DRIVELINE_HOST}"
+    BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}"
     COMMENT "Rust core and tools (cargo)"
     USES_TERMINAL)
 
