@@ -39,6 +39,7 @@ pub use context::{Context, ContextOptions, Node};
 pub use driveline_derive::*;
 pub use driveline_shm::Access;
 pub use driveline_types as types;
+pub use driveline_types::{Plain, ProtobufMessage};
 pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
     WaitError,
