@@ -16,7 +16,7 @@ pub const OBSERVER_PINS: u32 = 2;
 /// Greatest payload, in bytes.
 pub const MAX_PAYLOAD: usize = 1 << 36;
 /// How often a borrow is tried again while the publisher overtakes it.
-pub const BORROW_TRIES: u32 = 8;
+pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
 /// Trust groups (users) of one publisher.
 pub const MAX_GROUPS: usize = 16;
 /// Connections of one user to one publisher that have not been matched yet.
@@ -42,5 +42,6 @@ pub const MAX_DIRECTORY_ENTRIES: usize = 65_536;
 /// Connections for listings that are served at once.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
 
+#[cfg(not(loom))]
 pub(crate) const FORKED: &str =
     "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";

@@ -56,8 +56,9 @@ impl<T> Scans<T> {
     /// Begins a scan. The caller must pass a SeqCst fence before [`Scan::load`].
     pub fn enter(&mut self) -> Scan<'_, T> {
         let scans = self.0.scans.load(Relaxed);
-        // Relaxed: the caller's fence orders it before the load of the pointer.
-        self.0.scans.store(scans.wrapping_add(1), Relaxed);
+        // The caller's fence orders it before the load of the pointer. Release: who sees this number (`reclaim`) takes
+        // the earlier scans for over, so it must see that they are.
+        self.0.scans.store(scans.wrapping_add(1), Release);
         Scan(&self.0)
     }
 }
@@ -106,7 +107,14 @@ impl<T> Changes<T> {
         let scans = self.0.scans.load(Acquire);
         let mut old = self.0.old.lock().unwrap_or_else(PoisonError::into_inner);
         old.retain(|&(p, at)| {
-            let in_use = at % 2 == 1 && at == scans && !mutant(Mutant::FreeListAtOnce);
+            let running = at % 2 == 1 && at == scans;
+            if mutant(Mutant::FreeListAtOnce) && running {
+                // SAFETY: for the model, which must notice: the value is dropped, its memory stays.
+                unsafe { p.drop_in_place() };
+                return false;
+            }
+            // A mutant that breaks the scan's fence must not also have the model itself read freed memory.
+            let in_use = running || mutant(Mutant::ListBeforeFence);
             if !in_use {
                 // SAFETY: it came from Box::into_raw, is listed once, and no scan uses it: none was running behind the
                 // fence in `replace` (even), or that one has ended since (another number).
