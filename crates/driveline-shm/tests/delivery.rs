@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishing and reading within one process: every path but the process border.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
 
 use driveline_shm::*;
 use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema};
