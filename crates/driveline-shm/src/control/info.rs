@@ -24,9 +24,13 @@ pub(super) struct Query {
 }
 
 impl Control {
-    pub(super) fn accept_queries(&mut self) {
+    pub(super) fn accept_queries(&mut self, key: u64) {
         for _ in 0..MAX_INFO_CONNECTIONS {
-            let Ok(Some(socket)) = socket::accept(&self.info_listener) else { return };
+            let socket = match socket::accept(&self.info_listener) {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(_) => return self.rest(key),
+            };
             if self.sources.values().filter(|s| matches!(s, Source::Info(_))).count() >= MAX_INFO_CONNECTIONS {
                 continue;
             }

@@ -57,7 +57,11 @@ enum DialState {
         pause: Duration,
         complain_at: Option<MonotonicNs>,
     },
-    Matched(Arc<Edge>),
+    Matched {
+        edge: Arc<Edge>,
+        since: MonotonicNs,
+        pause: Duration,
+    },
 }
 
 impl Control {
@@ -73,7 +77,7 @@ impl Control {
         let gone: Vec<u64> = self.sources.iter().filter(|(_, s)| matches!(s, Source::Dial(d) if d.inlet == id)).map(|(k, _)| *k).collect();
         for key in gone {
             // Samples may keep the connection open: it must leave epoll now.
-            if let Some(Source::Dial(Dial { state: DialState::Matched(edge), .. })) = self.sources.remove(&key) {
+            if let Some(Source::Dial(Dial { state: DialState::Matched { edge, .. }, .. })) = self.sources.remove(&key) {
                 let _ = rustix::event::epoll::delete(&self.epoll, &edge.socket);
             }
         }
@@ -191,7 +195,7 @@ impl Control {
         let Some(Source::Dial(dial)) = self.sources.get(&key) else { return };
         let (socket, matched) = match &dial.state {
             DialState::Asked { socket, .. } => (socket, false),
-            DialState::Matched(edge) => (&edge.socket, true),
+            DialState::Matched { edge, .. } => (&edge.socket, true),
         };
         let received = socket::receive(socket, &mut self.buffer);
         match received {
@@ -226,7 +230,8 @@ impl Control {
                     });
                     lock(&inlet.refusals).remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
-                    self.sources.insert(key, Source::Dial(Dial { inlet: id, name, state: DialState::Matched(edge) }));
+                    let state = DialState::Matched { edge, since: self.now, pause };
+                    self.sources.insert(key, Source::Dial(Dial { inlet: id, name, state }));
                     return;
                 }
                 Err(refusal) => refusal,
@@ -237,13 +242,21 @@ impl Control {
         self.refused(id, &name, &refusal, pause);
     }
 
-    /// End of file: the publisher is gone, says the kernel.
+    /// End of file: the publisher is gone, says the kernel; or it lives and has hung up, for want of descriptors for one.
+    /// Asking again tells, and removes the socket of a dead one.
     fn hung_up(&mut self, key: u64) {
         let Some(Source::Dial(dial)) = self.sources.remove(&key) else { return };
         let Some(state) = self.inlets.get_mut(&dial.inlet) else { return };
-        state.known.remove(&dial.name);
+        // Whoever hangs up again and again is asked less and less often.
+        let pause = match &dial.state {
+            DialState::Asked { pause, .. } => *pause,
+            DialState::Matched { since, .. } if self.now.since(*since) > RETRY_LONGEST => RETRY_FIRST,
+            DialState::Matched { pause, .. } => *pause,
+        };
         lock(&state.inlet.refusals).remove(&dial.name);
-        let DialState::Matched(edge) = dial.state else { return };
+        let retry = Known::Retry { at: self.now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
+        state.known.insert(dial.name, retry);
+        let DialState::Matched { edge, .. } = dial.state else { return };
         let _ = rustix::event::epoll::delete(&self.epoll, &edge.socket);
         edge.ended.store(true, Relaxed);
         state.watch.remove(&edge);
@@ -255,7 +268,7 @@ impl Control {
             surplus = surplus.saturating_sub(1);
             keep
         });
-        // It may have been restarted meanwhile under another name, and its socket file is to be cleaned up.
+        // It may have been restarted meanwhile under another name.
         self.discovery.look();
     }
 

@@ -29,6 +29,9 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// How long a listener that cannot accept is left alone.
+const REST: Duration = Duration::from_millis(500);
+
 /// What the application's threads ask of the control thread.
 pub(crate) enum Command {
     AddPublication { publication: Arc<Publication>, changes: Changes<Vec<Arc<PubMatch>>>, listener: GuardedFd, name: String },
@@ -94,6 +97,9 @@ pub(crate) struct Control {
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
     buffer: Box<[u8]>,
+    /// Listeners that could not accept, and until when they are left alone.
+    resting: Vec<u64>,
+    rested_at: MonotonicNs,
     /// When something has to be done without an event. Recomputed each round.
     due: Option<MonotonicNs>,
     now: MonotonicNs,
@@ -120,6 +126,8 @@ impl Control {
             inlets: HashMap::new(),
             discovery: Discovery::default(),
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
+            resting: Vec::new(),
+            rested_at: MonotonicNs::default(),
             due: None,
             now: MonotonicNs::now(),
             commands,
@@ -153,6 +161,39 @@ impl Control {
 
     fn wake_in(&mut self, delay: Duration) {
         self.wake_at(self.now + delay);
+    }
+
+    /// A listener cannot accept, for want of descriptors or memory: epoll would report it in a loop, so it is left alone
+    /// for a while. Those who have connected wait in its queue.
+    fn rest(&mut self, key: u64) {
+        self.set_listening(key, epoll::EventFlags::empty());
+        self.resting.push(key);
+        self.rested_at = self.now + REST;
+    }
+
+    fn end_rest(&mut self) {
+        if self.resting.is_empty() {
+            return;
+        }
+        if self.now < self.rested_at {
+            self.wake_at(self.rested_at);
+            return;
+        }
+        for key in std::mem::take(&mut self.resting) {
+            self.set_listening(key, epoll::EventFlags::IN);
+        }
+    }
+
+    fn set_listening(&self, key: u64, flags: epoll::EventFlags) {
+        let listener = match self.sources.get(&key) {
+            Some(Source::Listener(id)) => self.outlets.get(id).map(|o| o.listener()),
+            Some(Source::InfoListener) => Some(&self.info_listener),
+            _ => None,
+        };
+        if let Some(listener) = listener {
+            // Needs no memory and cannot fail for a descriptor that is registered.
+            let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(key), flags);
+        }
     }
 
     /// Runs until told to stop.
@@ -202,8 +243,8 @@ impl Control {
                 }
             }
             Some(Source::Rescan) => self.receive_hints(),
-            Some(Source::InfoListener) => self.accept_queries(),
-            Some(Source::Listener(id)) => self.accept_peers(*id),
+            Some(Source::InfoListener) => self.accept_queries(key),
+            Some(Source::Listener(id)) => self.accept_peers(key, *id),
             Some(Source::Peer(_)) => self.peer_ready(key),
             Some(Source::Dial(_)) => self.dial_ready(key),
             Some(Source::Info(_)) => self.query_ready(key),
@@ -216,6 +257,7 @@ impl Control {
     /// What is to be done by time, after each round of events.
     fn round(&mut self) {
         self.discover();
+        self.end_rest();
         self.expire_peers();
         self.expire_dials();
         self.expire_queries();

@@ -81,11 +81,15 @@ impl Control {
         self.sources.retain(|_, s| !matches!(s, Source::Peer(p) if p.outlet == id));
     }
 
-    pub(super) fn accept_peers(&mut self, id: EndpointId) {
+    pub(super) fn accept_peers(&mut self, key: u64, id: EndpointId) {
         // A bound, so that one busy publisher cannot starve the others; epoll reports the rest again.
         for _ in 0..32 {
             let Some(outlet) = self.outlets.get(&id) else { return };
-            let Ok(Some(connection)) = socket::accept(&outlet.listener) else { return };
+            let connection = match socket::accept(&outlet.listener) {
+                Ok(Some(connection)) => connection,
+                Ok(None) => return,
+                Err(_) => return self.rest(key),
+            };
             let Ok(uid) = peer::user(&connection) else { continue };
             let publication = Arc::clone(&outlet.publication);
             if !may_subscribe(&publication.access, uid) {
@@ -232,6 +236,10 @@ fn refuse(publication: &Publication, socket: &GuardedFd, refusal: Refuse) {
 }
 
 impl Outlet {
+    pub(super) fn listener(&self) -> &GuardedFd {
+        &self.listener
+    }
+
     /// Checks a request and, if all is well, enters the match and answers. In this order: whoever has an answer is in
     /// the list that the next scan reads.
     fn admit(&mut self, hello: Hello, fds: Vec<OwnedFd>, peer: &Peer) -> Result<Arc<PubMatch>, Refuse> {

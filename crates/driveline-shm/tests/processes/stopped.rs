@@ -1,1 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
+//! A process that stands still is not dead: nothing that it uses is freed, and nobody waits for it.
+
+use crate::support::{Domain, eventually};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// Longer than every time limit of the protocol's handshakes.
+const STANDSTILL: Duration = Duration::from_millis(2500);
+const LEN: u32 = 100_000;
+
+#[test]
+fn a_stopped_reader_keeps_what_it_holds_and_the_writer_runs_on() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask(&format!("publisher p max={LEN} pins=4 loans=1"));
+    let mut r = d.peer("reader");
+    r.ask("subscription s held=3");
+    w.ask("await p 1");
+    for _ in 0..3 {
+        w.ask(&format!("say p 1 {LEN}"));
+        r.ask("take s hold");
+    }
+    r.signal(Signal::STOP);
+    r.stopped();
+    w.ask(&format!("flood p {LEN} 0"));
+    std::thread::sleep(STANDSTILL);
+    let published = w.number("halt p");
+    assert!(published > 100, "the writer does not wait for a stopped reader");
+    assert_eq!(w.ask("matched p"), "1");
+    // What the stopped one has promised itself is not given to others.
+    let mut other = d.peer("other");
+    other.ask("subscription s held=2");
+    other.until("events s", |t| t.contains("needs 2 pins and 1 of 4 are left"));
+    r.signal(Signal::CONT);
+    assert_eq!(r.ask("held"), "3");
+    r.ask("release");
+    assert_eq!(r.ask("take s"), format!("{published} {}", published - 4));
+}
+
+#[test]
+fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    let mut r = d.peer("reader");
+    r.ask("subscription s");
+    r.ask("follow s");
+    w.ask("await p 1");
+    w.ask("say p 5 1000");
+    w.signal(Signal::STOP);
+    w.stopped();
+    let mut late = d.peer("late");
+    late.ask("subscription s");
+    late.until("events s", |t| t.contains("has not answered") && t.contains("is its process stopped?"));
+    // Tools are not held up either, and do without the one that cannot answer.
+    let before = Instant::now();
+    let all = late.ask("list");
+    assert!(!all.contains("\"publisher\":{") && before.elapsed() < Duration::from_secs(30));
+    assert_eq!((r.ask("matched s").as_str(), late.ask("matched s").as_str()), ("1", "0"));
+    w.signal(Signal::CONT);
+    late.ask("await s 1");
+    w.ask("say p 5 1000");
+    r.until("progress s", |t| t.split(' ').nth(2) == Some("10"));
+    assert_eq!(late.ask("take s"), "10 4");
+    r.ask("halt s");
+}
+
+/// A writer is stopped and goes on a hundred times at points of chance while readers hold, copy and wait.
+#[test]
+fn readers_and_writers_that_stop_and_go_at_any_instruction_harm_nobody() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p max=50000 pins=9 depth=2");
+    let mut readers: Vec<_> = ["hold=2", "copy want=latest", "backend=threads"]
+        .iter()
+        .map(|how| {
+            let mut r = d.peer(how);
+            r.ask("subscription s depth=2 held=3");
+            r.ask(&format!("follow s max=50000 {how}"));
+            r
+        })
+        .collect();
+    w.ask("await p 3");
+    w.ask("flood p 50000 0");
+    let mut random = crate::support::Random::new(9);
+    let end = Instant::now() + crate::support::hunting_time(Duration::from_millis(1500));
+    while Instant::now() < end {
+        let one = match random.below(4) {
+            3 => &w,
+            n => &readers[n],
+        };
+        one.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_micros(200 + random.below(5000) as u64));
+        one.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_micros(random.below(2000) as u64));
+    }
+    let last = w.number("halt p");
+    for r in &mut readers {
+        r.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
+        let n = r.numbers("halt s");
+        assert_eq!(n[0] + n[1], last);
+    }
+    for p in readers.into_iter().chain([w]) {
+        p.quit();
+    }
+    eventually("everything is cleaned up", || d.names().is_empty());
+}

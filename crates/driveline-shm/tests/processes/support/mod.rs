@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Domains, peers and liars for the process tests.
 
+pub(crate) mod follower;
 pub(crate) mod hostile;
 pub(crate) mod payload;
 pub(crate) mod peer;

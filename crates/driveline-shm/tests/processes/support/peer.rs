@@ -3,6 +3,7 @@
 //!
 //! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit status 101.
 
+use super::follower::{Follower, Progress, check, echo, whole};
 use super::payload;
 use super::process::{Domain, MARK, PEER_VARIABLE};
 use driveline_shm::*;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -60,22 +61,10 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What a following thread has seen so far.
-#[derive(Default)]
-pub(crate) struct Progress {
-    stop: AtomicBool,
-    received: AtomicU64,
-    missed: AtomicU64,
-    last: AtomicU64,
-    publishers: AtomicU64,
-    matched: AtomicU64,
-    /// When the first sample of the newest publisher was taken.
-    since_ns: AtomicU64,
-}
-
 enum Job {
     Flood { stop: Arc<AtomicBool>, thread: JoinHandle<Publisher> },
     Follow { progress: Arc<Progress>, kicker: Kicker, thread: JoinHandle<Subscription> },
+    Echo { stop: Arc<AtomicBool>, kicker: Kicker, thread: JoinHandle<()> },
 }
 
 /// All that a peer has.
@@ -172,6 +161,7 @@ impl Machine {
                 Ok(String::new())
             }
             ["follow", name, ref options @ ..] => self.follow(name, &Options::new(options)),
+            ["echo", from, to, backend] => self.echo(from, to, backend),
             ["progress", name] => match self.jobs.get(name) {
                 Some(Job::Follow { progress, .. }) => Ok(progress.text()),
                 _ => Err(format!("nobody follows {name}")),
@@ -313,12 +303,7 @@ impl Machine {
 
     fn follow(&mut self, name: &str, o: &Options<'_>) -> Answer {
         let s = self.subscriptions.remove(name).ok_or_else(|| format!("no subscription {name}"))?;
-        let backend = match o.text("backend", "auto") {
-            "threads" => WaitBackend::Threads,
-            "waitv" => WaitBackend::FutexWaitv,
-            _ => WaitBackend::Auto,
-        };
-        let mut set = WaitSet::new(backend).map_err(|e| e.to_string())?;
+        let mut set = WaitSet::new(backend(o.text("backend", "auto"))?).map_err(|e| e.to_string())?;
         set.attach(&s).map_err(|e| e.to_string())?;
         let kicker = set.kicker();
         let progress = Arc::new(Progress::default());
@@ -342,6 +327,18 @@ impl Machine {
         Ok(String::new())
     }
 
+    fn echo(&mut self, from: &str, to: &str, how: &str) -> Answer {
+        let mut sub = self.subscriptions.remove(from).ok_or_else(|| format!("no subscription {from}"))?;
+        let mut publisher = self.publishers.remove(to).ok_or_else(|| format!("no publisher {to}"))?;
+        let mut set = WaitSet::new(backend(how)?).map_err(|e| e.to_string())?;
+        set.attach(&sub).map_err(|e| e.to_string())?;
+        let (kicker, stop) = (set.kicker(), Arc::new(AtomicBool::new(false)));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || echo(&mut sub, &mut publisher, &mut set, &told));
+        self.jobs.insert(from.to_owned(), Job::Echo { stop, kicker, thread });
+        Ok(String::new())
+    }
+
     fn halt(&mut self, name: &str) -> Answer {
         match self.jobs.remove(name) {
             Some(Job::Flood { stop, thread }) => {
@@ -358,104 +355,23 @@ impl Machine {
                 self.subscriptions.insert(name.to_owned(), s);
                 Ok(progress.text())
             }
+            Some(Job::Echo { stop, kicker, thread }) => {
+                stop.store(true, SeqCst);
+                kicker.kick();
+                thread.join().map_err(|_| "the thread panicked")?;
+                Ok(String::new())
+            }
             None => Err(format!("nothing goes on with {name}")),
         }
     }
 }
 
-impl Progress {
-    /// received missed last publishers matched since_ns
-    fn text(&self) -> String {
-        let all = [&self.received, &self.missed, &self.last, &self.publishers, &self.matched, &self.since_ns];
-        all.map(|n| n.load(SeqCst).to_string()).join(" ")
-    }
-}
-
-/// A thread that takes whatever comes and believes nothing.
-struct Follower {
-    sub: Subscription,
-    set: WaitSet,
-    progress: Arc<Progress>,
-    next: bool,
-    /// Copies go here, if they are wanted.
-    buffer: Vec<u8>,
-    hold: usize,
-    stall: Duration,
-    spin: Duration,
-    /// The one publisher whose samples must be whole; 0: all.
-    trusted: EndpointId,
-    sequences: HashMap<EndpointId, u64>,
-}
-
-impl Follower {
-    fn run(&mut self) {
-        let mut held = std::collections::VecDeque::new();
-        while !self.progress.stop.load(SeqCst) {
-            self.set.wait(None, self.spin);
-            self.progress.matched.store(self.sub.matched() as u64, SeqCst);
-            // A bound, so that a publisher without mercy cannot keep this thread from being halted.
-            for _ in 0..1000 {
-                if self.buffer.is_empty() {
-                    let taken = if self.next { self.sub.take_next() } else { self.sub.take_latest() };
-                    let Some(s) = taken.expect("a sample can be taken") else { break };
-                    self.note(s.payload(), s.header().sequence, s.publisher(), s.missed());
-                    if !self.stall.is_zero() {
-                        std::thread::sleep(self.stall);
-                        self.verify(s.payload(), s.header().sequence, s.publisher());
-                    }
-                    held.push_back(s);
-                    while held.len() > self.hold {
-                        let Some(s) = held.pop_front() else { break };
-                        self.verify(s.payload(), s.header().sequence, s.publisher());
-                    }
-                } else {
-                    let mut buffer = std::mem::take(&mut self.buffer);
-                    let taken = if self.next { self.sub.copy_next(&mut buffer) } else { self.sub.copy_latest(&mut buffer) };
-                    let c = taken.expect("a sample can be copied");
-                    if let Some(c) = &c {
-                        self.note(&buffer[..c.header.payload_len as usize], c.header.sequence, c.publisher, c.missed);
-                        std::thread::sleep(self.stall);
-                    }
-                    self.buffer = buffer;
-                    if c.is_none() {
-                        break;
-                    }
-                }
-                if self.progress.stop.load(SeqCst) {
-                    break;
-                }
-            }
-        }
-        for s in held {
-            self.verify(s.payload(), s.header().sequence, s.publisher());
-        }
-    }
-
-    fn verify(&self, payload: &[u8], sequence: u64, publisher: EndpointId) {
-        if self.trusted == EndpointId(0) || self.trusted == publisher {
-            whole(payload, sequence, publisher);
-        } else {
-            // What a liar wrote only has to be readable.
-            std::hint::black_box(payload.iter().fold(0u8, |a, b| a ^ b));
-        }
-    }
-
-    fn note(&mut self, payload: &[u8], sequence: u64, publisher: EndpointId, missed: u64) {
-        self.verify(payload, sequence, publisher);
-        let p = &self.progress;
-        match self.sequences.insert(publisher, sequence) {
-            Some(before) => {
-                assert!(sequence > before, "sample {sequence} comes after {before}");
-                assert_eq!(missed, sequence - before - 1, "samples between {before} and {sequence}");
-            }
-            None => {
-                p.since_ns.store(MonotonicNs::now().0, SeqCst);
-                p.publishers.fetch_add(1, SeqCst);
-            }
-        }
-        p.missed.fetch_add(missed, SeqCst);
-        p.last.store(sequence, SeqCst);
-        p.received.fetch_add(1, SeqCst);
+fn backend(name: &str) -> Result<WaitBackend, String> {
+    match name {
+        "auto" => Ok(WaitBackend::Auto),
+        "threads" => Ok(WaitBackend::Threads),
+        "waitv" => Ok(WaitBackend::FutexWaitv),
+        _ => Err(format!("no such way to wait: {name}")),
     }
 }
 
@@ -469,16 +385,6 @@ pub(crate) fn publish(p: &mut Publisher, len: usize) {
     let mut loan = p.loan(len.max(payload::LEAST)).expect("there is a slot, whatever readers do");
     payload::fill(loan.payload_mut(), number, id);
     p.publish(loan, PublishMeta::now()).expect("it is published");
-}
-
-fn whole(payload: &[u8], sequence: u64, publisher: EndpointId) {
-    if let Err(e) = payload::examine(payload, sequence, publisher) {
-        panic!("{e}");
-    }
-}
-
-fn check(s: &Sample) {
-    whole(s.payload(), s.header().sequence, s.publisher());
 }
 
 /// Becomes another user for good.
@@ -497,12 +403,19 @@ fn become_user(id: u32) -> Answer {
 fn limit(what: &str, soft: u64) -> Answer {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let resource = match what {
-        "descriptors" => Resource::Nofile,
+        "descriptors" | "spare-descriptors" => Resource::Nofile,
         "file-size" => Resource::Fsize,
         "address-space" => Resource::As,
         "locked" => Resource::Memlock,
         _ => return Err(format!("no such limit: {what}")),
     };
+    let soft = if what == "spare-descriptors" { soft + first_free()? } else { soft };
     let maximum = getrlimit(resource).maximum;
     setrlimit(resource, Rlimit { current: Some(soft), maximum }).map(|()| String::new()).map_err(|e| e.to_string())
+}
+
+/// The number that the next descriptor would get.
+fn first_free() -> Result<u64, String> {
+    let copy = rustix::io::dup(std::io::stdin()).map_err(|e| e.to_string())?;
+    Ok(std::os::fd::AsRawFd::as_raw_fd(&copy) as u64)
 }

@@ -105,7 +105,7 @@ impl Domain {
 
 /// A peer process. It is killed when this is dropped.
 pub(crate) struct Peer {
-    name: String,
+    pub(crate) name: String,
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
