@@ -23,7 +23,7 @@ constexpr double kMaxThickness = 0.22;           // across/along variance of a c
 constexpr double kMaxStripeWidthPerRow = 0.25;   // pixels per row below the horizon: twice a 0.15 m marking
 constexpr double kInnerShare = 0.35;             // of the best line's support that an inner line needs to be preferred
 constexpr double kLineGap = 0.12;                // between two markings at the bottom row, of the image width
-constexpr std::size_t kMaxHypotheses = 3000;     // bounds the search for one side
+constexpr std::size_t kMaxHypotheses = 1500;     // bounds the search for one side
 constexpr std::size_t kMaxStripes = 4096;        // bounds the points of one frame
 constexpr double kLeaderShare = 0.3;             // of the searched rows that a line needs to lead the other side
 constexpr double kMeetingGap = 0.045;            // of the image width that two markings may miss each other by at the horizon
@@ -103,17 +103,14 @@ void LaneDetector::find_edges(const cv::Mat& image) {
   } else {
     road.copyTo(grey_);
   }
-  cv::Mat blurred;
-  cv::GaussianBlur(grey_, blurred, {3, 3}, 0.0);
-  cv::Mat dx;
-  cv::Mat dy;
-  cv::spatialGradient(blurred, dx, dy);
-  cv::Canny(dx, dy, edges_, options_.canny_low, options_.canny_high);
+  cv::GaussianBlur(grey_, smooth_, {3, 3}, 0.0);
+  cv::spatialGradient(smooth_, dx_, dy_);
+  cv::Canny(dx_, dy_, edges_, options_.canny_low, options_.canny_high);
   // Edges that run along a row belong to seams, shadows and bumpers; joined to a marking they would spoil its contour.
   for (int y = 0; y < edges_.rows; ++y) {
     auto* edge = edges_.ptr<std::uint8_t>(y);
-    const auto* gx = dx.ptr<std::int16_t>(y);
-    const auto* gy = dy.ptr<std::int16_t>(y);
+    const auto* gx = dx_.ptr<std::int16_t>(y);
+    const auto* gy = dy_.ptr<std::int16_t>(y);
     for (int x = 0; x < edges_.cols; ++x) {
       if (edge[x] != 0 && 3 * std::abs(gx[x]) < std::abs(gy[x])) {
         edge[x] = 0;

@@ -52,7 +52,7 @@ class LaneDetector {
   int top_ = 0;     // first searched row
   int bottom_ = 0;  // one past the last
   double horizon_ = 0.0;
-  cv::Mat grey_, edges_, mask_;
+  cv::Mat grey_, smooth_, dx_, dy_, edges_, mask_;
   std::vector<std::vector<cv::Point>> contours_;
   std::vector<Stripe> stripes_;
 };
