@@ -4,7 +4,8 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
 use super::units::{ByteSize, Milliseconds};
-use driveline::{ParameterValue, Reach, Schedule};
+use driveline::ParameterValue;
+pub use driveline::{Reach, Schedule, SchedulingClass};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use indexmap::IndexMap;
 use schemars::JsonSchema;

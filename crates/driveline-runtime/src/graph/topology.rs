@@ -96,7 +96,8 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
         }
         return;
     };
-    if !used.contains_key(&parsed) {
+    // A file with topics only is there to be included.
+    if !used.contains_key(&parsed) && !used.is_empty() {
         let near = closest(name, used.keys().map(|k| k.as_str()));
         let help = near.map_or_else(|| "remove it, or connect a port to it".into(), |n| format!("did you mean `{n}`?"));
         files.error(Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place).help(help));

@@ -22,6 +22,7 @@ pub use interrupt::{Interrupt, Interrupter};
 pub use run::{LaunchError, LaunchOptions, run};
 
 use crate::account::Record;
+use serde::Serialize;
 use std::fmt;
 
 /// Which output of a process.
@@ -50,7 +51,8 @@ pub trait Sink {
 }
 
 /// What happens to a run. Displays as a line for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A process was started.
     Spawned {

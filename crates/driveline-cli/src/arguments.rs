@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+const AFTER: &str = "\
+Exit codes:
+  0  done; for `run`: ended by itself or by Ctrl-C
+  1  something could not be done (reason on standard error)
+  2  the command line is wrong
+  3  the graph has errors
+  4  a module could not start, or ended while the graph was running
+  5  the run ended, but a module had to be killed
+
+Environment:
+  DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)
+  DRIVELINE_COMPONENT_PATH  further directories with component libraries, separated by colons
+  DRIVELINE_DOMAIN_DIR      the directory in which processes meet, instead of the one that a domain's name stands for
+  NO_COLOR                  no colours
+
+Examples:
+  driveline validate graph.yaml
+  driveline run graph.yaml --set camera.rate_hz=10 --report out/
+  driveline topic list";
+
+/// Runs, checks and shows Driveline graphs, and lists what runs on this host.
+#[derive(Debug, Parser)]
+#[command(name = "driveline", version, after_help = AFTER, max_term_width = 110)]
+pub(crate) struct Arguments {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a graph: one process for each module, until a component finishes or Ctrl-C
+    #[command(after_help = "Examples:
+  driveline run graph.yaml
+  driveline run graph.yaml --module perception --module planning
+  driveline run graph.yaml --set lane.canny_low=40 --report out/demo --speed-kmh 130
+
+Ctrl-C stops the modules in reverse order; a second one kills them.")]
+    Run(Run),
+    /// Explain every mistake in a graph file
+    #[command(after_help = "Examples:
+  driveline validate graph.yaml
+  driveline validate graph.yaml --no-libraries     # where the component libraries are not built
+  driveline validate graph.yaml --json | jq '.diagnostics[].message'")]
+    Validate(Validate),
+    /// Show a graph as text or as a picture
+    #[command(after_help = "Examples:
+  driveline graph graph.yaml
+  driveline graph graph.yaml --svg graph.svg
+  driveline graph graph.yaml --json")]
+    Graph(Graph),
+    /// List the component classes in a library
+    #[command(after_help = "Example:\n  driveline describe libcomp_components.so")]
+    Describe {
+        /// Shared library
+        library: PathBuf,
+    },
+    /// Print the JSON Schema of graph files
+    #[command(after_help = "Example, for completion and checks in editors:
+  driveline schema > graph.schema.json
+  # first line of a graph: # yaml-language-server: $schema=graph.schema.json")]
+    Schema,
+    /// Host topics of what runs now
+    #[command(after_help = "Examples:\n  driveline topic list\n  driveline topic info camera/image --domain comp")]
+    Topic {
+        #[command(subcommand)]
+        command: Topic,
+        #[command(flatten)]
+        domain: Domain,
+    },
+    /// Nodes of what runs now
+    #[command(after_help = "Example:\n  driveline node list --json")]
+    Node {
+        #[command(subcommand)]
+        command: Node,
+        #[command(flatten)]
+        domain: Domain,
+    },
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline")]
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Domain {
+    /// Domain, as the graph names it [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) domain: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Topic {
+    /// All topics with their type, ends and counters
+    List,
+    /// Everything about one topic: type, QoS, publishers, subscriptions, refusals
+    Info {
+        /// Topic
+        topic: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Node {
+    /// All nodes with their process and topics
+    List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Graph file
+    pub(crate) graph: PathBuf,
+    /// Run only this module (may be given several times)
+    #[arg(long = "module", value_name = "NAME")]
+    pub(crate) modules: Vec<String>,
+    /// Set a parameter (may be given several times)
+    #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Domain, instead of the one that the graph names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) domain: Option<String>,
+    /// Write report.html and summary.json into this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) report: Option<PathBuf>,
+    /// Speed of the vehicle, for the distance that it goes until the end of the chain
+    #[arg(long, value_name = "KM/H", value_parser = speed)]
+    pub(crate) speed_kmh: Option<f64>,
+    /// Seconds between two lines of figures where there is no terminal; 0 for none
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub(crate) interval: u32,
+    /// No live table, also on a terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// Graph file
+    pub(crate) graph: PathBuf,
+    /// Look only into the libraries of this module (may be given several times)
+    #[arg(long = "module", value_name = "NAME")]
+    pub(crate) modules: Vec<String>,
+    /// Look into no library: classes, ports and parameters are not checked
+    #[arg(long, conflicts_with = "modules")]
+    pub(crate) no_libraries: bool,
+    /// Set a parameter, as for `run`
+    #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Graph {
+    /// Graph file; the libraries that it names need not exist
+    pub(crate) graph: PathBuf,
+    /// Write a picture to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(v) if v.is_finite() && (0.0..=1000.0).contains(&v) => Ok(v),
+        _ => Err("write a speed between 0 and 1000".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn speeds_are_sensible() {
+        assert_eq!(speed("130"), Ok(130.0));
+        for bad in ["", "-1", "NaN", "inf", "1e9", "fast"] {
+            assert!(speed(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Commands about graph files and libraries.
+
+use super::describer;
+use crate::arguments::{Graph, Validate};
+use crate::screen::Screen;
+use crate::table::count;
+use crate::{exit, picture};
+use driveline_runtime::graph::{Describe, LoadOptions, Loaded, json_schema, load};
+use serde_json::json;
+use std::path::Path;
+
+pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
+    let describer = describer();
+    let modules = if arguments.no_libraries { Some(Vec::new()) } else { Some(arguments.modules.clone()).filter(|m| !m.is_empty()) };
+    let loaded = load(&arguments.graph, &LoadOptions { set: arguments.set.clone(), modules, ..LoadOptions::new(&describer) });
+    let (errors, warnings) = (loaded.diagnostics.errors(), loaded.diagnostics.warnings());
+    if screen.json {
+        let list: Vec<_> = loaded.diagnostics.iter().collect();
+        screen.print_json(&json!({ "valid": errors == 0, "errors": errors, "warnings": warnings, "diagnostics": list }));
+    } else {
+        screen.print(&loaded.diagnostics.render(screen.colour));
+        let file = arguments.graph.display();
+        let tell = |n: usize, what: &str| count(n as u64, what);
+        match &loaded.graph {
+            Some(g) => {
+                let parts =
+                    [tell(g.modules.len(), "module"), tell(g.components().count(), "component"), tell(g.topics.len(), "topic")].join(", ");
+                let remark = if warnings > 0 { format!("; {}", tell(warnings, "warning")) } else { String::new() };
+                screen.print(&format!("{file}: {} ({parts}{remark})\n", screen.paint("1;32", "valid")));
+            }
+            None => screen.print(&format!("{file}: {}, {}\n", screen.paint("1;31", &tell(errors, "error")), tell(warnings, "warning"))),
+        }
+    }
+    if errors == 0 { exit::DONE } else { exit::GRAPH }
+}
+
+pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
+    // A picture of a graph needs none of its libraries.
+    let none = |_: &Path| Ok(Vec::new());
+    let Loaded { graph, diagnostics } = load(&arguments.graph, &LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&none) });
+    let Some(graph) = graph else {
+        eprint!("{}", diagnostics.render(screen.errors()));
+        return exit::GRAPH;
+    };
+    if screen.json {
+        screen.print_json(&graph);
+        return exit::DONE;
+    }
+    let Some(path) = &arguments.svg else {
+        screen.print(&picture::text(&graph, screen));
+        return exit::DONE;
+    };
+    match std::fs::write(path, picture::svg(&graph)) {
+        Ok(()) => exit::DONE,
+        Err(e) => {
+            screen.error(format!("cannot write {}: {e}", path.display()));
+            exit::FAILED
+        }
+    }
+}
+
+pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
+    // As for a graph, a bare name is a file here and not in the system's library directories.
+    let classes = library.canonicalize().map_err(|e| format!("{}: {e}", library.display())).and_then(|path| {
+        describer().describe(&path).map_err(|e| match e.help {
+            Some(help) => format!("{}: {}; {help}", library.display(), e.reason),
+            None => format!("{}: {}", library.display(), e.reason),
+        })
+    });
+    let classes = match classes {
+        Ok(classes) => classes,
+        Err(text) => {
+            screen.error(text);
+            return exit::FAILED;
+        }
+    };
+    if screen.json {
+        screen.print_json(&classes);
+        return exit::DONE;
+    }
+    let mut out = String::new();
+    for class in &classes {
+        let doc = |text: &str| if text.is_empty() { String::new() } else { format!("  # {text}") };
+        out += &format!("{}{}\n", screen.paint("1", &class.name), doc(&class.doc));
+        for (arrow, ports) in [("←", &class.inputs), ("→", &class.outputs)] {
+            for p in ports {
+                out += &format!("  {arrow} {}: {} {}{}\n", p.name, p.schema.kind, p.schema.name, doc(&p.doc));
+            }
+        }
+        for p in &class.parameters {
+            out += &format!("  {} = {}{}\n", p.name, p.default, doc(&p.doc));
+        }
+    }
+    screen.print(&out);
+    exit::DONE
+}
+
+pub(crate) fn schema(screen: &Screen) -> u8 {
+    screen.print_json(&json_schema());
+    exit::DONE
+}

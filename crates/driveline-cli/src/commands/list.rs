@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What runs in a domain now.
+
+use crate::arguments::{Node, Topic};
+use crate::exit;
+use crate::screen::Screen;
+use crate::table::{Align, bytes, count, cut, lines};
+use driveline_runtime::domain;
+use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo};
+use driveline_types::{Durability, Liveliness, Qos, Reliability};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Time for everybody to answer.
+const ASK: Duration = Duration::from_secs(1);
+/// Columns for text that processes of other users may have chosen.
+const NAME: usize = 80;
+
+pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
+    let participants = match ask(domain) {
+        Ok(p) => p,
+        Err(text) => {
+            screen.error(text);
+            return exit::FAILED;
+        }
+    };
+    let topics = topics(&participants);
+    match command {
+        Topic::List => {
+            list_topics(&topics, screen);
+            exit::DONE
+        }
+        Topic::Info { topic } => match topics.get(topic.as_str()) {
+            Some(ends) => {
+                topic_info(topic, ends, screen);
+                exit::DONE
+            }
+            None => {
+                let known = topics.keys().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ");
+                let known = if known.is_empty() { "there are none".to_owned() } else { format!("there are: {known}") };
+                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' now; {known}"));
+                exit::FAILED
+            }
+        },
+    }
+}
+
+pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 {
+    let Node::List = command;
+    match ask(domain) {
+        Ok(participants) => {
+            list_nodes(&participants, screen);
+            exit::DONE
+        }
+        Err(text) => {
+            screen.error(text);
+            exit::FAILED
+        }
+    }
+}
+
+/// Everybody in the domain. A domain that nobody has ever joined is empty.
+fn ask(domain: Option<&str>) -> Result<Vec<ParticipantInfo>, String> {
+    let directory = domain::directory(domain.unwrap_or(domain::DEFAULT)).map_err(|e| e.to_string())?;
+    if !directory.exists() {
+        return Ok(Vec::new());
+    }
+    driveline_shm::list(&directory, ASK).map_err(|e| e.to_string())
+}
+
+#[derive(Default)]
+struct Ends<'a> {
+    publishers: Vec<(&'a ParticipantInfo, &'a PublisherInfo)>,
+    subscriptions: Vec<(&'a ParticipantInfo, &'a SubscriptionInfo)>,
+}
+
+impl Ends<'_> {
+    fn type_name(&self) -> String {
+        let offered = self.publishers.iter().map(|(_, p)| &p.schema);
+        let expected = self.subscriptions.iter().filter_map(|(_, s)| s.schema.as_ref());
+        let names: BTreeSet<String> = offered.chain(expected).map(|s| cut(&s.name, NAME)).collect();
+        names.into_iter().collect::<Vec<_>>().join(" | ")
+    }
+
+    fn published(&self) -> u64 {
+        self.publishers.iter().map(|(_, p)| p.stats.published).sum()
+    }
+
+    fn missed(&self) -> u64 {
+        self.subscriptions.iter().map(|(_, s)| s.stats.missed).sum()
+    }
+}
+
+fn topics(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
+    let mut topics: BTreeMap<&str, Ends<'_>> = BTreeMap::new();
+    for participant in participants {
+        for p in &participant.publishers {
+            topics.entry(&p.topic).or_default().publishers.push((participant, p));
+        }
+        for s in &participant.subscriptions {
+            topics.entry(&s.topic).or_default().subscriptions.push((participant, s));
+        }
+    }
+    topics
+}
+
+fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
+    if screen.json {
+        let entry = |(name, e): (&&str, &Ends<'_>)| {
+            json!({
+                "topic": name, "type": e.type_name(), "publishers": e.publishers.len(), "subscriptions": e.subscriptions.len(),
+                "published": e.published(), "missed": e.missed(),
+            })
+        };
+        return screen.print_json(&topics.iter().map(entry).collect::<Vec<_>>());
+    }
+    if topics.is_empty() {
+        return screen.print("no host topics now\n");
+    }
+    let head = ["TOPIC", "TYPE", "PUBLISHERS", "SUBSCRIPTIONS", "PUBLISHED", "MISSED"].map(str::to_owned).to_vec();
+    let row = |(name, e): (&&str, &Ends<'_>)| {
+        let n = |n: usize| n.to_string();
+        vec![
+            cut(name, NAME),
+            e.type_name(),
+            n(e.publishers.len()),
+            n(e.subscriptions.len()),
+            e.published().to_string(),
+            e.missed().to_string(),
+        ]
+    };
+    use Align::{Left, Right};
+    let rows: Vec<_> = std::iter::once(head).chain(topics.iter().map(row)).collect();
+    print_table(&[Left, Left, Right, Right, Right, Right], &rows, screen);
+}
+
+fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
+    for (i, line) in lines(align, rows).iter().enumerate() {
+        let line = if i == 0 { screen.paint("1", line) } else { line.clone() };
+        screen.print(&(line + "\n"));
+    }
+}
+
+fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
+    let process = |p: &ParticipantInfo| json!({ "name": p.name, "pid": p.pid_in_its_namespace });
+    if screen.json {
+        let publishers: Vec<_> = ends.publishers.iter().map(|(p, i)| json!({ "process": process(p), "publisher": i })).collect();
+        let subscriptions: Vec<_> = ends.subscriptions.iter().map(|(p, i)| json!({ "process": process(p), "subscription": i })).collect();
+        return screen
+            .print_json(&json!({ "topic": topic, "type": ends.type_name(), "publishers": publishers, "subscriptions": subscriptions }));
+    }
+    let mut out = format!("{}\n", screen.paint("1", &cut(topic, NAME)));
+    let schemas: BTreeSet<_> = ends
+        .publishers
+        .iter()
+        .map(|(_, p)| &p.schema)
+        .chain(ends.subscriptions.iter().filter_map(|(_, s)| s.schema.as_ref()))
+        .map(|s| format!("type {} ({}, {}, hash {})", cut(&s.name, NAME), s.kind, cut(&s.encoding, NAME), s.hash()))
+        .collect();
+    for s in schemas {
+        out += &format!("{s}\n");
+    }
+    for (process, p) in &ends.publishers {
+        out += &format!("\n{} {}\n", screen.paint("1;32", "publisher"), who(process, &p.node));
+        out += &format!("  QoS       {}\n", qos(&p.qos));
+        let memory = format!("{} slots of at most {}, {} reserved", p.slots, bytes(p.max_payload), bytes(p.segment_len));
+        out += &format!("  memory    {memory}; {} of {} pins granted\n", p.pins_granted, p.pins);
+        out += &format!(
+            "  published {} ({}), newest sequence {}\n",
+            count(p.stats.published, "sample"),
+            bytes(p.stats.published_bytes),
+            p.sequence
+        );
+        let s = &p.stats;
+        out += &reasons(
+            "  refused  ",
+            &[
+                ("type", s.refused_type),
+                ("QoS", s.refused_qos),
+                ("rights", s.refused_access),
+                ("pins", s.refused_pins),
+                ("other", s.refused_other),
+            ],
+        );
+        out += &reasons(
+            "  trouble  ",
+            &[("reliable time-outs", s.reliable_timeouts), ("deadlines missed", s.deadlines_missed), ("impossible cursors", s.cursor_lies)],
+        );
+        for m in &p.matches {
+            let seen = [m.missed.map(|n| format!("missed {n}")), m.overruns.filter(|n| *n > 0).map(|n| format!("{n} overruns"))];
+            let seen: String = seen.into_iter().flatten().map(|s| format!(", {s}")).collect();
+            out += &format!("  → {} (process {}, holds {} of {}{seen})\n", cut(&m.node, NAME), m.pid, m.held.len(), m.pins);
+        }
+    }
+    for (process, s) in &ends.subscriptions {
+        out += &format!("\n{} {}\n", screen.paint("1;34", "subscription"), who(process, &s.node));
+        out += &format!("  QoS       {}; holds at most {}\n", qos(&s.qos), s.max_held);
+        out += &format!("  received  {}, missed {}\n", count(s.stats.received, "sample"), s.stats.missed);
+        let st = &s.stats;
+        out += &reasons(
+            "  dropped  ",
+            &[
+                ("overtaken", st.overruns),
+                ("too old", st.expired),
+                ("bad header", st.corrupt_header),
+                ("bad checksum", st.corrupt_checksum),
+                ("bad index", st.corrupt_index),
+            ],
+        );
+        for m in &s.matches {
+            out += &format!("  ← {} (process {}): received {}, missed {}\n", cut(&m.node, NAME), m.pid, m.received, m.missed);
+        }
+        for r in &s.refusals {
+            out += &format!("  {} {}\n", screen.paint("1;31", "refused:"), cut(r, 400));
+        }
+    }
+    screen.print(&out);
+}
+
+fn who(process: &ParticipantInfo, node: &str) -> String {
+    format!("{} in process {} ({})", cut(node, NAME), process.pid_in_its_namespace, cut(&process.name, NAME))
+}
+
+/// A line with the counters that are not zero, or nothing.
+fn reasons(label: &str, counters: &[(&str, u64)]) -> String {
+    let list: Vec<_> = counters.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    if list.is_empty() { String::new() } else { format!("{label} {}\n", list.join(", ")) }
+}
+
+/// The policies that differ from the default, and always depth and reliability.
+fn qos(q: &Qos) -> String {
+    let reliability = match q.reliability {
+        Reliability::BestEffort => "best effort",
+        Reliability::Reliable => "reliable",
+    };
+    let mut parts = vec![format!("{reliability}, depth {}", q.depth)];
+    if q.durability == Durability::TransientLocal {
+        parts.push("transient local".into());
+    }
+    if q.liveliness == Liveliness::ManualByTopic {
+        parts.push("manual liveliness".into());
+    }
+    for (name, ms) in [("deadline", q.deadline_ms), ("lifespan", q.lifespan_ms), ("lease", q.lease_ms)] {
+        parts.extend(ms.map(|ms| format!("{name} {ms} ms")));
+    }
+    if q.checksum {
+        parts.push("checksum".into());
+    }
+    parts.join(", ")
+}
+
+/// A node of a process, and its topics.
+struct NodeEnds<'a> {
+    process: &'a ParticipantInfo,
+    publishes: BTreeSet<&'a str>,
+    subscribes: BTreeSet<&'a str>,
+}
+
+impl<'a> NodeEnds<'a> {
+    fn of(process: &'a ParticipantInfo) -> Self {
+        Self { process, publishes: BTreeSet::new(), subscribes: BTreeSet::new() }
+    }
+}
+
+fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) {
+    let mut nodes: BTreeMap<(&str, u32), NodeEnds<'_>> = BTreeMap::new();
+    for process in participants {
+        let pid = process.pid_in_its_namespace;
+        for p in &process.publishers {
+            nodes.entry((&p.node, pid)).or_insert_with(|| NodeEnds::of(process)).publishes.insert(&p.topic);
+        }
+        for s in &process.subscriptions {
+            nodes.entry((&s.node, pid)).or_insert_with(|| NodeEnds::of(process)).subscribes.insert(&s.topic);
+        }
+    }
+    if screen.json {
+        let entry = |((node, pid), NodeEnds { process, publishes, subscribes }): (&(&str, u32), &NodeEnds<'_>)| {
+            // What the runtime tells about a process is JSON; whatever else it may be stays text.
+            let about = serde_json::from_str::<serde_json::Value>(&process.description).unwrap_or_else(|_| json!(process.description));
+            json!({ "node": node, "process": process.name, "pid": pid, "publishes": publishes, "subscribes": subscribes, "about": about })
+        };
+        return screen.print_json(&nodes.iter().map(entry).collect::<Vec<_>>());
+    }
+    if nodes.is_empty() {
+        return screen.print("no nodes with host topics now\n");
+    }
+    let list = |topics: &BTreeSet<&str>| {
+        if topics.is_empty() { "-".to_owned() } else { topics.iter().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ") }
+    };
+    let head = ["NODE", "PROCESS", "PID", "PUBLISHES", "SUBSCRIBES"].map(str::to_owned).to_vec();
+    let rows = nodes.iter().map(|((node, pid), NodeEnds { process, publishes, subscribes })| {
+        vec![cut(node, NAME), cut(&process.name, NAME), pid.to_string(), list(publishes), list(subscribes)]
+    });
+    use Align::{Left, Right};
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    print_table(&[Left, Left, Right, Left, Left], &rows, screen);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What each command does.
+
+pub(crate) mod graph;
+pub(crate) mod list;
+mod live;
+pub(crate) mod run;
+
+use crate::arguments::Arguments;
+use crate::exit;
+use crate::screen::Screen;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use driveline_runtime::graph::{Describe, DescribeError};
+use driveline_runtime::launch::{HostDescriber, find_host};
+use std::path::Path;
+
+pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "driveline", &mut script);
+    screen.print(&String::from_utf8_lossy(&script));
+    exit::DONE
+}
+
+/// Asks the host program; where there is none, says so at the first library.
+fn describer() -> impl Describe {
+    let host = find_host();
+    move |library: &Path| match &host {
+        Ok(host) => HostDescriber::new(host.clone()).describe(library),
+        Err(e) => Err(DescribeError {
+            reason: e.to_string(),
+            help: Some("`driveline validate --no-libraries` checks what can be checked without".into()),
+        }),
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `driveline run`.
+
+use super::describer;
+use super::live::Live;
+use crate::arguments::Run;
+use crate::exit;
+use crate::screen::Screen;
+use crate::table::cut;
+use driveline_analyze::{Collector, RunFacts, write_outputs};
+use driveline_runtime::account::Record;
+use driveline_runtime::domain;
+use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
+use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
+use serde_json::json;
+use std::time::Duration;
+
+/// Colours of module names; dark enough on white, light enough on black.
+const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
+
+pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
+    match prepared(arguments, screen) {
+        Ok(code) => code,
+        Err(text) => {
+            screen.error(text);
+            exit::FAILED
+        }
+    }
+}
+
+fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
+    let host = launch::find_host().map_err(|e| e.to_string())?;
+    let describer = describer();
+    let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
+    let load_options = LoadOptions { set: arguments.set.clone(), modules: modules.clone(), ..LoadOptions::new(&describer) };
+    let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
+    if screen.json && graph.is_none() {
+        screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
+    } else {
+        eprint!("{}", diagnostics.render(screen.errors()));
+    }
+    let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
+    graph.modules.retain(|m| modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str())));
+    if let Some(directory) = &arguments.report {
+        // Found out now and not when the run is over.
+        std::fs::create_dir_all(directory).map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
+    }
+    let domain_dir = domain::prepare(arguments.domain.as_deref().unwrap_or(&graph.domain)).map_err(|e| e.to_string())?;
+    let interrupt = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let options = LaunchOptions { modules, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
+    let mut show = Show::new(arguments, &graph, screen);
+    let outcome = launch::run(&graph, &options, &interrupt, &mut show);
+    show.live.clear(screen);
+    let outcome = outcome.map_err(|e| e.to_string())?;
+    show.end(arguments, &outcome)
+}
+
+/// Shows a run while it goes on, and collects its figures.
+struct Show<'a> {
+    screen: &'a Screen,
+    /// Modules, for colours and the width of the prefix.
+    modules: Vec<String>,
+    width: usize,
+    collector: Collector,
+    live: Live,
+    running: bool,
+}
+
+impl<'a> Show<'a> {
+    fn new(arguments: &Run, graph: &ResolvedGraph, screen: &'a Screen) -> Self {
+        let modules: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
+        let width = modules.iter().map(String::len).max().unwrap_or(0).clamp("driveline".len(), 20);
+        let collector = Collector::new(RunFacts { speed_kmh: arguments.speed_kmh, ..RunFacts::of_graph(graph) });
+        let table = screen.interactive && !arguments.plain;
+        let every = if table { 1 } else { arguments.interval };
+        let live = Live::new(table, Duration::from_secs(u64::from(every)));
+        Self { screen, modules, width, collector, live, running: false }
+    }
+
+    fn prefixed(&self, module: &str, line: &str) -> String {
+        let name = format!("{:<width$}", cut(module, self.width), width = self.width);
+        let colour = self.modules.iter().position(|m| m == module).map_or("1", |i| COLOURS[i % COLOURS.len()]);
+        // On a terminal, lines may bring their colours; nobody wants them in a file.
+        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t' || (*c == '\x1b' && self.screen.interactive)).collect();
+        format!("{} {line}\n", self.screen.paint(colour, &format!("{name} |")))
+    }
+
+    fn print(&mut self, stream: Stream, text: &str) {
+        self.live.clear(self.screen);
+        match stream {
+            Stream::Out => self.screen.print(text),
+            Stream::Err => eprint!("{text}"),
+        }
+    }
+
+    fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
+        let (text, mut code) = match &outcome.end {
+            End::Finished { component } => (format!("ended: '{component}' has finished"), exit::DONE),
+            End::Interrupted => ("ended as asked".to_owned(), exit::DONE),
+            End::Died { module, how } => (format!("failed: module '{module}' {how}"), exit::MODULE),
+            End::NotReady { modules } => (format!("failed: not ready in time: {}", modules.join(", ")), exit::MODULE),
+        };
+        if code == exit::DONE && !outcome.killed.is_empty() {
+            code = exit::KILLED;
+        }
+        if outcome.unreadable > 0 {
+            self.collector.facts_mut().notes.push(format!("{} records of the modules could not be read.", outcome.unreadable));
+        }
+        let summary = self.collector.summary();
+        if self.screen.json {
+            let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
+            self.screen
+                .print_json_line(&json!({ "kind": "end", "end": text, "exit_code": code, "killed": outcome.killed, "summary": json }));
+        } else {
+            let figures = Live::table(&summary, None, usize::MAX);
+            self.screen.print(&format!("\n{}", figures.into_iter().map(|l| l + "\n").collect::<String>()));
+        }
+        if let Some(directory) = &arguments.report {
+            let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;
+            if !self.screen.json {
+                let summary = directory.join("summary.json");
+                self.screen.print(&format!("\nreport:  {}\nfigures: {}\n", page.display(), summary.display()));
+            }
+        }
+        match code {
+            exit::DONE if self.screen.json => {}
+            exit::DONE => self.screen.print(&format!("{text}\n")),
+            exit::KILLED => self.screen.error(format!("{text}, but had to be killed: {}", outcome.killed.join(", "))),
+            _ => self.screen.error(text),
+        }
+        Ok(code)
+    }
+
+    fn fact(&mut self, component: &str, name: &str, text: &str) {
+        if !self.screen.json {
+            let line = self.prefixed("driveline", &format!("{component}: {name}: {text}"));
+            self.print(Stream::Out, &line);
+        }
+    }
+}
+
+impl Sink for Show<'_> {
+    fn output(&mut self, module: &str, stream: Stream, line: &str) {
+        if self.screen.json {
+            let stream = if stream == Stream::Out { "stdout" } else { "stderr" };
+            return self.screen.print_json_line(&json!({ "kind": "output", "module": module, "stream": stream, "line": line }));
+        }
+        let text = self.prefixed(module, line);
+        self.print(stream, &text);
+    }
+
+    fn record(&mut self, module: &str, record: Record) {
+        if let Record::Fact { component, name, text } = &record {
+            self.fact(component, name, text);
+        }
+        self.collector.take(module, &record);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.running |= *event == Event::Running;
+        if self.screen.json {
+            return self.screen.print_json_line(&json!({ "kind": "event", "what": event, "text": event.to_string() }));
+        }
+        let text = self.prefixed("driveline", &event.to_string());
+        let bad = matches!(event, Event::Unmatched { .. } | Event::Killed { .. } | Event::Ended { expected: false, .. });
+        self.print(if bad { Stream::Err } else { Stream::Out }, &text);
+    }
+
+    fn tick(&mut self) {
+        if self.running && !self.screen.json {
+            self.live.tick(&self.collector, self.screen);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command `driveline`.
+//!
+//! Not here: anything that another program could want to do; that is in `driveline-runtime`, `driveline-shm` and
+//! `driveline-analyze`. This is arguments, tables and exit codes.
+
+mod arguments;
+mod commands;
+mod picture;
+mod screen;
+mod table;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Exit codes, as told by `driveline --help`.
+mod exit {
+    pub(crate) const DONE: u8 = 0;
+    pub(crate) const FAILED: u8 = 1;
+    // 2 is clap's, for a wrong command line.
+    pub(crate) const GRAPH: u8 = 3;
+    pub(crate) const MODULE: u8 = 4;
+    pub(crate) const KILLED: u8 = 5;
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let screen = screen::Screen::new(arguments.json);
+    let code = match &arguments.command {
+        Command::Run(run) => commands::run::run(run, &screen),
+        Command::Validate(validate) => commands::graph::validate(validate, &screen),
+        Command::Graph(graph) => commands::graph::show(graph, &screen),
+        Command::Describe { library } => commands::graph::describe(library, &screen),
+        Command::Schema => commands::graph::schema(&screen),
+        Command::Topic { command, domain } => commands::list::topic(command, domain.domain.as_deref(), &screen),
+        Command::Node { command, domain } => commands::list::node(command, domain.domain.as_deref(), &screen),
+        Command::Completion { shell } => commands::completion(*shell, &screen),
+    };
+    ExitCode::from(code)
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A graph as text and as a picture.
+
+mod layout;
+mod svg;
+
+pub(crate) use svg::svg;
+
+use crate::screen::Screen;
+use crate::table::{bytes, count};
+use driveline_runtime::graph::model::GroupSpec;
+use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use driveline_types::TopicName;
+
+/// The graph as an indented list.
+pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
+    let mut out = format!("{} (domain {})\n", screen.paint("1", &graph.name), graph.domain);
+    for module in &graph.modules {
+        out += &format!("\n{} {}\n", screen.paint("1;34", "module"), screen.paint("1", module.name.as_str()));
+        for e in &module.executors {
+            let s = &e.schedule;
+            let mut facts = vec![count(u64::from(e.threads), "thread")];
+            facts.extend((s.priority > 0).then(|| format!("{:?} priority {}", s.class, s.priority).to_lowercase()));
+            facts.extend((s.nice != 0).then(|| format!("nice {}", s.nice)));
+            facts.extend((!s.cpus.is_empty()).then(|| format!("CPUs {:?}", s.cpus)));
+            facts.extend((e.spin_us > 0).then(|| format!("spins {} µs", e.spin_us)));
+            out += &format!("  executor {}: {}\n", e.name, facts.join(", "));
+        }
+        for c in &module.components {
+            let reentrant = if c.callback_group == GroupSpec::Reentrant { ", reentrant" } else { "" };
+            out += &format!(
+                "  {} {} of {} on {}; {}{reentrant}\n",
+                screen.paint("1", c.name.as_str()),
+                c.class,
+                c.library.display(),
+                c.executor,
+                trigger(c)
+            );
+            for i in &c.inputs {
+                out += &format!("    ← {}: {}\n", i.port, topic(graph, &i.topic));
+            }
+            for o in &c.outputs {
+                out += &format!("    → {}: {}\n", o.port, topic(graph, &o.topic));
+            }
+        }
+    }
+    out
+}
+
+fn topic(graph: &ResolvedGraph, name: &TopicName) -> String {
+    let Some(t) = graph.topics.get(name) else { return name.to_string() };
+    let mut facts = vec![reach(t.reach).to_owned()];
+    facts.extend((t.max_payload > 0).then(|| format!("at most {}", bytes(t.max_payload))));
+    facts.extend(t.external.then(|| "external".to_owned()));
+    format!("{name} ({})", facts.join(", "))
+}
+
+fn reach(reach: driveline_runtime::graph::model::Reach) -> &'static str {
+    use driveline_runtime::graph::model::Reach;
+    match reach {
+        Reach::Process => "process",
+        Reach::Host => "host",
+    }
+}
+
+/// What starts a component, in few words.
+fn trigger(c: &ResolvedComponent) -> String {
+    match &c.trigger {
+        ResolvedTrigger::Own => "own timers".into(),
+        ResolvedTrigger::Any => "on any input".into(),
+        ResolvedTrigger::Timer { period } => format!("every {period:?}"),
+        ResolvedTrigger::AllLatest { on, .. } => format!("on {}, all latest", c.inputs.get(*on).map_or("?", |i| i.port.as_str())),
+        ResolvedTrigger::Exact { .. } => "exact time".into(),
+        ResolvedTrigger::Approximate { .. } => "approximate time".into(),
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where output goes, and whether it may have colours.
+
+use driveline_runtime::graph::Colour;
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+/// Output of the command.
+pub(crate) struct Screen {
+    pub(crate) json: bool,
+    /// Standard output is a terminal that people look at.
+    pub(crate) interactive: bool,
+    pub(crate) colour: Colour,
+    errors: Colour,
+}
+
+impl Screen {
+    pub(crate) fn new(json: bool) -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let colour = |terminal: bool| if terminal && wanted { Colour::Yes } else { Colour::No };
+        let interactive = std::io::stdout().is_terminal() && !json;
+        Self { json, interactive, colour: colour(interactive), errors: colour(std::io::stderr().is_terminal()) }
+    }
+
+    /// Text on standard output. A reader that has gone away (`| head`) ends the program quietly.
+    pub(crate) fn print(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            std::process::exit(i32::from(crate::exit::FAILED));
+        }
+    }
+
+    /// A value on standard output, indented.
+    pub(crate) fn print_json(&self, value: &impl Serialize) {
+        match serde_json::to_string_pretty(value) {
+            Ok(text) => self.print(&(text + "\n")),
+            Err(e) => self.error(format!("the result cannot be expressed in JSON: {e}")),
+        }
+    }
+
+    /// A value on a line of its own.
+    pub(crate) fn print_json_line(&self, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.print(&(text + "\n")),
+            Err(e) => self.error(format!("a record cannot be expressed in JSON: {e}")),
+        }
+    }
+
+    /// A message on standard error.
+    pub(crate) fn error(&self, message: impl Display) {
+        eprintln!("{} {message}", paint(self.errors, "1;31", "error:"));
+    }
+
+    pub(crate) fn errors(&self) -> Colour {
+        self.errors
+    }
+
+    pub(crate) fn paint(&self, code: &str, text: &str) -> String {
+        paint(self.colour, code, text)
+    }
+
+    /// Columns of the terminal.
+    pub(crate) fn columns(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        size.map(|s| usize::from(s.ws_col)).filter(|c| *c > 0).unwrap_or(100)
+    }
+
+    /// Rows of the terminal.
+    pub(crate) fn rows(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        size.map(|s| usize::from(s.ws_row)).filter(|c| *c > 0).unwrap_or(24)
+    }
+}
+
+fn paint(colour: Colour, code: &str, text: &str) -> String {
+    match colour {
+        Colour::Yes => format!("\x1b[{code}m{text}\x1b[0m"),
+        Colour::No => text.to_owned(),
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command as people and scripts use it: real processes, exit codes, output.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// The host with components compiled in, which `cargo test` builds as an example.
+fn host() -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    let host = deps.parent().unwrap().parent().unwrap().join("examples/cli-test-host");
+    assert!(host.exists(), "{} is missing; run `cargo build -p driveline-cli --examples`", host.display());
+    host
+}
+
+struct Fixture {
+    dir: TempDir,
+}
+
+impl Fixture {
+    fn new(graph: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("g.yaml"), graph).unwrap();
+        std::fs::write(dir.path().join("lib"), "").unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_driveline"));
+        c.args(arguments).current_dir(self.dir.path());
+        c.env("DRIVELINE_HOST", host()).env("DRIVELINE_DOMAIN_DIR", self.path("domain")).env_remove("DRIVELINE_COMPONENT_PATH");
+        c.stdin(Stdio::null());
+        c
+    }
+
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
+        (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let (_, out, err) = self.run(arguments);
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}:\n{out}{err}"))
+    }
+}
+
+const GRAPH: &str = "\
+driveline: 1
+name: demo
+topics:
+  a: {reach: host, max_payload: 8, qos: {depth: 64}}
+  b: {reach: host, max_payload: 8, qos: {depth: 64}}
+modules:
+  source:
+    components:
+      counter: {library: lib, class: Counter, parameters: {limit: 20}, outputs: {count: a}}
+  rest:
+    components:
+      relay: {library: lib, class: Relay, inputs: {in: a}, outputs: {out: b}}
+      printer: {library: lib, class: Printer, inputs: {count: b}}
+";
+
+#[test]
+fn a_valid_graph_is_called_valid() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["validate", "g.yaml"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "g.yaml: valid (2 modules, 3 components, 2 topics)\n", ""));
+    let json = f.json(&["validate", "g.yaml", "--json"]);
+    assert_eq!((&json["valid"], &json["errors"]), (&Value::Bool(true), &Value::from(0)));
+}
+
+#[test]
+fn mistakes_are_explained_with_place_and_remedy() {
+    let f = Fixture::new(&GRAPH.replace("class: Relay", "class: Rely").replace("limit: 20", "limt: 20"));
+    let (code, out, _) = f.run(&["validate", "g.yaml"]);
+    assert_eq!(code, 3);
+    for part in [
+        "error: the class `Counter` has no parameter `limt`\n --> g.yaml:9:60",
+        "= help: did you mean `limit`?",
+        "error: the library `lib` has no component class `Rely`\n  --> g.yaml:12:36",
+        "= help: did you mean `Relay`?",
+        "g.yaml: 2 errors, 0 warnings",
+    ] {
+        assert!(out.contains(part), "{part:?} is not in\n{out}");
+    }
+    assert!(!out.contains('\x1b'), "no colours where nobody looks");
+    let json = f.json(&["validate", "g.yaml", "--json"]);
+    let first = &json["diagnostics"][0];
+    assert_eq!(
+        (&first["place"]["line"], &first["place"]["column"], &first["severity"]),
+        (&Value::from(9), &Value::from(60), &Value::from("error"))
+    );
+    assert_eq!(f.run(&["run", "g.yaml"]).0, 3);
+}
+
+#[test]
+fn libraries_can_be_left_alone() {
+    let f = Fixture::new(&GRAPH.replace("library: lib", "library: libelsewhere.so"));
+    assert_eq!(f.run(&["validate", "g.yaml"]).0, 3);
+    assert_eq!(f.run(&["validate", "g.yaml", "--no-libraries"]).0, 0);
+    let mut c = f.command(&["validate", "g.yaml"]);
+    let out = String::from_utf8(c.env("DRIVELINE_HOST", "/nonexistent").output().unwrap().stdout).unwrap();
+    assert!(out.contains("libelsewhere.so` does not exist"), "{out}");
+}
+
+#[test]
+fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out/x", "--speed-kmh", "100", "--set", "counter.limit=30"]);
+    assert_eq!(code, 0, "{out}{err}");
+    for part in [
+        "rest      | printer got 1\n",
+        "rest      | printer got 30\n",
+        "demo: ",
+        "30 frames published",
+        "a → printer",
+        "WAY AT 100 km/h",
+        "'counter' has finished",
+    ] {
+        assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
+    }
+    assert!(!out.contains('\x1b'), "no colours where nobody looks");
+    assert!(std::fs::read_to_string(f.path("out/x/report.html")).unwrap().contains("<html"));
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/x/summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["frames_published"], 30);
+    assert_eq!(summary["detector"], "none, this is a test");
+    let printer = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "printer").unwrap();
+    assert_eq!((&printer["received"], &printer["missed"]), (&Value::from(30), &Value::from(0)));
+    let age = &summary["end_to_end"][0];
+    let parts: f64 = ["communication_us", "computation_us", "idle_us"].iter().map(|p| age["p50"][p].as_f64().unwrap()).sum();
+    assert!((parts - age["age_us"]["p50"].as_f64().unwrap()).abs() < 0.01, "{age}");
+}
+
+#[test]
+fn a_run_in_json_is_one_record_per_line() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["run", "g.yaml", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let records: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let kinds: Vec<&str> = records.iter().map(|r| r["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"event") && kinds.contains(&"output"), "{kinds:?}");
+    let end = records.last().unwrap();
+    assert_eq!((&end["kind"], &end["exit_code"], &end["summary"]["frames_published"]), (&"end".into(), &0.into(), &20.into()));
+}
+
+#[test]
+fn a_crash_has_an_exit_code_and_a_reason() {
+    let f = Fixture::new(GRAPH);
+    let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.abort_on=5"]);
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("failed: module 'rest' was killed by SIGABRT"), "{err}");
+    let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.fail_init=1"]);
+    assert_eq!(code, 4);
+    assert!(err.contains("component 'relay' cannot start: told to fail"), "{err}");
+}
+
+/// Ends the run when the test ends, also by a panic.
+struct Background(std::process::Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
+    let f = Fixture::new(GRAPH);
+    let child = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Background(child);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|l| l.contains("printer got 3")));
+
+    let (code, out, _) = f.run(&["topic", "list"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("TOPIC  TYPE") && out.contains("demo/Count"), "{out}");
+    let list = f.json(&["topic", "list", "--json"]);
+    let names: Vec<&str> = list.as_array().unwrap().iter().map(|t| t["topic"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!((&list[0]["publishers"], &list[0]["subscriptions"]), (&1.into(), &1.into()));
+
+    let (_, out, _) = f.run(&["topic", "info", "a"]);
+    for part in [
+        "type demo/Count (bytes",
+        "publisher counter in process",
+        "demo/source",
+        "depth 64",
+        "→ relay (process",
+        "subscription relay",
+        "← counter",
+    ] {
+        assert!(out.contains(part), "{part:?} is not in\n{out}");
+    }
+    let (code, _, err) = f.run(&["topic", "info", "c"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("there are: a, b"), "{err}");
+
+    let nodes = f.json(&["node", "list", "--json"]);
+    let relay = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap();
+    assert_eq!((&relay["subscribes"][0], &relay["publishes"][0], &relay["about"]["module"]), (&"a".into(), &"b".into(), &"rest".into()));
+
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let rest: Vec<String> = lines.collect();
+    let at = |text: &str| rest.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text} is not in {rest:#?}"));
+    assert!(at("module 'rest' has ended") < at("module 'source' has ended"));
+    at("ended as asked");
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+
+    assert_eq!(f.run(&["topic", "list"]).1, "no host topics now\n");
+    assert_eq!(f.json(&["node", "list", "--json"]), Value::Array(vec![]));
+}
+
+#[test]
+fn graphs_are_shown_as_text_picture_and_json() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, _) = f.run(&["graph", "g.yaml"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("    ← in: a (host, at most 8 B)\n    → out: b (host, at most 8 B)\n"), "{out}");
+    assert_eq!(f.run(&["graph", "g.yaml", "--svg", "g.svg"]).0, 0);
+    let svg = std::fs::read_to_string(f.path("g.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    for name in ["counter", "relay", "printer", ">a<", ">b<"] {
+        assert!(svg.contains(name), "{name}");
+    }
+    assert_eq!(svg.matches("marker-end").count(), 4, "two topics, each with one arrow in and one out");
+    assert_eq!(f.json(&["graph", "g.yaml", "--json"])["modules"][1]["components"][0]["trigger"]["kind"], "any");
+}
+
+#[test]
+fn libraries_are_described() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, _) = f.run(&["describe", "lib"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("Relay  # Passes numbers on.\n  ← in: bytes demo/Count"), "{out}");
+    assert_eq!(f.json(&["describe", "lib", "--json"])[0]["parameters"][0]["name"], "limit");
+    let (code, _, err) = f.run(&["describe", "none.so"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("none.so: No such file"), "{err}");
+}
+
+#[test]
+fn the_committed_schema_is_the_one_that_is_printed() {
+    let committed = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph.schema.json")).unwrap();
+    let committed: Value = serde_json::from_str(&committed).unwrap();
+    assert_eq!(Fixture::new("").json(&["schema"]), committed, "run: cargo run -p driveline-cli -- schema > docs/graph.schema.json");
+}
+
+#[test]
+fn completion_help_and_mistakes_on_the_command_line() {
+    let f = Fixture::new(GRAPH);
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(f.run(&["completion", shell]).1.contains("driveline"), "{shell}");
+    }
+    let (code, out, _) = f.run(&["--help"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("Exit codes:") && out.contains("Examples:"));
+    assert!(f.run(&["run", "--help"]).1.contains("Examples:"));
+    assert_eq!(f.run(&["rum"]).0, 2);
+    let (code, _, err) = f.run(&["run", "none.yaml"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("cannot read none.yaml"), "{err}");
+}
