@@ -148,8 +148,15 @@ pub struct StopHandle {
 #[derive(Debug)]
 struct StopShared {
     stopping: AtomicBool,
-    finished: Mutex<Vec<String>>,
+    finished: Mutex<Finished>,
     wake: UnixStream,
+}
+
+/// Components that have finished; the first `told` of them are known to the process.
+#[derive(Debug, Default)]
+struct Finished {
+    components: Vec<Arc<str>>,
+    told: usize,
 }
 
 /// The process's end of all its [`StopHandle`]s.
@@ -177,10 +184,13 @@ impl StopControl {
     }
 
     /// Components that have finished since the last call.
-    pub(crate) fn take_finished(&self) -> Vec<String> {
+    pub(crate) fn take_finished(&self) -> Vec<Arc<str>> {
         let mut drained = [0u8; 64];
         while matches!(std::io::Read::read(&mut &self.finished, &mut drained), Ok(n) if n > 0) {}
-        std::mem::take(&mut *self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut finished = self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = finished.components[finished.told..].to_vec();
+        finished.told += new.len();
+        new
     }
 }
 
@@ -195,10 +205,31 @@ impl StopHandle {
     /// processed: a video file has come to its end. Only the first call of a component counts. Does not block.
     pub fn finish(&self) {
         let mut finished = self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        if !finished.iter().any(|c| **c == *self.component) {
-            finished.push(self.component.to_string());
+        if !finished.components.contains(&self.component) {
+            finished.components.push(self.component.clone());
             // A full socket has woken the process already.
             let _ = std::io::Write::write(&mut &self.shared.wake, &[1]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_component_finishes_once() {
+        let control = StopControl::new().unwrap();
+        let (a, b) = (control.handle("a"), control.handle("b"));
+        a.finish();
+        a.clone().finish();
+        assert_eq!(control.take_finished(), ["a".into()] as [Arc<str>; 1]);
+        a.finish();
+        b.finish();
+        assert_eq!(control.take_finished(), ["b".into()] as [Arc<str>; 1]);
+        assert_eq!(control.take_finished(), [] as [Arc<str>; 0]);
+        assert!(!a.is_stopping());
+        control.stop();
+        assert!(b.is_stopping());
     }
 }

@@ -9,6 +9,19 @@ use std::time::{Duration, Instant};
 /// Making a summary may take this share of the time, at most.
 const SHARE: u32 = 20;
 
+/// A line of the table.
+pub(crate) struct Line {
+    text: String,
+    /// Colour, as a terminal understands it.
+    style: &'static str,
+}
+
+impl Line {
+    pub(crate) fn painted(&self, screen: &Screen) -> String {
+        if self.style.is_empty() { self.text.clone() } else { screen.paint(self.style, &self.text) }
+    }
+}
+
 pub(crate) struct Live {
     table: bool,
     /// Zero shows nothing.
@@ -16,7 +29,7 @@ pub(crate) struct Live {
     next: Instant,
     /// Lines of the table that are on the screen now.
     shown: usize,
-    lines: Vec<String>,
+    lines: Vec<Line>,
     /// Frames and time of the last look, for the rate.
     last: Option<(u64, Instant)>,
 }
@@ -49,7 +62,7 @@ impl Live {
             }
         }
         if self.table && self.shown == 0 && !self.lines.is_empty() {
-            screen.print(&self.lines.iter().map(|l| format!("{l}\n")).collect::<String>());
+            screen.print(&self.lines.iter().map(|l| l.painted(screen) + "\n").collect::<String>());
             self.shown = self.lines.len();
         }
     }
@@ -61,22 +74,27 @@ impl Live {
     }
 
     /// The whole table.
-    pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<String> {
-        let mut out = vec![head(summary, rate)];
-        out.extend(summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text)));
+    pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
+        let mut out = vec![Line { text: head(summary, rate), style: "1" }];
+        let plain = |text| Line { text, style: "" };
+        let table = |mut lines: Vec<String>| {
+            let rest = lines.split_off(1);
+            lines.into_iter().map(|text| Line { text, style: "2" }).chain(rest.into_iter().map(plain)).collect::<Vec<_>>()
+        };
+        out.extend(summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text)).map(plain));
         let head =
             ["COMPONENT", "RUNS", "FAILED", "TRANSMISSION p50", "p99", "PROCESSING p50", "p99", "MISSED"].map(str::to_owned).to_vec();
         let rows = summary.stages.iter().map(|s| stage(s, summary));
         use Align::{Left, Right};
         let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-        out.extend(lines(&[Left, Right, Right, Right, Right, Right, Right, Right], &rows));
+        out.extend(table(lines(&[Left, Right, Right, Right, Right, Right, Right, Right], &rows)));
         if !summary.end_to_end.is_empty() {
             let mut head = ["END TO END", "AGE p50", "p99", "= COMMUNICATION", "+ COMPUTATION", "+ IDLE"].map(str::to_owned).to_vec();
             head.extend(summary.end_to_end.iter().find_map(|e| e.reaction_distance).map(|r| format!("WAY AT {} km/h p50", r.speed_kmh)));
             let rows: Vec<_> = std::iter::once(head).chain(summary.end_to_end.iter().map(end_to_end)).collect();
-            out.extend(lines(&[Left, Right, Right, Right, Right, Right, Right], &rows));
+            out.extend(table(lines(&[Left, Right, Right, Right, Right, Right, Right], &rows)));
         }
-        out.iter().map(|l| cut(l, columns)).collect()
+        out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 
     /// One line.
@@ -138,7 +156,8 @@ mod tests {
 
     #[test]
     fn the_table_shows_stages_and_where_the_age_went() {
-        let table = Live::table(&run().summary(), Some(25.0), 200).join("\n");
+        let table: Vec<String> = Live::table(&run().summary(), Some(25.0), 200).into_iter().map(|l| l.text).collect();
+        let table = table.join("\n");
         for part in [
             "demo: 0.0 s, 3 frames published (25.0/s), 2 missed, 1 failure",
             "50.0 µs",
@@ -149,7 +168,7 @@ mod tests {
         ] {
             assert!(table.contains(part), "{part} is not in\n{table}");
         }
-        assert!(Live::table(&run().summary(), None, 30).iter().all(|l| l.chars().count() <= 30));
+        assert!(Live::table(&run().summary(), None, 30).iter().all(|l| l.text.chars().count() <= 30));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl<'a> Show<'a> {
                 .print_json_line(&json!({ "kind": "end", "end": text, "exit_code": code, "killed": outcome.killed, "summary": json }));
         } else {
             let figures = Live::table(&summary, None, usize::MAX);
-            self.screen.print(&format!("\n{}", figures.into_iter().map(|l| l + "\n").collect::<String>()));
+            self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
         }
         if let Some(directory) = &arguments.report {
             let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;

@@ -23,6 +23,7 @@ mod diagnostic;
 mod files;
 mod library;
 pub mod model;
+mod parameters;
 mod resolve;
 mod resolved;
 mod shape;

@@ -10,12 +10,11 @@ use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec
 use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTrigger};
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
-use super::yaml::Value;
 use crate::descriptor::{ComponentClass, Port};
-use driveline::{ParameterValue, SchedulingClass, Trigger};
+use driveline::{SchedulingClass, Trigger};
 use driveline_types::{NodeName, Qos, TopicName};
 use indexmap::IndexMap;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,24 +66,24 @@ pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     Loaded { graph, diagnostics: files.found }
 }
 
-struct Resolver<'a> {
-    files: &'a mut Files,
+pub(super) struct Resolver<'a> {
+    pub(super) files: &'a mut Files,
     options: &'a LoadOptions<'a>,
-    assignments: Vec<Assignment>,
+    pub(super) assignments: Vec<Assignment>,
     /// What is known of each library, by the path found. `None`: reported already.
     libraries: HashMap<PathBuf, Option<Vec<ComponentClass>>>,
     /// Libraries that are nowhere, so that each is reported once.
     missing: Vec<PathBuf>,
     /// Components seen so far: module and document.
-    components: IndexMap<String, (String, usize)>,
+    pub(super) components: IndexMap<String, (String, usize)>,
     ends: Vec<End>,
 }
 
 /// A component under resolution, and where it stands.
-struct At<'a> {
+pub(super) struct At<'a> {
     document: usize,
     module: &'a str,
-    component: &'a str,
+    pub(super) component: &'a str,
 }
 
 impl At<'_> {
@@ -103,7 +102,7 @@ impl<'a> Resolver<'a> {
         self.files.error(Diagnostic::error(message).at(place).maybe_help(help));
     }
 
-    fn place(&self, at: &At<'_>, rest: &[&str], part: Part) -> Place {
+    pub(super) fn place(&self, at: &At<'_>, rest: &[&str], part: Part) -> Place {
         self.files.place(at.document, &at.path(rest), part)
     }
 
@@ -145,19 +144,6 @@ impl<'a> Resolver<'a> {
         let graph = ResolvedGraph { name, domain, file: path.to_owned(), topics, modules };
         topology::cycles(self.files, &graph, &self.components);
         graph
-    }
-
-    fn unknown_assignments(&mut self) {
-        for a in &self.assignments {
-            if !self.components.contains_key(&a.component) {
-                let help = suggest(&a.component, "components", self.components.keys().map(String::as_str));
-                let mut d = Diagnostic::error(format!("there is no component `{}` whose parameter could be set", a.component)).help(help);
-                if let Some(site) = a.component_site {
-                    d = d.at(self.files.sources.place(site));
-                }
-                self.files.found.push(d);
-            }
-        }
     }
 
     fn looked_at(&self, module: &str) -> bool {
@@ -465,84 +451,6 @@ impl<'a> Resolver<'a> {
             self.error(format!("the trigger of `{}` waits for inputs, and it has none", at.component), place, Some(help.into()));
         }
         trigger
-    }
-
-    fn parameters(&mut self, at: &At<'_>, spec: &ComponentSpec, class: Option<&ComponentClass>) -> BTreeMap<String, ParameterValue> {
-        let mut values: BTreeMap<String, ParameterValue> =
-            class.map(|c| c.parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect()).unwrap_or_default();
-        for (name, value) in &spec.parameters {
-            let key = self.place(at, &["parameters", name], Part::Key);
-            let place = self.place(at, &["parameters", name], Part::Value);
-            self.assign(&mut values, class, name, value.clone(), Some((key, place)), None);
-        }
-        for i in 0..self.assignments.len() {
-            let a = &self.assignments[i];
-            if a.component != at.component {
-                continue;
-            }
-            let places = a.parameter_site.zip(a.value_site).map(|(k, v)| (self.files.sources.place(k), self.files.sources.place(v)));
-            let (name, argument) = (a.parameter.clone(), a.argument.clone());
-            let value = match &a.value.value {
-                Value::Bool(v) => ParameterValue::Bool(*v),
-                Value::Integer(v) => ParameterValue::Integer(*v),
-                Value::Float(v) => ParameterValue::Float(*v),
-                Value::Text(v) => ParameterValue::Text(v.clone()),
-                Value::Null | Value::List(_) | Value::Map(_) => {
-                    let message = format!("a parameter is a boolean, a number or text, and `{name}` is {}", a.value.describe());
-                    let mut d = Diagnostic::error(message);
-                    if let Some((_, place)) = places {
-                        d = d.at(place);
-                    }
-                    self.files.error(d);
-                    continue;
-                }
-            };
-            self.assign(&mut values, class, &name, value, places, argument);
-        }
-        values
-    }
-
-    fn assign(
-        &mut self,
-        values: &mut BTreeMap<String, ParameterValue>,
-        class: Option<&ComponentClass>,
-        name: &str,
-        value: ParameterValue,
-        places: Option<(Place, Place)>,
-        argument: Option<String>,
-    ) {
-        let from = argument.map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(&a)));
-        let (key, place) = places.unzip();
-        let report = |d: Diagnostic, place: Option<Place>| match place {
-            Some(p) => d.at(p),
-            None => d,
-        };
-        let Some(class) = class else {
-            values.insert(name.to_owned(), value);
-            return;
-        };
-        let Some(declared) = class.parameters.iter().find(|p| p.name == name) else {
-            let help = suggest(name, &format!("parameters of `{}`", class.name), class.parameters.iter().map(|p| p.name.as_str()));
-            let d = Diagnostic::error(format!("the class `{}` has no parameter `{name}`{from}", class.name)).help(help);
-            return self.files.error(report(d, key));
-        };
-        // On the command line, text that looks like a number is text where text is declared.
-        let value = match (&value, &declared.default, place.is_none()) {
-            (ParameterValue::Bool(_) | ParameterValue::Integer(_) | ParameterValue::Float(_), ParameterValue::Text(_), true) => {
-                ParameterValue::Text(value.to_string())
-            }
-            _ => value,
-        };
-        let given = value.type_name();
-        match value.coerce(&declared.default) {
-            Some(value) => drop(values.insert(name.to_owned(), value)),
-            None => {
-                let message =
-                    format!("the parameter `{name}` of `{}` is {}, and this is {}{from}", class.name, declared.default.type_name(), given);
-                let help = format!("write a value like the default, `{name}: {}`", declared.default);
-                self.files.error(report(Diagnostic::error(message).help(help), place));
-            }
-        }
     }
 }
 

@@ -213,7 +213,7 @@ enum Woken {
     Stop,
     /// A byte from the launcher.
     Word,
-    Finished(Vec<String>),
+    Finished(Vec<Arc<str>>),
     Time,
 }
 
@@ -277,9 +277,9 @@ impl Running<'_> {
         }
     }
 
-    fn finished(&self, components: Vec<String>) {
+    fn finished(&self, components: Vec<Arc<str>>) {
         for component in components {
-            self.send(Record::Finished { component });
+            self.send(Record::Finished { component: component.to_string() });
         }
     }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values of parameters: the class's defaults, the graph, parameter files and the command line, in that order.
+
+use super::diagnostic::{Diagnostic, Place, suggest};
+use super::files::Part;
+use super::model::ComponentSpec;
+use super::resolve::{At, Resolver};
+use super::yaml::Value;
+use crate::descriptor::ComponentClass;
+use driveline::ParameterValue;
+use std::collections::BTreeMap;
+
+impl Resolver<'_> {
+    /// Reports assignments to components that do not exist.
+    pub(super) fn unknown_assignments(&mut self) {
+        for a in &self.assignments {
+            if !self.components.contains_key(&a.component) {
+                let help = suggest(&a.component, "components", self.components.keys().map(String::as_str));
+                let mut d = Diagnostic::error(format!("there is no component `{}` whose parameter could be set", a.component)).help(help);
+                if let Some(site) = a.component_site {
+                    d = d.at(self.files.sources.place(site));
+                }
+                self.files.found.push(d);
+            }
+        }
+    }
+
+    /// Every parameter of the class with its value; without the class, those that are set.
+    pub(super) fn parameters(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        class: Option<&ComponentClass>,
+    ) -> BTreeMap<String, ParameterValue> {
+        let mut values: BTreeMap<String, ParameterValue> =
+            class.map(|c| c.parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect()).unwrap_or_default();
+        for (name, value) in &spec.parameters {
+            let key = self.place(at, &["parameters", name], Part::Key);
+            let place = self.place(at, &["parameters", name], Part::Value);
+            self.assign(&mut values, class, name, value.clone(), Some((key, place)), None);
+        }
+        for i in 0..self.assignments.len() {
+            let a = &self.assignments[i];
+            if a.component != at.component {
+                continue;
+            }
+            let places = a.parameter_site.zip(a.value_site).map(|(k, v)| (self.files.sources.place(k), self.files.sources.place(v)));
+            let (name, argument) = (a.parameter.clone(), a.argument.clone());
+            let value = match &a.value.value {
+                Value::Bool(v) => ParameterValue::Bool(*v),
+                Value::Integer(v) => ParameterValue::Integer(*v),
+                Value::Float(v) => ParameterValue::Float(*v),
+                Value::Text(v) => ParameterValue::Text(v.clone()),
+                Value::Null | Value::List(_) | Value::Map(_) => {
+                    let message = format!("a parameter is a boolean, a number or text, and `{name}` is {}", a.value.describe());
+                    let mut d = Diagnostic::error(message);
+                    if let Some((_, place)) = places {
+                        d = d.at(place);
+                    }
+                    self.files.error(d);
+                    continue;
+                }
+            };
+            self.assign(&mut values, class, &name, value, places, argument);
+        }
+        values
+    }
+
+    fn assign(
+        &mut self,
+        values: &mut BTreeMap<String, ParameterValue>,
+        class: Option<&ComponentClass>,
+        name: &str,
+        value: ParameterValue,
+        places: Option<(Place, Place)>,
+        argument: Option<String>,
+    ) {
+        let from = argument.map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(&a)));
+        let (key, place) = places.unzip();
+        let report = |d: Diagnostic, place: Option<Place>| match place {
+            Some(p) => d.at(p),
+            None => d,
+        };
+        let Some(class) = class else {
+            values.insert(name.to_owned(), value);
+            return;
+        };
+        let Some(declared) = class.parameters.iter().find(|p| p.name == name) else {
+            let help = suggest(name, &format!("parameters of `{}`", class.name), class.parameters.iter().map(|p| p.name.as_str()));
+            let d = Diagnostic::error(format!("the class `{}` has no parameter `{name}`{from}", class.name)).help(help);
+            return self.files.error(report(d, key));
+        };
+        // On the command line, text that looks like a number is text where text is declared.
+        let value = match (&value, &declared.default, place.is_none()) {
+            (ParameterValue::Bool(_) | ParameterValue::Integer(_) | ParameterValue::Float(_), ParameterValue::Text(_), true) => {
+                ParameterValue::Text(value.to_string())
+            }
+            _ => value,
+        };
+        let given = value.type_name();
+        match value.coerce(&declared.default) {
+            Some(value) => drop(values.insert(name.to_owned(), value)),
+            None => {
+                let message =
+                    format!("the parameter `{name}` of `{}` is {}, and this is {}{from}", class.name, declared.default.type_name(), given);
+                let help = format!("write a value like the default, `{name}: {}`", declared.default);
+                self.files.error(report(Diagnostic::error(message).help(help), place));
+            }
+        }
+    }
+}
