@@ -20,7 +20,7 @@ pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)>
     Ok((fd, mapping))
 }
 
-/// Maps a peer's memfd for reading, if it is sealed and exactly `len` bytes long.
+/// Maps a peer's memfd for reading, if it is sealed, exactly `len` bytes long, and has no holes.
 pub(crate) fn open(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
     let bad = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
     // Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that could block a fault.
@@ -28,9 +28,15 @@ pub(crate) fn open(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
     if !seals.contains(SEALS) {
         return bad(format!("the memory is not sealed (seals {:#x})", seals.bits()));
     }
-    let size = fstat(&fd)?.st_size;
+    let stat = fstat(&fd)?;
+    let size = stat.st_size;
     if u64::try_from(size).ok() != Some(len as u64) {
         return bad(format!("the memory has {size} bytes instead of {len}"));
+    }
+    // Holes would be filled by whoever looks first, at the reader's cost. They cannot come later: the seals forbid it.
+    let reserved = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+    if reserved < len as u64 {
+        return bad(format!("only {reserved} of the memory's {len} bytes are reserved"));
     }
     Mapping::new(fd, len, Mode::ReadOnly)
 }
@@ -58,6 +64,10 @@ mod tests {
         let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();
         assert!(open(&fd, 4096).unwrap_err().to_string().contains("sealed"));
+        fcntl_add_seals(&fd, SEALS).unwrap();
+        assert!(open(&fd, 4096).unwrap_err().to_string().contains("only 0 of the memory's 4096 bytes are reserved"));
+        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        fallocate(&fd, FallocateFlags::empty(), 0, 4096).unwrap();
         fcntl_add_seals(&fd, SEALS).unwrap();
         assert!(open(&fd, 8192).unwrap_err().to_string().contains("4096 bytes instead of 8192"));
         assert!(open(&fd, 4096).is_ok());

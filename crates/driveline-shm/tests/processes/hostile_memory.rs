@@ -1,1 +1,227 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Any bytes in shared memory: a publisher that scribbles in its segment under live readers, a subscription that
+//! scribbles in its page under a live publisher. The victims live on, and honest traffic beside it is whole and flows.
+
+use crate::support::hostile::*;
+use crate::support::{Domain, Peer, Random, hunting_time};
+use driveline_types::{Qos, Reliability};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::time::{Duration, Instant};
+
+const USUAL: Duration = Duration::from_millis(1500);
+const DEPTH: u32 = 4;
+const LAYOUT: Layout = Layout { slots: 12, ring: 6, payload: 10_000 };
+
+fn qos() -> Qos {
+    Qos { depth: DEPTH, ..Qos::default() }
+}
+
+/// Victims that read the topic of an honest writer and of a liar.
+struct Scene {
+    d: Domain,
+    writer: Peer,
+    victims: Vec<Peer>,
+    segment: Area,
+    wake: Area,
+    connections: Vec<OwnedFd>,
+    _listener: Listener,
+}
+
+fn scene() -> Scene {
+    let d = Domain::new();
+    let mut writer = d.peer("honest writer");
+    let id = writer.ask(&format!("publisher p depth={DEPTH} pins=16"));
+    let listener = Listener::new(d.path(), "t", 1);
+    let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
+    let mut connections = Vec::new();
+    let hows = ["want=next", "want=latest copy", "want=next hold=2 backend=threads", "want=latest spin_us=1000000"];
+    let victims: Vec<Peer> = hows
+        .iter()
+        .map(|how| {
+            let mut v = d.peer(how);
+            v.ask(&format!("subscription s depth={DEPTH} held=4"));
+            let (s, asked) = listener.accept();
+            assert_eq!((asked["topic"].as_str(), asked["pins"].as_u64()), (Some("t"), Some(4)));
+            let accept = packet(ACCEPT, LAYOUT.accept(&qos()).to_string().as_bytes());
+            assert!(send_with(&s, &accept, &borrow(&[&segment.fd, &wake.fd])));
+            connections.push(s);
+            v.ask("await s 2");
+            v.ask(&format!("follow s {how} trust={id}"));
+            v
+        })
+        .collect();
+    Scene { d, writer, victims, segment, wake, connections, _listener: listener }
+}
+
+impl Scene {
+    fn publish(&self, sequence: u64, slot: usize) {
+        let packed = sequence << 16 | slot as u64;
+        self.segment.word(LAYOUT.meta(slot % LAYOUT.slots) + 8).store(sequence, Release);
+        self.segment.word(RING + (sequence % LAYOUT.ring as u64) as usize * 8).store(packed, Release);
+        self.segment.word(LATEST).store(packed, Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let word = self.wake.half_word(0);
+        word.fetch_add(1, SeqCst);
+        let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), 1000);
+    }
+
+    /// The liar does something again and again while the honest writer writes; the victims receive its samples all the time.
+    fn endure(mut self, what: &str, mut attack: impl FnMut(&Scene, &mut Random, u64)) {
+        self.writer.ask("flood p 2000 500");
+        let end = Instant::now() + hunting_time(USUAL);
+        let mut random = Random::new(11);
+        let mut n = 0;
+        while Instant::now() < end {
+            for _ in 0..100 {
+                n += 1;
+                attack(&self, &mut random, n);
+            }
+        }
+        let during: Vec<u64> = self.victims.iter_mut().map(|v| v.numbers("progress s")[0]).collect();
+        println!("{what}: meanwhile {during:?}");
+        assert!(during.iter().all(|n| *n > 10), "{what}: honest samples received meanwhile: {during:?}");
+        // And go on to, although the liar's memory stays as it was left.
+        let last = self.writer.number("halt p");
+        for v in &mut self.victims {
+            v.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
+        }
+        // The liar leaves; everything in order otherwise.
+        self.connections.clear();
+        for mut v in self.victims {
+            v.until("matched s", |t| t == "1");
+            v.ask("halt s");
+            println!("{what}: {}", v.ask("stats s"));
+            v.quit();
+        }
+        self.writer.quit();
+        drop(self.d);
+    }
+}
+
+#[test]
+fn random_words_anywhere_in_a_segment_harm_nobody() {
+    scene().endure("random words", |s, random, n| {
+        let at = random.below(LAYOUT.payloads() / 8) * 8;
+        // Not far ahead in the sequence: who has once believed in a distant one has nothing to read any more.
+        let word = if at == LATEST { n << 16 | random.below(20) as u64 } else { random.nasty() };
+        s.segment.word(at).store(word, Release);
+        s.segment.word(LATEST).store(n << 16 | random.below(LAYOUT.slots) as u64, Release);
+        if random.below(50) == 0 {
+            s.wake();
+        }
+    });
+}
+
+#[test]
+fn samples_with_a_wrong_word_each_harm_nobody() {
+    scene().endure("wrong words", |s, random, n| {
+        let slot = random.below(LAYOUT.slots);
+        for word in 0..8 {
+            s.segment.word(LAYOUT.meta(slot) + word * 8).store(0, Relaxed);
+        }
+        // Version 1, no origins; a length that is possible.
+        s.segment.word(LAYOUT.meta(slot)).store(1, Relaxed);
+        s.segment.word(LAYOUT.meta(slot) + 40).store(random.below(LAYOUT.payload) as u64, Relaxed);
+        match random.below(3) {
+            0 => s.segment.word(LAYOUT.meta(slot) + random.below(7) * 8).store(random.nasty(), Relaxed),
+            1 => s.segment.word(LAYOUT.meta(slot)).store(random.nasty() & 0xffff_0000 | 1, Relaxed),
+            _ => {}
+        }
+        s.publish(n, slot);
+        match random.below(8) {
+            0 => s.segment.word(RING + random.below(LAYOUT.ring) * 8).store(random.nasty(), Release),
+            1 => s.segment.word(LATEST).store(n << 16 | random.next() & 0xffff, Release),
+            2 => s.segment.word(LAYOUT.meta(random.below(LAYOUT.slots)) + 8).store(random.nasty(), Release),
+            _ => {}
+        }
+        if n.is_multiple_of(16) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
+}
+
+/// Always something newer than new and never anything there: honest samples of the same topic must not wait for it.
+#[test]
+fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
+    scene().endure("flicker", |s, _, n| {
+        for i in 0..10_000 {
+            s.segment.word(LATEST).store((u64::from(u32::MAX) + n * 10_000 + i) << 16 | n % 7, Release);
+        }
+    });
+}
+
+/// The mirror image: a subscription that lies in its page.
+fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> (Peer, u64) {
+    let d = Domain::new();
+    let mut w = d.peer("victim");
+    w.ask(&format!("publisher p depth=2 pins=8 max=100000 {}", if reliable { "reliable=3" } else { "" }));
+    let mut r = d.peer("honest reader");
+    r.ask("subscription s depth=2 held=3");
+    r.ask("follow s hold=1");
+    w.ask("await p 1");
+    let page = Area::new(PAGE);
+    let reliability = if reliable { Reliability::Reliable } else { Reliability::BestEffort };
+    let (s, answer) = say_hello(d.path(), &hello("t", 5, &Qos { reliability, ..Qos::default() }), &borrow(&[&page.fd]));
+    let (bytes, fds) = answer.unwrap();
+    assert_eq!((kind(&bytes), fds.len()), (ACCEPT, 2), "{}", String::from_utf8_lossy(&bytes));
+    w.ask("await p 2");
+    w.ask("flood p 50000 0");
+    let mut random = Random::new(5);
+    let end = Instant::now() + hunting_time(USUAL);
+    while Instant::now() < end {
+        for _ in 0..100 {
+            attack(&page, &mut random);
+        }
+    }
+    let last = w.number("halt p");
+    r.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
+    r.ask("halt s");
+    // The page is left as it is, full of lies; the publisher still has slots enough.
+    w.ask("say p 200 50000");
+    for fd in &fds {
+        assert!(rustix::fs::ftruncate(fd, 0).is_err() && rustix::io::write(fd, b"x").is_err());
+        assert!(
+            rustix::fs::fallocate(fd, rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE, 0, 4096).is_err()
+        );
+    }
+    drop(s);
+    w.ask("await p 1");
+    r.quit();
+    (w, last)
+}
+
+#[test]
+fn random_words_anywhere_in_a_page_harm_nobody() {
+    let (w, last) = scribble_in_page(false, |page, random| {
+        page.word(random.below(PAGE / 8) * 8).store(random.nasty(), Release);
+        page.half_word(16 + random.below(5) * 4).store(random.below(40) as u32, Release);
+    });
+    assert!(last > 100);
+    w.quit();
+}
+
+/// One pin that is moved before the scan, again and again, takes one slot at a time and no more.
+#[test]
+fn pins_that_wander_leave_the_publisher_slots() {
+    let (w, last) = scribble_in_page(false, |page, random| {
+        for cell in 0..5 {
+            page.half_word(16 + cell * 4).store(1 + random.below(16) as u32, Release);
+        }
+    });
+    assert!(last > 100);
+    w.quit();
+}
+
+#[test]
+fn a_cursor_that_lies_makes_a_reliable_publisher_wait_no_more() {
+    let (mut w, last) = scribble_in_page(true, |page, random| page.word(8).store(random.nasty() >> 20, Release));
+    assert!(last > 100, "{last}");
+    let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
+    assert!(stats.cursor_lies >= 1, "{stats:?}");
+    assert!(w.ask("events p").contains("Downgraded"));
+    w.quit();
+}

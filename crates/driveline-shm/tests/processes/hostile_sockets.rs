@@ -1,1 +1,356 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Any bytes and any descriptors on every kind of socket in the domain directory, under live peers.
+
+use crate::support::hostile::*;
+use crate::support::{Domain, Peer, Random, eventually, hunting_time};
+use driveline_types::Qos;
+
+use serde_json::{Value, json};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+const USUAL: Duration = Duration::from_millis(1200);
+
+/// An honest pair that goes on all the time, and what it has when all is quiet.
+struct Scene {
+    d: Domain,
+    w: Peer,
+    r: Peer,
+    usual: (usize, usize),
+}
+
+fn scene() -> Scene {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p pins=8");
+    let mut r = d.peer("reader");
+    r.ask("subscription s");
+    r.ask("follow s");
+    w.ask("await p 1");
+    w.ask("flood p 1000 1000");
+    r.until_at_least("progress s", 1);
+    let usual = (w.descriptors(), r.descriptors());
+    Scene { d, w, r, usual }
+}
+
+impl Scene {
+    /// They are well, serve newcomers and tools, and have kept nothing of what was thrown at them.
+    fn unharmed(mut self, what: &str) {
+        let before = self.r.number("progress s");
+        self.r.until_at_least("progress s", before + 20);
+        let (w, r) = (&self.w, &self.r);
+        eventually(&format!("{what}: descriptors are let go: usually {:?}", self.usual), || {
+            (w.descriptors(), r.descriptors()) == self.usual
+        });
+        let mut late = self.d.peer("late");
+        late.ask("subscription s");
+        late.ask("await s 1");
+        late.until("list", |t| t.matches("\"topic\":\"t\"").count() == 3);
+        late.quit();
+        self.w.ask("halt p");
+        self.r.ask("halt s");
+        self.w.quit();
+        self.r.quit();
+    }
+}
+
+/// Something for a packet: noise, a frame around noise, or a message that was right once.
+fn packet_of(random: &mut Random, right: &[Vec<u8>]) -> Vec<u8> {
+    let noise = |random: &mut Random, len: usize| (0..len).map(|_| random.next() as u8).collect::<Vec<u8>>();
+    let len = *random.pick(&[1, 7, 11, 12, 13, 100, 4000, 64 * 1024, 150_000]);
+    match random.below(6) {
+        0 => noise(random, len),
+        1 => {
+            let kind = random.below(8) as u16;
+            let body = noise(random, len);
+            packet(kind, &body)
+        }
+        2 => packet(random.below(8) as u16, &vec![*random.pick(b"[{\"0 "); len]),
+        3 => {
+            let mut p = random.pick(right).clone();
+            p.truncate(random.below(p.len() + 1).max(1));
+            p
+        }
+        _ => {
+            let mut p = random.pick(right).clone();
+            for _ in 0..=random.below(4) {
+                let at = random.below(p.len());
+                p[at] = random.next() as u8;
+            }
+            p
+        }
+    }
+}
+
+/// The HELLO with single values replaced by ones that break programs.
+fn twisted(random: &mut Random, right: &Value) -> Vec<u8> {
+    let mut v = right.clone();
+    let object = v.as_object_mut().unwrap();
+    let keys: Vec<String> = object.keys().cloned().collect();
+    let key = random.pick(&keys).clone();
+    let value = match random.below(8) {
+        0 => Value::Null,
+        1 => json!(random.nasty()),
+        2 => json!(-1),
+        3 => json!(1e308),
+        4 => json!("x".repeat(random.below(100_000))),
+        5 => json!([[[[{}]]]]),
+        6 => json!({"depth": random.nasty(), "deadline_ms": 0}),
+        _ => json!(true),
+    };
+    object.insert(key, value);
+    packet(HELLO, v.to_string().as_bytes())
+}
+
+fn attack_listener(kind: &str, right: &Value) {
+    let s = scene();
+    let path = find(s.d.path(), kind);
+    let page = Area::new(PAGE);
+    let rights = [packet(HELLO, right.to_string().as_bytes()), packet(LIST, b""), packet(ACCEPT, b"{}"), packet(REFUSE, b"{}")];
+    let junk: Vec<OwnedFd> = wrong_memory(PAGE).into_iter().map(|(_, fd)| fd).collect();
+    let mut random = Random::new(21);
+    let end = Instant::now() + hunting_time(USUAL);
+    let mut open = std::collections::VecDeque::new();
+    let mut sent = 0;
+    while Instant::now() < end {
+        let Some(c) = connect_to(&path) else { continue };
+        for _ in 0..=random.below(3) {
+            let bytes = if random.below(3) == 0 { twisted(&mut random, right) } else { packet_of(&mut random, &rights) };
+            let mut fds: Vec<BorrowedFd<'_>> = Vec::new();
+            match random.below(5) {
+                0 => fds.push(page.fd.as_fd()),
+                1 => fds.extend((0..*random.pick(&[1, 2, 3, 10, 250])).map(|i| junk[i % junk.len()].as_fd())),
+                _ => {}
+            }
+            sent += usize::from(send_with(&c, &bytes, &fds));
+        }
+        // Some go on waiting for an answer, some have hung up.
+        if random.below(4) == 0 {
+            open.push_back(c);
+        }
+        if open.len() > 40 {
+            open.pop_front();
+        }
+    }
+    assert!(sent > 100, "{sent}");
+    drop(open);
+    s.unharmed(kind);
+}
+
+fn right_hello() -> Value {
+    hello("t", 1, &Qos::default())
+}
+
+#[test]
+fn any_bytes_on_a_publishers_socket_harm_nobody() {
+    attack_listener("p-", &right_hello());
+}
+
+#[test]
+fn any_bytes_on_the_socket_for_tools_harm_nobody() {
+    attack_listener("i-", &right_hello());
+}
+
+#[test]
+fn any_bytes_on_the_socket_for_hints_harm_nobody() {
+    let s = scene();
+    let junk = wrong_memory(PAGE);
+    let fds: Vec<BorrowedFd<'_>> = (0..250).map(|i| junk[i % junk.len()].1.as_fd()).collect();
+    let mut random = Random::new(22);
+    let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
+    let paths: Vec<_> = s.d.names().iter().filter(|n| n.starts_with("r-")).map(|n| s.d.path().join(n)).collect();
+    let end = Instant::now() + hunting_time(USUAL);
+    while Instant::now() < end {
+        let name = match random.below(4) {
+            0 => format!("p-{topic:016x}-{:032x}", random.next()),
+            1 => format!("p-{topic:016x}-../../../../../../../../tmp/xx"),
+            _ => String::new(),
+        };
+        let bytes = if name.is_empty() { packet_of(&mut random, &[b"p-".to_vec()]) } else { name.into_bytes() };
+        let some = if random.below(4) == 0 { random.below(250) } else { 0 };
+        send_datagram(random.pick::<std::path::PathBuf>(&paths), &bytes, &fds[..some]);
+    }
+    s.unharmed("hints");
+}
+
+/// Connections that say nothing use up no more than their share and only for two seconds.
+#[test]
+fn silent_connections_are_bounded_and_ended() {
+    let mut s = scene();
+    let path = find(s.d.path(), "p-");
+    let connections: Vec<OwnedFd> = (0..300).filter_map(|_| connect_to(&path)).collect();
+    let usual = s.usual.0;
+    eventually("no more than 64 of a user are kept waiting", || (usual + 1..=usual + 64).contains(&s.w.descriptors()));
+    // They are full, and so others of this user are asked to come again; when the silent ones are gone, they are served.
+    let mut late = s.d.peer("late");
+    late.ask("subscription s");
+    late.ask("await s 1");
+    late.quit();
+    let mut refused = 0;
+    for c in &connections {
+        let (bytes, _) = receive(c).expect("a refusal before the end");
+        assert_eq!(kind(&bytes), REFUSE);
+        refused += usize::from(String::from_utf8_lossy(&bytes).contains("without saying HELLO"));
+    }
+    assert!(refused >= 64, "{refused}");
+    assert!(s.w.lives());
+    s.unharmed("silence");
+}
+
+/// Tools that ask and never read the answer.
+#[test]
+fn askers_that_do_not_read_keep_nobody_from_asking() {
+    let s = scene();
+    let path = find(s.d.path(), "i-");
+    let connections: Vec<OwnedFd> = (0..100).filter_map(|_| connect_to(&path)).collect();
+    for c in &connections {
+        send_with(c, &packet(LIST, b""), &[]);
+    }
+    s.unharmed("askers");
+}
+
+/// A descriptor of the wrong kind where a page is expected.
+#[test]
+fn wrong_pages_are_refused_by_name() {
+    let s = scene();
+    let body = right_hello();
+    let pages = wrong_memory(PAGE);
+    for (what, fd) in &pages {
+        let (_, answer) = say_hello(s.d.path(), &body, &[fd.as_fd()]);
+        let (bytes, fds) = answer.unwrap_or_else(|| panic!("{what}: no answer"));
+        let text = String::from_utf8_lossy(&bytes[12..]);
+        assert!(kind(&bytes) == REFUSE && fds.is_empty() && text.contains("page is not acceptable"), "{what}: {text}");
+    }
+    let good = Area::new(PAGE);
+    let several = [good.fd.as_fd(); 2];
+    let (_, answer) = say_hello(s.d.path(), &body, &several);
+    assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one page"));
+    let (_, answer) = say_hello(s.d.path(), &body, &[]);
+    assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one page"));
+    let (_, answer) = say_hello(s.d.path(), &body, &[good.fd.as_fd(); 200]);
+    assert!(answer.is_none_or(|(bytes, _)| kind(&bytes) == REFUSE));
+    // And one that is right.
+    let (connection, answer) = say_hello(s.d.path(), &body, &[good.fd.as_fd()]);
+    assert_eq!(kind(&answer.unwrap().0), ACCEPT);
+    // Who goes on talking after that is shown the door.
+    assert!(send_with(&connection, &packet(HELLO, b"{}"), &[]));
+    assert!(receive(&connection).is_none());
+    s.unharmed("pages");
+}
+
+const LAYOUT: Layout = Layout { slots: 8, ring: 3, payload: 4096 };
+
+/// Has a subscription ask a liar, which answers with these; returns what becomes of it.
+fn answer_with(reader: &mut Peer, listener: &Listener, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> String {
+    reader.ask("subscription v");
+    let (s, _) = listener.accept();
+    assert!(send_with(&s, bytes, fds));
+    // The answer to nonsense is to hang up, sooner or later.
+    let text = reader.until("events v", |t| t.contains("Refused")).to_owned();
+    reader.ask("drop v");
+    eventually("the connection is closed", || receive(&s).is_none());
+    text
+}
+
+#[test]
+fn wrong_segments_and_wrong_answers_are_refused_by_name() {
+    let d = Domain::new();
+    let listener = Listener::new(d.path(), "t", 1);
+    let mut r = d.peer("reader");
+    r.ask("join");
+    r.ask("subscription idle topic=elsewhere");
+    let usual = r.descriptors();
+    let accept = packet(ACCEPT, LAYOUT.accept(&Qos::default()).to_string().as_bytes());
+    let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
+    for (what, fd) in wrong_memory(LAYOUT.len()) {
+        let text = answer_with(&mut r, &listener, &accept, &[fd.as_fd(), wake.fd.as_fd()]);
+        assert!(text.contains("memory is not acceptable"), "{what}: {text}");
+    }
+    for (what, fd) in wrong_memory(PAGE) {
+        let text = answer_with(&mut r, &listener, &accept, &[segment.fd.as_fd(), fd.as_fd()]);
+        assert!(text.contains("memory is not acceptable"), "{what}: {text}");
+    }
+    let text = answer_with(&mut r, &listener, &accept, &[segment.fd.as_fd()]);
+    assert!(text.contains("ACCEPT comes with segment and wake word"), "{text}");
+    let blank = Area::new(LAYOUT.len());
+
+    let text = answer_with(&mut r, &listener, &accept, &[blank.fd.as_fd(), wake.fd.as_fd()]);
+    assert!(text.contains("magic"), "{text}");
+    // Numbers that cannot be.
+    let both = [segment.fd.as_fd(), wake.fd.as_fd()];
+    let right = LAYOUT.accept(&Qos::default());
+    for (path, value) in [
+        ("/layout/slots", json!(0)),
+        ("/layout/slots", json!(u32::MAX)),
+        ("/layout/ring_len", json!(1)),
+        ("/layout/max_payload", json!(u64::MAX)),
+        ("/layout/max_payload", json!(1u64 << 36)),
+        ("/first", json!(0)),
+        ("/first", json!(u64::MAX)),
+        ("/qos/depth", json!(0)),
+        ("/qos/depth", json!(100)),
+        ("/publisher", json!("ä".repeat(16))),
+        ("/node", json!("../..")),
+        ("/schema/name", json!("other")),
+    ] {
+        let mut wrong = right.clone();
+        *wrong.pointer_mut(path).unwrap() = value;
+        let text = answer_with(&mut r, &listener, &packet(ACCEPT, wrong.to_string().as_bytes()), &both);
+        assert!(text.contains("topic 't'"), "{path}: {text}");
+    }
+    for junk in [packet(HELLO, b"{}"), packet(ACCEPT, &[b'['; 100_000]), packet(9, b""), b"x".to_vec(), packet(LIST, b"")] {
+        answer_with(&mut r, &listener, &junk, &both);
+    }
+    eventually("descriptors are let go", || r.descriptors() == usual);
+    drop(listener);
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    r.ask("subscription s");
+    r.ask("await s 1");
+}
+
+/// Memory that was never reserved would be reserved by whoever looks at it first, and at their cost.
+#[test]
+fn a_segment_with_holes_is_refused_and_not_filled() {
+    let d = Domain::new();
+    let listener = Listener::new(d.path(), "t", 1);
+    let mut r = d.peer("reader");
+    let layout = Layout { payload: 32 << 20, ..LAYOUT };
+    let hollow = Area::with(layout.len(), SEALS, false);
+    hollow.word(0).store(u64::from_le_bytes(*b"DRVLNSEG"), std::sync::atomic::Ordering::SeqCst);
+    hollow.word(8).store(1, std::sync::atomic::Ordering::SeqCst);
+    let wake = Area::new(PAGE);
+    let accept = packet(ACCEPT, layout.accept(&Qos::default()).to_string().as_bytes());
+    let text = answer_with(&mut r, &listener, &accept, &[hollow.fd.as_fd(), wake.fd.as_fd()]);
+    assert!(text.contains("not acceptable") && text.contains("reserved"), "{text}");
+    assert!(rustix::fs::fstat(&hollow.fd).unwrap().st_blocks <= 16, "the reader has filled the holes");
+}
+
+/// A publisher that agrees and hangs up, as often as it is asked.
+#[test]
+fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
+    for answer in [true, false] {
+        let d = Domain::new();
+        let listener = Listener::new(d.path(), "t", 1);
+        let mut w = d.peer("honest writer");
+        w.ask("publisher p");
+        let mut r = d.peer("reader");
+        r.ask("subscription s");
+        let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
+        let accept = packet(ACCEPT, LAYOUT.accept(&Qos::default()).to_string().as_bytes());
+        let end = Instant::now() + Duration::from_millis(1500);
+        let mut asked = 0;
+        while Instant::now() < end {
+            let (s, _) = listener.accept();
+            asked += 1;
+            if answer {
+                assert!(send_with(&s, &accept, &[segment.fd.as_fd(), wake.fd.as_fd()]));
+            }
+            drop(s);
+        }
+        // 5 + 10 + 20 + … ms: in 1.5 s about eight times.
+        assert!((3..=12).contains(&asked), "asked {asked} times");
+        w.ask("say p 3 1000");
+        assert_eq!(r.ask("take s"), "3 2");
+    }
+}
