@@ -1,2 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! Measures Driveline against the machine's own limits.
+//!
+//! A measurement is a [`Plan`] of cases: links of Driveline, and floors of the same shape (a bare futex, a spinning word,
+//! memcpy). Every round runs all cases in a new random order, each in fresh processes, so that what drifts on the machine
+//! hits all alike. The ends only note stamps; percentiles, ratios with intervals and the account are computed afterwards
+//! from the raw samples. Method and figures: `docs/benchmarks.md`.
+//!
+//! Not here: other middleware (a measured process only needs to speak [`harness`]), plots, the command line around it.
+//!
+//! ```
+//! use driveline_bench::stats::{Rank, Runs};
+//! let runs = Runs::new(vec![vec![30, 10, 20], vec![40]]);
+//! assert_eq!(runs.at(Rank::P50), Some(20));
+//! assert_eq!(runs.percentiles().p99, None); // too few samples to say
+//! ```
+
+mod account;
+mod args;
+mod conduct;
+pub mod harness;
+mod link;
+mod machine;
+mod metric;
+mod peer;
+mod plan;
+mod report;
+mod result;
+pub mod stats;
+
+pub use account::Account;
+pub use args::{Cpus, Extra, LinkArgs, Size};
+pub use conduct::Program;
+pub use link::{PEER_COMMAND, run_link};
+pub use machine::{Disturbance, Machine};
+pub use metric::Metric;
+pub use peer::peer_main;
+pub use plan::{Case, Comparison, Kind, Placement, Plan};
+pub use result::{Ending, Measurement, Outcome, Ratio, Run};

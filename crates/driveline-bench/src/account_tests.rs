@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Accounts of runs that went well, and of runs that did not.
+
+use super::*;
+use crate::harness::{Reach, System, Take, Wait, write_rows};
+use std::path::PathBuf;
+
+struct Bench {
+    dir: tempfile::TempDir,
+    job: Job,
+}
+
+/// A run with two warm-up and three counted samples; sequence 1 is the first, 7 the end mark.
+fn bench(payload: Payload) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job {
+        role: Role::Publisher,
+        system: System::Driveline,
+        reach: Reach::Host,
+        domain_dir: PathBuf::new(),
+        size: 64,
+        wait: Wait::Block,
+        take: Take::Borrow,
+        payload,
+        pace: Pace::RateHz(100.0),
+        warm_up: 2,
+        messages: 3,
+        depth: 1,
+        subscribers: 1,
+        index: 0,
+        publisher_cpu: None,
+        subscriber_cpus: Vec::new(),
+        priority: 0,
+        raw_dir: dir.path().to_owned(),
+    };
+    Bench { dir, job }
+}
+
+impl Bench {
+    fn publisher(&self, sequences: &[u64]) -> End {
+        let rows: Vec<_> = sequences
+            .iter()
+            .map(|&s| SentRow {
+                sequence: s,
+                scheduled: s * 1000,
+                before_fill: s * 1000 + 10,
+                before_publish: s * 1000 + 20,
+                returned: s * 1000 + 50,
+            })
+            .collect();
+        let path = self.dir.path().join("sent");
+        write_rows(&path, &rows).unwrap();
+        End {
+            sent_file: Some(path),
+            published: rows.len() as u64 + 2,
+            first_sequence: 1,
+            counted_from: 4,
+            wake_calls: Some(3),
+            ..End::new(Role::Publisher, 0)
+        }
+    }
+
+    fn subscriber(&self, index: usize, sequences: &[u64], missed: u64) -> End {
+        let rows: Vec<_> = sequences
+            .iter()
+            .map(|&s| ReceivedRow { sequence: s, woken: s * 1000 + 90, in_hand: s * 1000 + 120 + index as u64, copied: 0, read: 0 })
+            .collect();
+        let path = self.dir.path().join(format!("received-{index}"));
+        write_rows(&path, &rows).unwrap();
+        End { received_file: Some(path), received: rows.len() as u64 + 2, missed, ..End::new(Role::Subscriber, index) }
+    }
+
+    fn account(&self, ends: &[End]) -> Account {
+        account(&self.job, ends).unwrap()
+    }
+}
+
+#[test]
+fn a_clean_run_closes_and_only_counted_samples_have_figures() {
+    let b = bench(Payload::Untouched);
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.publisher(&[2, 3, 4, 5, 6])]);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!((a.scheduled, a.sent, a.received.clone(), a.missed.clone()), (3, 3, vec![3], vec![0]));
+    assert_eq!(a.samples[&Metric::Transport], [100; 3]);
+    assert_eq!(a.samples[&Metric::ScheduleRelative], [120; 3]);
+    assert_eq!(a.samples[&Metric::WakeToHand], [30; 3]);
+    assert_eq!(a.samples[&Metric::PublishCall], [30; 3]);
+    assert_eq!(a.wake_calls_per_publish, Some(1.0));
+    assert!(!a.samples.contains_key(&Metric::LastSubscriber));
+}
+
+#[test]
+fn a_missed_sample_is_counted_and_has_no_latency() {
+    let b = bench(Payload::Untouched);
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 6], 1), b.publisher(&[2, 3, 4, 5, 6])]);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!((a.sent, a.received.clone(), a.missed.clone()), (3, vec![2], vec![1]));
+    assert_eq!(a.samples[&Metric::Transport].len(), 2);
+    assert_eq!(a.stamps.iter().filter(|(_, _, r)| r.is_none()).count(), 1);
+}
+
+#[test]
+fn a_sample_that_nobody_reports_makes_the_run_invalid() {
+    let b = bench(Payload::Untouched);
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 6], 0), b.publisher(&[2, 3, 4, 5, 6])]);
+    assert_eq!(a.invalid.len(), 1, "{:?}", a.invalid);
+    assert!(a.invalid[0].contains("1 are lost without a word"), "{:?}", a.invalid);
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5, 6], 1), b.publisher(&[2, 3, 4, 5, 6])]);
+    assert!(a.invalid[0].contains("1 too many"), "{:?}", a.invalid);
+}
+
+#[test]
+fn what_was_not_sent_is_a_category_of_its_own() {
+    let b = bench(Payload::Untouched);
+    let mut publisher = b.publisher(&[2, 3, 4, 5]);
+    publisher.not_sent.insert("no loan".into(), 1);
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5], 0), publisher.clone()]);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!((a.scheduled, a.sent, a.not_sent["no loan"]), (3, 2, 1));
+    publisher.not_sent.clear();
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5], 0), publisher]);
+    assert!(a.invalid[0].contains("5 samples were scheduled, 4 sent and 0 not sent"), "{:?}", a.invalid);
+}
+
+#[test]
+fn the_last_of_several_subscribers_counts_where_all_received() {
+    let mut b = bench(Payload::Untouched);
+    b.job.subscribers = 2;
+    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.subscriber(1, &[2, 3, 4, 6], 1), b.publisher(&[2, 3, 4, 5, 6])]);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!(a.samples[&Metric::LastSubscriber], [101; 2]);
+    assert_eq!((a.received.clone(), a.missed.clone()), (vec![3, 2], vec![0, 1]));
+}
+
+#[test]
+fn strangers_repetitions_and_absentees_are_invalid() {
+    let mut b = bench(Payload::Untouched);
+    let invalid = |b: &Bench, rows: &[u64]| b.account(&[b.subscriber(0, rows, 0), b.publisher(&[2, 3, 4, 5, 6])]).invalid.join("; ");
+    assert!(invalid(&b, &[2, 3, 4, 5, 9]).contains("nobody sent"));
+    assert!(invalid(&b, &[2, 3, 4, 4, 5]).contains("twice or out of order"));
+    b.job.subscribers = 2;
+    assert!(invalid(&b, &[2, 3, 4, 5, 6]).contains("1 of 2 subscribers"));
+}
+
+#[test]
+fn damaged_and_unverified_payloads_are_invalid() {
+    let b = bench(Payload::Filled);
+    let mut subscriber = b.subscriber(0, &[2, 3, 4, 5, 6], 0);
+    subscriber.verified = 6;
+    let publisher = b.publisher(&[2, 3, 4, 5, 6]);
+    let a = b.account(&[subscriber.clone(), publisher.clone()]);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!((a.samples[&Metric::Fill][0], a.samples[&Metric::FillAndTransport][0]), (10, 110));
+    subscriber.mismatches = vec!["sample 4: torn".into()];
+    subscriber.verified = 5;
+    let invalid = b.account(&[subscriber, publisher]).invalid;
+    assert!(
+        invalid.iter().any(|i| i.contains("sample 4: torn")) && invalid.iter().any(|i| i.contains("5 payloads were verified of 6")),
+        "{invalid:?}"
+    );
+}
+
+#[test]
+fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
+    let mut b = bench(Payload::Filled);
+    b.job.pace = Pace::PingPong;
+    let file = |name: &str, rows: Vec<u8>| {
+        let path = b.dir.path().join(name);
+        std::fs::write(&path, rows).unwrap();
+        Some(path)
+    };
+    let words = |rows: Vec<[u64; 5]>| rows.into_iter().flatten().flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+    // Fill 30 here and 50 there, round trip 200 in all.
+    let asked = words((1..=5).map(|s| [s, 0, s * 1000, s * 1000 + 30, 0]).collect());
+    let returned = words((1..=5).map(|s| [s + 1, 0, s * 1000 + 200, 0, s * 1000 + 260]).collect());
+    let answered = words((1..=5).map(|s| [s + 1, 0, s * 1000 + 100, s * 1000 + 150, 0]).collect());
+    let heard = words((1..=5).map(|s| [s, 0, s * 1000 + 90, 0, 0]).collect());
+    let ping = End {
+        sent_file: file("a", asked),
+        received_file: file("r", returned),
+        published: 5,
+        received: 6,
+        verified: 5,
+        ..End::new(Role::Ping, 0)
+    };
+    let mut echo = End {
+        sent_file: file("e", answered),
+        received_file: file("h", heard),
+        published: 6,
+        received: 5,
+        verified: 5,
+        ..End::new(Role::Echo, 0)
+    };
+    let a = b.account(&[ping.clone(), echo.clone()]);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!(a.samples[&Metric::Transport], [60; 3]);
+    assert_eq!(a.samples[&Metric::FillAndTransport], [100; 3]);
+    assert_eq!(a.samples[&Metric::Read], [60; 3]);
+    echo.received = 4;
+    assert!(b.account(&[ping, echo]).invalid[0].contains("the answering end"));
+}

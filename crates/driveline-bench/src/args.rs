@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `bench link` is asked to do.
+
+use crate::harness::{Pace, Payload, Reach, Take, Wait};
+use clap::{Args, ValueEnum};
+use driveline_shm::limits::MAX_PAYLOAD;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub usize);
+
+impl FromStr for Size {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let bad = || format!("'{s}' is no size: write bytes, or a number with k, M or G (1k = 1024), e.g. 64,1k,4M");
+        let (digits, factor) = match s.char_indices().last() {
+            Some((i, 'k' | 'K')) => (&s[..i], 1usize << 10),
+            Some((i, 'm' | 'M')) => (&s[..i], 1 << 20),
+            Some((i, 'g' | 'G')) => (&s[..i], 1 << 30),
+            _ => (s, 1),
+        };
+        let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(factor)).filter(|&n| n <= MAX_PAYLOAD).ok_or_else(bad)?;
+        if size < crate::peer::MIN_SIZE {
+            return Err(format!("a payload has at least {} bytes here; {s} is too small", crate::peer::MIN_SIZE));
+        }
+        Ok(Self(size))
+    }
+}
+
+/// Where threads run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cpus {
+    /// The first usable CPU for the publisher, the second for subscribers.
+    Auto,
+    /// The kernel decides.
+    Any,
+    /// These, in turn.
+    These(Vec<usize>),
+}
+
+impl FromStr for Cpus {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "auto" => Ok(Self::Auto),
+            "any" => Ok(Self::Any),
+            _ => s
+                .split(',')
+                .map(str::parse)
+                .collect::<Result<Vec<usize>, _>>()
+                .map(Self::These)
+                .map_err(|_| format!("'{s}' names no CPUs: write auto, any (the kernel decides), or numbers, e.g. 1 or 1,2,3")),
+        }
+    }
+}
+
+/// What is measured beside the links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Extra {
+    /// Memory bandwidth at the sizes of the links
+    Memcpy,
+    /// Processor time of a link at rest
+    Idle,
+    /// From the start of a process to its first sample
+    StartUp,
+    /// None of these
+    None,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bench link                                        all sizes, blocking and spinning, half round trips against the floors
+  bench link --size 1M --subscribers 1,10 --rate 100 --wait block
+                                                    one to ten, open loop at 100 Hz, and its ratio to one to one
+  bench link --size 1M,8M --take borrow,copy --payload untouched,filled
+                                                    what copying, filling and reading cost, against memcpy
+  bench link --reach process --size 64,1M           inside one process: threads, and publish to callback on one thread
+  bench link --messages 4000 --rounds 10 --json --raw samples.csv > link.json
+                                                    enough for p99.9 in every run; everything as JSON, every stamp as CSV
+
+Numbers mean something on a quiet machine only; how busy it was otherwise stands in the result.";
+
+/// Latency of one link, against what the machine itself can do.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct LinkArgs {
+    /// Payload sizes in bytes; k, M and G are powers of 1024
+    #[arg(long, value_delimiter = ',', value_name = "SIZES", default_value = "64,1k,64k,1M,4M,8M")]
+    pub size: Vec<Size>,
+    /// Ends in threads of one process, or in processes of their own
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "host")]
+    pub reach: Vec<Reach>,
+    /// Numbers of subscribers; more than one needs --rate
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "1")]
+    pub subscribers: Vec<usize>,
+    /// How readers wait: block, spin, or spin:US (spin for US microseconds, then block)
+    #[arg(long, value_delimiter = ',', value_name = "WAYS", default_value = "block,spin")]
+    pub wait: Vec<Wait>,
+    /// Readers look at the payload in place, or copy it
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "borrow")]
+    pub take: Vec<Take>,
+    /// Payload neither written nor read, or written before publishing and verified after receiving
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "untouched")]
+    pub payload: Vec<Payload>,
+    /// Samples per second, at absolute times (open loop); without it, ping-pong: half round trips
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Samples that count, in each run
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub messages: u64,
+    /// Samples before those that count, in each run
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    pub warm_up: u64,
+    /// How often everything is started anew, in a new random order
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// History depth of publisher and subscriptions
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub depth: u32,
+    /// CPU of the publisher: auto, any, or a number
+    #[arg(long, value_name = "CPU", default_value = "auto")]
+    pub publisher_cpu: Cpus,
+    /// CPUs of the subscribers in turn: auto, any, or numbers
+    #[arg(long, value_name = "CPUS", default_value = "auto")]
+    pub subscriber_cpus: Cpus,
+    /// Real-time priority (SCHED_FIFO, 1 to 99) of all measured ends; 0 leaves them to time sharing
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
+    pub priority: u8,
+    /// What else is measured in the same rounds
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "memcpy,idle,start-up")]
+    pub extra: Vec<Extra>,
+    /// How long a link at rest is watched, in seconds
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub idle_seconds: u64,
+    /// Seed of the random order and of the intervals; without it, a new one, which is shown
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Print everything as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write the stamps of every sample to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub raw: Option<PathBuf>,
+}
+
+fn rate(s: &str) -> Result<f64, String> {
+    match s.parse::<f64>() {
+        Ok(hz) if (0.01..=1e6).contains(&hz) => Ok(hz),
+        _ => Err(format!("'{s}' is no rate: write samples per second between 0.01 and 1000000, e.g. 20")),
+    }
+}
+
+impl LinkArgs {
+    /// Open or closed loop.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        self.rate.map_or(Pace::PingPong, Pace::RateHz)
+    }
+
+    /// Whether something else is wanted.
+    #[must_use]
+    pub fn wants(&self, extra: Extra) -> bool {
+        self.extra.contains(&extra)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_binary_suffixes_and_bad_ones_an_example() {
+        for (text, bytes) in [("64", 64), ("1k", 1024), ("1K", 1024), ("4M", 4 << 20), ("1G", 1 << 30)] {
+            assert_eq!(text.parse(), Ok(Size(bytes)));
+        }
+        for bad in ["", "k", "1.5k", "-1", "1kB", "9999999G"] {
+            assert!(bad.parse::<Size>().unwrap_err().contains("64,1k,4M"), "{bad}");
+        }
+        assert!("1".parse::<Size>().unwrap_err().contains("at least 2"));
+    }
+
+    #[test]
+    fn cpus_are_numbers_or_words() {
+        assert_eq!("1,0".parse(), Ok(Cpus::These(vec![1, 0])));
+        assert_eq!("any".parse(), Ok(Cpus::Any));
+        assert!("one".parse::<Cpus>().unwrap_err().contains("auto"));
+    }
+
+    #[test]
+    fn rates_have_limits() {
+        assert_eq!(rate("20"), Ok(20.0));
+        for bad in ["0", "-1", "nan", "1e9", "fast"] {
+            assert!(rate(bad).unwrap_err().contains("samples per second"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs the cases of a plan: fresh processes for each, started in order, and one account for all of them.
+
+mod process;
+
+pub use process::Program;
+
+use crate::account::{self, Account};
+use crate::harness::{End, Job, Pace, Reach, Role, System};
+use crate::machine::ProcessUse;
+use crate::metric::Metric;
+use crate::plan::{Case, Kind};
+use anyhow::{Context, Result, ensure};
+use driveline_shm::floor::SharedWords;
+use process::{Troupe, Until};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How long processes may take to start and find each other.
+const START: Duration = Duration::from_secs(30);
+/// Time for a link to come to rest before it is watched.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// Where and how cases are run.
+pub(crate) struct Conductor<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) idle: Duration,
+}
+
+impl Conductor<'_> {
+    /// Runs a case once, in an empty directory that it may fill.
+    pub(crate) fn run(&self, case: &Case, dir: &Path) -> Result<Account> {
+        let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), ..case.job.clone() };
+        match case.kind {
+            Kind::Link | Kind::Floor if job.reach == Reach::Process => self.alone(&Job { role: Role::Threads, ..job }),
+            Kind::Link | Kind::Floor => self.link(&job),
+            Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
+            Kind::Idle => self.idle(&job),
+            Kind::StartUp => self.start_up(&job),
+        }
+    }
+
+    fn troupe(&self) -> Troupe<'_> {
+        Troupe::new(self.program, self.interrupted)
+    }
+
+    /// Everything in one process.
+    fn alone(&self, job: &Job) -> Result<Account> {
+        let mut troupe = self.troupe();
+        let process = troupe.start("the process", job, None)?;
+        troupe.wait(process, Until::Done, longest(job))?;
+        account::account(job, &troupe.ends())
+    }
+
+    /// A process for each end; receivers first.
+    fn link(&self, job: &Job) -> Result<Account> {
+        let (sending, receiving) = match job.pace {
+            Pace::PingPong => (Role::Ping, Role::Echo),
+            Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
+        };
+        let words = match job.system {
+            System::Driveline => None,
+            System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
+        };
+        let (mut troupe, publisher, ends) = self.run_ends(job, sending, receiving, words.as_ref())?;
+        let mut account = account::account(job, &ends)?;
+        if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
+            account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(publisher)));
+        }
+        account.unset.extend(troupe.ends().into_iter().flat_map(|e| e.unset));
+        Ok(account)
+    }
+
+    fn run_ends(&self, job: &Job, sending: Role, receiving: Role, words: Option<&SharedWords>) -> Result<(Troupe<'_>, usize, Vec<End>)> {
+        let mut troupe = self.troupe();
+        for index in 0..job.subscribers {
+            troupe.start(&format!("subscriber {index}"), &Job { role: receiving, index, ..job.clone() }, words)?;
+        }
+        for index in 0..job.subscribers {
+            troupe.wait(index, Until::Ready, START)?;
+        }
+        let publisher = troupe.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
+        troupe.wait(publisher, Until::Done, longest(job))?;
+        for index in 0..job.subscribers {
+            troupe.wait(index, Until::Done, START)?;
+        }
+        let ends = troupe.ends();
+        Ok((troupe, publisher, ends))
+    }
+
+    /// A link at rest, watched from outside.
+    fn idle(&self, job: &Job) -> Result<Account> {
+        let mut troupe = self.troupe();
+        let subscriber = troupe.start("the subscriber", &Job { role: Role::IdleSubscriber, ..job.clone() }, None)?;
+        troupe.wait(subscriber, Until::Ready, START)?;
+        let publisher = troupe.start("the publisher", &Job { role: Role::IdlePublisher, ..job.clone() }, None)?;
+        troupe.wait(publisher, Until::Idle, START)?;
+        std::thread::sleep(SETTLE);
+        let look = |troupe: &Troupe<'_>| -> Result<_> {
+            Ok((ProcessUse::of(troupe.pid(publisher))?, ProcessUse::of(troupe.pid(subscriber))?, driveline::types::MonotonicNs::now()))
+        };
+        let (publisher_before, subscriber_before, start) = look(&troupe)?;
+        std::thread::sleep(self.idle);
+        let (publisher_after, subscriber_after, end) = look(&troupe)?;
+        let seconds = end.since(start).as_secs_f64();
+        let per_second = |after: ProcessUse, before: ProcessUse| ((after.cpu_ns - before.cpu_ns) as f64 / seconds).round() as u64;
+        troupe.go_on(publisher);
+        troupe.wait(publisher, Until::Done, START)?;
+        troupe.wait(subscriber, Until::Done, START)?;
+        let ends = troupe.ends();
+        let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
+        account.put(Metric::IdlePublisherCpu, vec![per_second(publisher_after, publisher_before)]);
+        account.put(Metric::IdleSubscriberCpu, vec![per_second(subscriber_after, subscriber_before)]);
+        account.idle_wakeups_per_s = Some((subscriber_after.switches - subscriber_before.switches) as f64 / seconds);
+        Ok(account)
+    }
+
+    /// A publisher that starts while a subscriber waits, and a subscriber that starts while a sample waits.
+    fn start_up(&self, job: &Job) -> Result<Account> {
+        let (troupe, publisher, ends) = self.run_ends(job, Role::Publisher, Role::Subscriber, None)?;
+        let first = first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
+        let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
+        account.put(Metric::StartPublisher, vec![first.saturating_sub(troupe.spawned_ns(publisher))]);
+        drop(troupe);
+
+        // An own domain, so that nothing of the first link is found.
+        let job = Job { domain_dir: job.domain_dir.with_extension("late"), ..job.clone() };
+        let mut troupe = self.troupe();
+        let publisher = troupe.start("the publisher", &Job { role: Role::KeepsLast, ..job.clone() }, None)?;
+        troupe.wait(publisher, Until::Ready, START)?;
+        let subscriber = troupe.start("the subscriber", &Job { role: Role::LateSubscriber, ..job }, None)?;
+        troupe.wait(subscriber, Until::Ready, START)?;
+        let spawned = troupe.spawned_ns(subscriber);
+        troupe.go_on(publisher);
+        troupe.wait(publisher, Until::Done, START)?;
+        troupe.wait(subscriber, Until::Done, START)?;
+        let ends = troupe.ends();
+        let first = first_sample(&ends, Role::LateSubscriber).context("the late subscriber got no sample")?;
+        ensure!(first > spawned, "the late subscriber's first sample is older than its process");
+        account.put(Metric::StartSubscriber, vec![first - spawned]);
+        Ok(account)
+    }
+}
+
+/// When the last of the receivers had its first sample.
+fn first_sample(ends: &[End], role: Role) -> Option<u64> {
+    ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
+}
+
+/// A bound on a run's duration that only a hang exceeds: an hour-long schedule counts, slow memory too.
+fn longest(job: &Job) -> Duration {
+    let samples = (job.warm_up + job.messages) as f64;
+    let handling = samples * (0.002 + job.size as f64 / 200e6) * job.subscribers as f64;
+    let schedule = match job.pace {
+        Pace::PingPong => 0.0,
+        Pace::RateHz(hz) => 2.0 * samples / hz,
+    };
+    Duration::from_secs_f64(60.0 + handling + schedule)
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `bench link`: one link, measured.
+
+use crate::account::Account;
+use crate::args::LinkArgs;
+use crate::conduct::{Conductor, Program};
+use crate::harness::{Reach, System};
+use crate::machine::{self, Machine, Ticks};
+use crate::plan::{Case, Kind, Placement, Plan};
+use crate::report;
+use crate::result::{self, Ending, FORMAT, MAX_STOLEN, Measurement, Run};
+use crate::stats::{Random, Runs};
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The argument with which the program must end up in [`crate::peer_main`].
+pub const PEER_COMMAND: &str = "bench-peer";
+
+/// Measures what was asked for and prints it: a table, or JSON. Blocks for as long as that takes.
+///
+/// The running program is started again with [`PEER_COMMAND`] for every measured process.
+///
+/// # Errors
+/// If nothing can be measured: impossible options, too little memory, a program that cannot start itself. Runs that fail
+/// are part of the result instead.
+pub fn run_link(args: &LinkArgs) -> Result<Ending> {
+    let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second one ends the program at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
+        signal_hook::flag::register(signal, interrupted.clone())?;
+    }
+    let measurement = measure(args, &program, &interrupted)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &measurement)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", report::table(&measurement))?;
+    }
+    if let Some(path) = &args.raw {
+        report::write_raw(path, &measurement).with_context(|| format!("cannot write the stamps to {}", path.display()))?;
+    }
+    Ok(match (measurement.complete, measurement.cases.iter().flat_map(|c| &c.runs).all(Run::is_valid)) {
+        (false, _) => Ending::Interrupted,
+        (true, true) => Ending::Valid,
+        (true, false) => Ending::Invalid,
+    })
+}
+
+fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Result<Measurement> {
+    let usable = machine::usable_cpus()?;
+    let placement = Placement::new(args, usable.clone())?;
+    let plan = Plan::new(args, &placement)?;
+    for case in &plan.cases {
+        check_memory(case, args.rounds, machine::memory("MemAvailable:"))?;
+    }
+    let machine = Machine::examine(&usable);
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => Random::new(driveline::types::MonotonicNs::now().0).next_u64() >> 32,
+    };
+    let directory = scratch()?;
+    let conductor = Conductor { program, interrupted, idle: Duration::from_secs(args.idle_seconds) };
+    let progress = progress(plan.cases.len() as u64 * args.rounds);
+    let mut runs: Vec<Vec<Run>> = plan.cases.iter().map(|_| Vec::new()).collect();
+    let (start, mut complete) = (Ticks::now(), true);
+    'rounds: for round in 0..args.rounds {
+        for (place, index) in plan.order(seed, round).into_iter().enumerate() {
+            let (Some(case), Some(runs)) = (plan.cases.get(index), runs.get_mut(index)) else { continue };
+            progress.set_message(case.id.clone());
+            let mut run = one_run(&conductor, case, round, place, directory.path())?;
+            if interrupted.load(Relaxed) {
+                // What was cut short is no result.
+                complete = false;
+                break 'rounds;
+            }
+            // Only a raw file needs them, and they are most of the memory.
+            if let Some(a) = run.account.as_mut().filter(|_| args.raw.is_none()) {
+                a.stamps = Vec::new();
+            }
+            runs.push(run);
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(Measurement {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION"),
+        commit: env!("DRIVELINE_COMMIT"),
+        optimised: !cfg!(debug_assertions),
+        command: result::command(),
+        seed,
+        rounds: args.rounds,
+        validity_rule: result::validity_rule(),
+        machine,
+        placement,
+        complete,
+        disturbance: (Ticks::now() - start).shares(),
+        cases: result::outcomes(&plan.cases, runs, args.rounds, seed),
+    })
+}
+
+fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, directory: &Path) -> Result<Run> {
+    let dir = tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?;
+    let (clock, ticks) = (Instant::now(), Ticks::now());
+    let outcome = conductor.run(case, dir.path());
+    let disturbance = (Ticks::now() - ticks).shares();
+    let (mut account, failure) = match outcome {
+        Ok(account) => (Some(account), None),
+        Err(e) => (None, Some(format!("{e:#}"))),
+    };
+    if let Some(a) = account.as_mut().filter(|_| disturbance.stolen > MAX_STOLEN) {
+        a.invalid.push(format!("the hypervisor took {:.0} % of the processor time", disturbance.stolen * 100.0));
+    }
+    let one = |a: &Account| a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect();
+    let figures = account.as_ref().map(one).unwrap_or_default();
+    Ok(Run { round, place, seconds: clock.elapsed().as_secs_f64(), disturbance, account, failure, figures })
+}
+
+/// Where domains and stamps go: memory, if there is a file system for that.
+fn scratch() -> Result<tempfile::TempDir> {
+    let shm = Path::new("/dev/shm");
+    let place = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new()
+        .prefix("driveline-bench-")
+        .tempdir_in(&place)
+        .with_context(|| format!("cannot make a directory in {}", place.display()))
+}
+
+/// Refuses, before anything starts, what would not fit: a process killed for memory tells nothing.
+fn check_memory(case: &Case, rounds: u64, available: Option<u64>) -> Result<()> {
+    let job = &case.job;
+    // Depth, internal reserve, loan, pins, observers' pins.
+    let slots = u64::from(job.depth) + 5 + job.subscribers as u64;
+    let segments = match (case.kind, job.system) {
+        (Kind::Link, System::Driveline) if matches!(job.pace, crate::harness::Pace::PingPong) => 2,
+        _ => 1,
+    };
+    // Each reader's own copy and each writer's own data.
+    let private = 2 + job.subscribers as u64;
+    let rows = (job.warm_up + job.messages) * 40 * (2 + job.subscribers as u64) * if job.reach == Reach::Process { 1 } else { 2 };
+    let kept = job.messages * (8 * 6 + 96) * job.subscribers as u64 * rounds;
+    let needed = job.size as u64 * (slots * segments + private) + rows + kept;
+    let Some(available) = available else { return Ok(()) };
+    ensure!(
+        needed < available,
+        "'{}' needs about {} MiB of memory, and {} MiB are available: take a smaller --size, fewer --messages or --rounds, or fewer --subscribers",
+        case.id,
+        needed >> 20,
+        available >> 20
+    );
+    Ok(())
+}
+
+fn progress(runs: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(runs);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left · {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        link: LinkArgs,
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_numbers() {
+        let args = Cli::parse_from(["x", "--size", "1G", "--extra", "none", "--wait", "block"]).link;
+        let plan = Plan::new(&args, &Placement::new(&args, vec![0, 1]).unwrap()).unwrap();
+        let link = plan.cases.iter().find(|c| c.kind == Kind::Link).unwrap();
+        let text = check_memory(link, 5, Some(4 << 30)).unwrap_err().to_string();
+        assert!(text.contains("MiB of memory, and 4096 MiB are available") && text.contains("--size"), "{text}");
+        assert!(check_memory(link, 5, Some(64 << 30)).is_ok());
+        assert!(check_memory(link, 5, None).is_ok());
+    }
+}

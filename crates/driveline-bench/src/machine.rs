@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the machine is, and how busy it was with other things: without both a figure proves nothing.
+
+use anyhow::{Context, Result};
+use driveline::types::MonotonicNs;
+use serde::Serialize;
+use std::fs;
+use std::ops::Sub;
+
+/// The machine as found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Processor model.
+    pub cpu: String,
+    /// CPUs that this process may use.
+    pub usable_cpus: Vec<usize>,
+    /// CPUs that are online.
+    pub online_cpus: String,
+    /// Whether this is a virtual machine.
+    pub virtual_machine: bool,
+    /// Kernel release and version.
+    pub kernel: String,
+    /// Whether the kernel is a real-time one (PREEMPT_RT).
+    pub real_time_kernel: bool,
+    /// The kernel's clock source; anything but `tsc` makes stamps dear.
+    pub clock_source: String,
+    /// Cost of one stamp, in nanoseconds: the median of many.
+    pub clock_cost_ns: u64,
+    /// Frequency governor, or why there is none.
+    pub governor: String,
+    /// Deepest idle states, or why there are none to see.
+    pub idle_states: String,
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
+    /// CPU limit of the control group, or "none".
+    pub cgroup_cpu_limit: String,
+    /// Load average over a minute before the measurement.
+    pub load_before: f64,
+    /// What was wanted and could not be set, or could not be found out.
+    pub not_set: Vec<String>,
+}
+
+impl Machine {
+    /// Looks around.
+    #[must_use]
+    pub fn examine(usable_cpus: &[usize]) -> Self {
+        let cpu_info = read("/proc/cpuinfo").unwrap_or_default();
+        let field =
+            |name: &str| cpu_info.lines().find(|l| l.starts_with(name)).and_then(|l| l.split_once(':')).map(|(_, v)| v.trim().to_owned());
+        let uname = rustix::system::uname();
+        let version = uname.version().to_string_lossy().into_owned();
+        let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+        let idle = read("/sys/devices/system/cpu/cpuidle/current_driver");
+        let mut not_set = Vec::new();
+        if governor.is_none() {
+            not_set.push("the frequency governor is not visible, so frequencies may change during the measurement".to_owned());
+        }
+        let scheduling = rustix::process::getrlimit(rustix::process::Resource::Rtprio);
+        if scheduling.current == Some(0) && !rustix::process::geteuid().is_root() {
+            not_set.push("real-time scheduling is not allowed to this user".to_owned());
+        }
+        Self {
+            cpu: field("model name").unwrap_or_else(|| "unknown".into()),
+            usable_cpus: usable_cpus.to_vec(),
+            online_cpus: read("/sys/devices/system/cpu/online").unwrap_or_else(|| "unknown".into()),
+            virtual_machine: field("flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor")),
+            real_time_kernel: read("/sys/kernel/realtime").as_deref() == Some("1") || version.contains("PREEMPT_RT"),
+            kernel: format!("{} {version}", uname.release().to_string_lossy()),
+            clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_else(|| "unknown".into()),
+            clock_cost_ns: clock_cost_ns(),
+            governor: governor.unwrap_or_else(|| "not visible".into()),
+            idle_states: idle.unwrap_or_else(|| "not visible".into()),
+            memory_bytes: memory("MemTotal:").unwrap_or(0),
+            cgroup_cpu_limit: cgroup_cpu_limit(),
+            load_before: read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()).unwrap_or(f64::NAN),
+            not_set,
+        }
+    }
+}
+
+/// CPUs that this process may run on.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn usable_cpus() -> Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None).context("cannot find out which CPUs may be used")?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect())
+}
+
+/// A line of /proc/meminfo, in bytes.
+pub(crate) fn memory(line: &str) -> Option<u64> {
+    let info = read("/proc/meminfo")?;
+    let kib: u64 = info.lines().find(|l| l.starts_with(line))?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|s| s.trim().to_owned())
+}
+
+fn clock_cost_ns() -> u64 {
+    const STAMPS: u64 = 1000;
+    let mut costs: Vec<u64> = (0..51)
+        .map(|_| {
+            let start = MonotonicNs::now();
+            for _ in 0..STAMPS {
+                std::hint::black_box(MonotonicNs::now());
+            }
+            MonotonicNs::now().since(start).as_nanos() as u64 / STAMPS
+        })
+        .collect();
+    costs.sort_unstable();
+    costs.get(costs.len() / 2).copied().unwrap_or(0)
+}
+
+fn cgroup_cpu_limit() -> String {
+    let groups = read("/proc/self/cgroup").unwrap_or_default();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        if controllers.is_empty() {
+            if let Some(max) = read(&format!("/sys/fs/cgroup{path}/cpu.max")).filter(|m| !m.starts_with("max")) {
+                return format!("{max} (quota and period in µs)");
+            }
+        } else if controllers.split(',').any(|c| c == "cpu")
+            && let Some(quota) = read(&format!("/sys/fs/cgroup/cpu{path}/cpu.cfs_quota_us")).filter(|q| q != "-1")
+        {
+            return format!("{quota} µs quota");
+        }
+    }
+    "none".into()
+}
+
+/// Processor time of the whole machine so far, in clock ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    pub(crate) total: u64,
+    pub(crate) busy: u64,
+    pub(crate) stolen: u64,
+    /// Of this process and the children it has waited for.
+    pub(crate) ours: u64,
+}
+
+impl Ticks {
+    pub(crate) fn now() -> Self {
+        let all = read("/proc/stat").unwrap_or_default();
+        let fields: Vec<u64> = all.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+        let at = |i: usize| fields.get(i).copied().unwrap_or(0);
+        // user nice system idle iowait irq softirq steal; guest time is part of user time.
+        let (idle, stolen) = (at(3) + at(4), at(7));
+        let total: u64 = fields.iter().take(8).sum();
+        let own = read("/proc/self/stat").unwrap_or_default();
+        // The name in parentheses may contain spaces; utime is the 14th field, the 12th after it.
+        let after = own.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let ours = after.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<u64>().ok()).sum();
+        Self { total, busy: total - idle - stolen, stolen, ours }
+    }
+}
+
+impl Sub for Ticks {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            total: self.total.saturating_sub(earlier.total),
+            busy: self.busy.saturating_sub(earlier.busy),
+            stolen: self.stolen.saturating_sub(earlier.stolen),
+            ours: self.ours.saturating_sub(earlier.ours),
+        }
+    }
+}
+
+impl Ticks {
+    /// Share of the machine that went to others of it, and to others beside it.
+    pub(crate) fn shares(self) -> Disturbance {
+        let share = |ticks: u64| if self.total > 0 { ticks as f64 / self.total as f64 } else { 0.0 };
+        Disturbance { other_processes: share(self.busy.saturating_sub(self.ours)), stolen: share(self.stolen) }
+    }
+}
+
+/// What else happened on the machine during a run, as shares of all its CPUs (resolution: a clock tick, mostly 10 ms).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Disturbance {
+    /// Used by processes that are not part of the measurement.
+    pub other_processes: f64,
+    /// Taken by the hypervisor for other machines.
+    pub stolen: f64,
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessUse {
+    pub(crate) cpu_ns: u64,
+    /// Times that a thread of it gave up its CPU, that is, was scheduled before.
+    pub(crate) switches: u64,
+}
+
+impl ProcessUse {
+    pub(crate) fn of(pid: u32) -> Result<Self> {
+        let mut sum = Self { cpu_ns: 0, switches: 0 };
+        let tasks = format!("/proc/{pid}/task");
+        for task in fs::read_dir(&tasks).with_context(|| format!("cannot look into {tasks}"))? {
+            let path = task?.path();
+            let numbers =
+                fs::read_to_string(path.join("schedstat")).context("this kernel does not tell processor time exactly (schedstat)")?;
+            let mut numbers = numbers.split_whitespace().map(str::parse);
+            if let (Some(Ok(cpu_ns)), _, Some(Ok(switches))) = (numbers.next(), numbers.next(), numbers.next()) {
+                sum.cpu_ns += cpu_ns;
+                let _: u64 = switches;
+                sum.switches += switches;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_tells_what_it_is() {
+        let cpus = usable_cpus().unwrap();
+        assert!(!cpus.is_empty());
+        let m = Machine::examine(&cpus);
+        assert!(m.memory_bytes > 1 << 20 && m.clock_cost_ns > 0 && m.kernel.len() > 3, "{m:?}");
+    }
+
+    #[test]
+    fn own_work_is_not_called_a_disturbance() {
+        let before = Ticks { total: 1000, busy: 100, stolen: 0, ours: 50 };
+        let after = Ticks { total: 1200, busy: 200, stolen: 20, ours: 110 };
+        assert_eq!((after - before).shares(), Disturbance { other_processes: 0.2, stolen: 0.1 });
+        assert_eq!((before - after).shares(), Disturbance::default());
+    }
+
+    #[test]
+    fn a_process_has_used_some_time() {
+        let own = ProcessUse::of(std::process::id()).unwrap();
+        assert!(own.cpu_ns > 0 && own.switches > 0);
+    }
+}

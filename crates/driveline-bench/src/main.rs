@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The benchmark as a program of its own, for its tests and for machines without the other tools.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "driveline-bench", version, about = "Measures Driveline against the machine's own limits")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Latency of one link against the machine's floor
+    Link(Box<driveline_bench::LinkArgs>),
+    #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
+    Peer,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Peer => driveline_bench::peer_main(),
+        Command::Link(args) => match driveline_bench::run_link(&args) {
+            Ok(outcome) => outcome.exit_code(),
+            Err(e) => {
+                eprintln!("error: {e:#}");
+                ExitCode::from(2)
+            }
+        },
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Driveline, through its public API and with nothing tuned but what a user declares.
+
+use super::link::{Received, Receiver, Sender};
+use crate::harness::{Job, Reach};
+use anyhow::{Context as _, Result, anyhow, bail};
+use driveline::types::Qos;
+use driveline::{
+    Context, ContextOptions, Node, PublisherOptions, RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionOptions, WaitMode,
+};
+use std::time::{Duration, Instant};
+
+/// The length that marks the end: no counted sample is so short.
+const END_LEN: usize = 1;
+/// Least size of a counted sample.
+pub(crate) const MIN_SIZE: usize = 2;
+
+/// One process's (or thread's) ends, by topic.
+pub(crate) struct Ends {
+    context: Context,
+    node: Node,
+}
+
+impl Ends {
+    pub(crate) fn new(job: &Job, name: &str) -> Result<Self> {
+        let options = ContextOptions { name: name.to_owned(), domain_dir: Some(job.domain_dir.clone()) };
+        let context = Context::new(options).context("cannot join the measurement's domain")?;
+        let node = context.node(name)?;
+        Ok(Self { context, node })
+    }
+
+    /// The same process under another node name.
+    pub(crate) fn node(&self, name: &str) -> Result<Self> {
+        Ok(Self { context: self.context.clone(), node: self.context.node(name)? })
+    }
+
+    pub(crate) fn sender(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineSender> {
+        let options = PublisherOptions {
+            reach: reach(job),
+            qos: Qos { depth: job.depth, ..qos },
+            max_payload: job.size,
+            loans: 1,
+            // One held sample for each reader is what a graph would declare for them.
+            pins: job.subscribers.max(1) as u32,
+            ..PublisherOptions::default()
+        };
+        let publisher = self.node.bytes_publisher(topic, "driveline-bench", options)?;
+        Ok(DrivelineSender { publisher })
+    }
+
+    pub(crate) fn receiver(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
+        let options = SubscriptionOptions { reach: reach(job), qos: Qos { depth: job.depth, ..qos }, max_held: 1 };
+        let subscription = self.node.bytes_subscription(topic, "driveline-bench", options)?;
+        Ok(DrivelineReceiver { subscription, wait: job.wait.mode() })
+    }
+}
+
+fn reach(job: &Job) -> driveline::Reach {
+    match job.reach {
+        Reach::Process => driveline::Reach::Process,
+        Reach::Host => driveline::Reach::Host,
+    }
+}
+
+pub(crate) struct DrivelineSender {
+    pub(crate) publisher: RawPublisher,
+}
+
+impl Sender for DrivelineSender {
+    type Loan = RawLoan;
+
+    fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.publisher.matched() < receivers {
+            if start.elapsed() > timeout {
+                let event =
+                    std::iter::from_fn(|| self.publisher.poll_event()).last().map_or_else(String::new, |e| format!("; last event: {e:?}"));
+                bail!("only {} of {receivers} subscriptions were matched within {timeout:?}{event}", self.publisher.matched());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn loan(&mut self, len: usize) -> Result<RawLoan, String> {
+        self.publisher.loan(len).map_err(|e| e.to_string())
+    }
+
+    #[inline]
+    fn payload(loan: &mut RawLoan) -> &mut [u8] {
+        loan.payload_mut()
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: RawLoan) -> Result<u64, String> {
+        self.publisher.publish(loan).map_err(|e| e.to_string())
+    }
+
+    fn publish_end(&mut self) -> Result<u64, String> {
+        let loan = self.loan(END_LEN)?;
+        self.publish(loan)
+    }
+
+    fn wake_calls(&self) -> Option<u64> {
+        self.publisher.host_stats().map(|s| s.wake_calls)
+    }
+}
+
+pub(crate) struct DrivelineReceiver {
+    pub(crate) subscription: RawSubscription,
+    wait: WaitMode,
+}
+
+impl Receiver for DrivelineReceiver {
+    type Sample = RawSample;
+
+    fn wait_matched(&mut self, timeout: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.subscription.matched() == 0 {
+            if start.elapsed() > timeout {
+                let event = std::iter::from_fn(|| self.subscription.poll_event())
+                    .last()
+                    .map_or_else(String::new, |e| format!("; last event: {e:?}"));
+                bail!("no publisher was matched within {timeout:?}{event}");
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self) -> Result<()> {
+        self.subscription.wait(None, self.wait).map(|_| ()).map_err(|e| anyhow!("waiting failed: {e}"))
+    }
+
+    #[inline]
+    fn take(&mut self) -> Result<Option<RawSample>> {
+        self.subscription.take().map_err(|e| anyhow!("reading failed: {e}"))
+    }
+}
+
+impl Received for RawSample {
+    #[inline]
+    fn sequence(&self) -> u64 {
+        self.header().sequence
+    }
+
+    #[inline]
+    fn missed(&self) -> u64 {
+        RawSample::missed(self)
+    }
+
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        RawSample::payload(self).unwrap_or_default()
+    }
+
+    #[inline]
+    fn is_end(&self) -> bool {
+        self.header().payload_len == END_LEN as u64
+    }
+}

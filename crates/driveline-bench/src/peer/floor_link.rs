@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The least that any hand-over can be: one shared word, and a futex or a spinning reader.
+
+use super::link::{Received, Receiver, Sender};
+use crate::harness::System;
+use anyhow::Result;
+use driveline_shm::floor::SharedWords;
+use rustix::thread::futex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::time::{Duration, Instant};
+
+/// Set in a word whose number is that of the end mark; numbers stay below it.
+const END_BIT: u32 = 1 << 31;
+/// The word for samples, and the one for answers.
+pub(crate) const FORTH: usize = 0;
+pub(crate) const BACK: usize = 1;
+/// From a direction's word to the one that counts its receivers.
+const ARRIVED: usize = 2;
+
+/// Both directions of a floor.
+#[derive(Clone)]
+pub(crate) struct FloorEnds {
+    pub(crate) words: Arc<SharedWords>,
+    pub(crate) system: System,
+    /// Whether other processes share the words; a futex of one process is cheaper.
+    pub(crate) shared: bool,
+}
+
+impl FloorEnds {
+    pub(crate) fn sender(&self, direction: usize, receivers: usize) -> FloorSender {
+        FloorSender { ends: self.clone(), direction, receivers: receivers as u32, sequence: 0, wakes: 0 }
+    }
+
+    pub(crate) fn receiver(&self, direction: usize) -> FloorReceiver {
+        self.words.word(direction + ARRIVED).fetch_add(1, Release);
+        FloorReceiver { ends: self.clone(), direction, seen: 0 }
+    }
+
+    fn flags(&self) -> futex::Flags {
+        if self.shared { futex::Flags::empty() } else { futex::Flags::PRIVATE }
+    }
+}
+
+pub(crate) struct FloorSender {
+    ends: FloorEnds,
+    direction: usize,
+    receivers: u32,
+    sequence: u32,
+    wakes: u64,
+}
+
+impl FloorSender {
+    #[inline]
+    fn store(&mut self, value: u32) {
+        let word = self.ends.words.word(self.direction);
+        word.store(value, Release);
+        if self.ends.system == System::Futex {
+            self.wakes += 1;
+            // It fails for what is no memory; a reference is.
+            let _ = futex::wake(word, self.ends.flags(), self.receivers);
+        }
+    }
+}
+
+impl Sender for FloorSender {
+    type Loan = ();
+
+    fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.ends.words.word(self.direction + ARRIVED).load(Acquire) < receivers as u32 {
+            anyhow::ensure!(start.elapsed() < timeout, "the receivers of the floor did not come within {timeout:?}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn loan(&mut self, _len: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    #[inline]
+    fn payload((): &mut ()) -> &mut [u8] {
+        &mut []
+    }
+
+    #[inline]
+    fn publish(&mut self, (): ()) -> Result<u64, String> {
+        self.sequence += 1;
+        self.store(self.sequence);
+        Ok(u64::from(self.sequence))
+    }
+
+    fn publish_end(&mut self) -> Result<u64, String> {
+        self.sequence += 1;
+        self.store(self.sequence | END_BIT);
+        Ok(u64::from(self.sequence))
+    }
+
+    fn wake_calls(&self) -> Option<u64> {
+        Some(self.wakes)
+    }
+}
+
+pub(crate) struct FloorReceiver {
+    ends: FloorEnds,
+    direction: usize,
+    seen: u32,
+}
+
+impl FloorReceiver {
+    fn word(&self) -> &AtomicU32 {
+        self.ends.words.word(self.direction)
+    }
+}
+
+impl Receiver for FloorReceiver {
+    type Sample = FloorSample;
+
+    fn wait_matched(&mut self, _timeout: Duration) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self) -> Result<()> {
+        let word = self.word();
+        // Relaxed: `take` loads the value with Acquire.
+        while word.load(Relaxed) == self.seen {
+            match self.ends.system {
+                System::Futex => {
+                    // Returns early for a changed word or a signal; the loop looks again.
+                    let _ = futex::wait(word, self.ends.flags(), self.seen, None);
+                }
+                _ => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&mut self) -> Result<Option<FloorSample>> {
+        let value = self.word().load(Acquire);
+        if value == self.seen {
+            return Ok(None);
+        }
+        let sequence = value & !END_BIT;
+        let missed = u64::from((sequence - 1).saturating_sub(self.seen));
+        self.seen = value;
+        Ok(Some(FloorSample { sequence: u64::from(sequence), missed, is_end: value & END_BIT != 0 }))
+    }
+}
+
+pub(crate) struct FloorSample {
+    sequence: u64,
+    missed: u64,
+    is_end: bool,
+}
+
+impl Received for FloorSample {
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+    fn missed(&self) -> u64 {
+        self.missed
+    }
+    fn payload(&self) -> &[u8] {
+        &[]
+    }
+    fn is_end(&self) -> bool {
+        self.is_end
+    }
+}

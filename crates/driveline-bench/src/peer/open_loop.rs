@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Open loop: the sender keeps its schedule whatever the receivers do, so that waiting never hides latency.
+
+use super::link::{Received, Receiver, Sender};
+use super::payload::Source;
+use super::recorder::{Recorder, Verdict, cpu_ns, now, sleep_until};
+use crate::harness::{End, Job, Pace, Payload, ReceivedRow, SentRow, Take};
+use anyhow::{Result, anyhow, bail};
+use std::time::Duration;
+
+/// How long ends may take to find each other.
+pub(crate) const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
+/// Rest after the first sample, so that start-up does not reach into the measurement.
+const AFTER_FIRST: Duration = Duration::from_millis(50);
+/// Rest before the end mark, so that it replaces no unread sample.
+const BEFORE_END: Duration = Duration::from_millis(100);
+/// How far a sender may fall behind before the rest counts as not sent.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+struct Outgoing<'a, S> {
+    sender: &'a mut S,
+    source: Option<Source>,
+    size: usize,
+    expected: Option<u64>,
+}
+
+impl<S: Sender> Outgoing<'_, S> {
+    /// Sends one sample; `scheduled` 0 sends at once.
+    fn send(&mut self, scheduled: u64) -> Result<SentRow, String> {
+        if let (Some(source), Some(expected)) = (&mut self.source, self.expected) {
+            source.prepare(expected);
+        }
+        sleep_until(scheduled);
+        let before_fill = now();
+        let mut loan = self.sender.loan(self.size)?;
+        let before_publish = match &self.source {
+            Some(source) => {
+                source.fill(S::payload(&mut loan));
+                now()
+            }
+            None => now(),
+        };
+        let sequence = self.sender.publish(loan)?;
+        let returned = now();
+        if self.expected.is_some_and(|e| e != sequence) {
+            return Err(format!("sequence {sequence} instead of {:?}", self.expected));
+        }
+        self.expected = Some(sequence + 1);
+        Ok(SentRow { sequence, scheduled, before_fill, before_publish, returned })
+    }
+}
+
+/// The sending end's whole life.
+pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64) -> Result<End> {
+    let Pace::RateHz(hz) = job.pace else { bail!("an open loop needs a rate") };
+    let mut end = End::new(job.role, 0);
+    let mut sent = Recorder::<SentRow>::for_job(job);
+    let source = (job.payload == Payload::Filled).then(|| Source::new(job.size)).transpose()?;
+    sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
+    // The first sample goes out as soon as anybody listens: it is what start-up time ends with.
+    let mut out = Outgoing { sender, source, size: job.size, expected: Some(first_sequence) };
+    let first = out.send(0).map_err(|e| anyhow!("the first sample could not be published: {e}"))?;
+    end.first_sequence = first.sequence;
+    end.published = 1;
+    std::thread::sleep(AFTER_FIRST);
+
+    let total = job.warm_up + job.messages;
+    let start = now() + 1_000_000;
+    let due = |i: u64| start + (i as f64 * 1e9 / hz) as u64;
+    let give_up = start + 2 * (due(total) - start) + PATIENCE_NS;
+    let (mut cpu, mut wakes) = (cpu_ns(job), out.sender.wake_calls());
+    for i in 0..total {
+        if i == job.warm_up {
+            (cpu, wakes) = (cpu_ns(job), out.sender.wake_calls());
+            end.counted_from = out.expected.unwrap_or(0);
+        }
+        if now() > give_up {
+            *end.not_sent.entry("the sender fell behind its schedule for too long".into()).or_default() += total - i;
+            break;
+        }
+        match out.send(due(i)) {
+            Ok(row) => {
+                end.published += 1;
+                sent.push(row);
+            }
+            Err(reason) => *end.not_sent.entry(reason).or_default() += 1,
+        }
+    }
+    end.cpu_ns = cpu_ns(job) - cpu;
+    end.cpu_samples = job.messages;
+    end.wake_calls = out.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
+    std::thread::sleep(BEFORE_END);
+    out.sender.publish_end().map_err(|e| anyhow!("the end mark could not be published: {e}"))?;
+    end.published += 1;
+    end.sent_file = Some(sent.write(job, "sent", 0)?);
+    Ok(end)
+}
+
+/// The receiving end's whole life.
+pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End> {
+    let mut end = End::new(job.role, job.index);
+    let mut rows = Recorder::<ReceivedRow>::for_job(job);
+    let mut verdict = Verdict::default();
+    let mut buffer = vec![1u8; if job.take == Take::Copy { job.size } else { 0 }];
+    let (mut counted_from, mut cpu) = (u64::MAX, 0);
+    loop {
+        receiver.wait()?;
+        let woken = now();
+        let Some(sample) = receiver.take()? else { continue };
+        let in_hand = now();
+        let sequence = sample.sequence();
+        end.received += 1;
+        end.missed += sample.missed();
+        if sample.is_end() {
+            break;
+        }
+        let payload = sample.payload();
+        let mut row = ReceivedRow { sequence, woken, in_hand, ..Default::default() };
+        if let Some(target) = buffer.get_mut(..payload.len()).filter(|t| !t.is_empty()) {
+            target.copy_from_slice(payload);
+            row.copied = now();
+        }
+        if job.payload == Payload::Filled && !payload.is_empty() {
+            verdict.check(if row.copied > 0 { buffer.get(..payload.len()).unwrap_or_default() } else { payload }, sequence);
+            row.read = now();
+        }
+        if end.first_sample_ns.is_none() {
+            end.first_sample_ns = Some(in_hand);
+            counted_from = sequence + 1 + job.warm_up;
+            continue;
+        }
+        if sequence >= counted_from {
+            if end.cpu_samples == 0 {
+                cpu = cpu_ns(job);
+            }
+            end.cpu_samples += 1;
+        }
+        rows.push(row);
+    }
+    // From the first counted sample to the end mark, so it includes the rest before that; the reader sleeps through it
+    // unless it spins.
+    end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
+    end.verified = verdict.verified;
+    end.mismatches = verdict.into_mismatches();
+    end.received_file = Some(rows.write(job, "received", job.index)?);
+    Ok(end)
+}

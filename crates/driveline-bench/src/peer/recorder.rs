@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the loops note down while they run, and the state of the thread they run on.
+
+use crate::harness::{Job, Reach, Row, Unset, write_rows};
+use crate::peer::payload;
+use anyhow::{Context, Result};
+use driveline::{Schedule, SchedulingClass};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::path::PathBuf;
+
+/// The present on `CLOCK_MONOTONIC`, in nanoseconds.
+#[inline]
+pub(crate) fn now() -> u64 {
+    driveline::types::MonotonicNs::now().0
+}
+
+/// Rows in memory that was touched before the clock started.
+pub(crate) struct Recorder<R> {
+    rows: Vec<R>,
+}
+
+impl<R: Row + Copy + Default> Recorder<R> {
+    pub(crate) fn for_job(job: &Job) -> Self {
+        let capacity = (job.warm_up + job.messages + 2) as usize;
+        let mut rows = vec![R::default(); capacity];
+        // A zeroed vector is not mapped until it is written to.
+        rows.iter_mut().for_each(|r| *r = R::from_words([1; 5]));
+        rows.clear();
+        Self { rows }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, row: R) {
+        // Never grows: no more than the announced number of samples can come.
+        if self.rows.len() < self.rows.capacity() {
+            self.rows.push(row);
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    pub(crate) fn write(&self, job: &Job, name: &str, index: usize) -> Result<PathBuf> {
+        let path = job.raw_dir.join(format!("{name}-{index}.rows"));
+        write_rows(&path, &self.rows).with_context(|| format!("cannot write the stamps to {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// Whether payloads came whole.
+#[derive(Default)]
+pub(crate) struct Verdict {
+    pub(crate) verified: u64,
+    pub(crate) mismatches: Vec<String>,
+    more: u64,
+}
+
+impl Verdict {
+    const SHOWN: usize = 3;
+
+    pub(crate) fn check(&mut self, bytes: &[u8], sequence: u64) {
+        self.verified += 1;
+        if let Err(text) = payload::verify(bytes, sequence) {
+            if self.mismatches.len() < Self::SHOWN {
+                self.mismatches.push(text);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+
+    pub(crate) fn into_mismatches(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.mismatches.push(format!("and {} more", self.more));
+        }
+        self.mismatches
+    }
+}
+
+/// Processor time used so far: the process's, or the thread's where both ends share a process.
+pub(crate) fn cpu_ns(job: &Job) -> u64 {
+    let clock = match job.reach {
+        Reach::Host => ClockId::ProcessCPUTime,
+        Reach::Process => ClockId::ThreadCPUTime,
+    };
+    let t = clock_gettime(clock);
+    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
+/// Puts the calling thread where the job wants it, and reads back whether that worked; timers become as exact as the
+/// kernel can.
+pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
+    let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
+    let schedule = Schedule { class, priority: job.priority, nice: 0, cpus: cpu.into_iter().collect() };
+    let mut unset = schedule.apply_to_this_thread("bench").refused;
+    // The default of 50 µs would end up in every schedule-relative latency.
+    if let Err(e) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
+        unset.push(format!("timer slack of 1 ns: {e}"));
+    }
+    unset
+}
+
+/// Sleeps until a time on `CLOCK_MONOTONIC`.
+pub(crate) fn sleep_until(at_ns: u64) {
+    let request = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
+    while now() < at_ns && rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request).is_err() {}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Roles with a shape of their own: one thread for both ends, a link at rest, a publisher for latecomers, memcpy.
+
+use super::driveline_link::Ends;
+use super::link::{Receiver, Sender};
+use super::open_loop::MATCH_TIMEOUT;
+use super::recorder::{Recorder, cpu_ns, now, sleep_until};
+use crate::harness::{End, Event, Job, Pace, ReceivedRow, Role, SentRow, Wait};
+use anyhow::{Context, Result, anyhow, ensure};
+use driveline::types::{Durability, Qos};
+use driveline::{CallbackOptions, Executor, ExecutorOptions, GroupKind, Trigger};
+use driveline_shm::floor::SharedBytes;
+use std::io::BufRead;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Topic of everything that goes one way.
+pub(crate) const TOPIC: &str = "bench/link";
+
+/// Publishes, then runs the callback on the same thread: the whole way through executor and trigger, without a wake-up.
+pub(crate) fn same_thread(job: &Job) -> Result<End> {
+    let ends = Ends::new(job, "same-thread")?;
+    let mut sender = ends.sender(job, TOPIC, Qos::default())?;
+    let receiver = ends.receiver(job, TOPIC, Qos::default())?;
+    let executor = Executor::new(ExecutorOptions { name: "bench".into(), ..ExecutorOptions::default() })?;
+    let entered = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+    let noted = entered.clone();
+    let options = CallbackOptions {
+        name: "reader".into(),
+        group: executor.group(GroupKind::MutuallyExclusive),
+        trigger: Trigger::any(),
+        inputs: vec![("in".into(), receiver.subscription)],
+    };
+    executor.add_callback(options, move |invocation| {
+        // Relaxed: one thread.
+        noted.0.store(now(), Relaxed);
+        noted.1.store(invocation.sample(0).map_or(0, |s| s.header().sequence), Relaxed);
+    })?;
+    sender.wait_matched(1, MATCH_TIMEOUT)?;
+    let mut end = End::new(job.role, 0);
+    let mut sent = Recorder::<SentRow>::for_job(job);
+    let mut received = Recorder::<ReceivedRow>::for_job(job);
+    let mut cpu = 0;
+    for i in 0..job.warm_up + job.messages {
+        if i == job.warm_up {
+            cpu = cpu_ns(job);
+        }
+        let before_fill = now();
+        let loan = sender.loan(job.size).map_err(|e| anyhow!(e))?;
+        let before_publish = now();
+        let sequence = sender.publish(loan).map_err(|e| anyhow!(e))?;
+        let returned = now();
+        executor.run_ready();
+        ensure!(
+            entered.1.load(Relaxed) == sequence,
+            "the callback was called for sample {} instead of {sequence}",
+            entered.1.load(Relaxed)
+        );
+        let in_hand = entered.0.load(Relaxed);
+        end.published += 1;
+        end.received += 1;
+        end.first_sample_ns.get_or_insert(in_hand);
+        sent.push(SentRow { sequence, scheduled: 0, before_fill, before_publish, returned });
+        received.push(ReceivedRow { sequence, woken: 0, in_hand, copied: 0, read: 0 });
+    }
+    end.first_sequence = 1;
+    end.counted_from = 1 + job.warm_up;
+    end.cpu_ns = cpu_ns(job) - cpu;
+    end.cpu_samples = job.messages;
+    end.sent_file = Some(sent.write(job, "sent", 0)?);
+    end.received_file = Some(received.write(job, "received", 0)?);
+    Ok(end)
+}
+
+/// Brings a link up and leaves it alone until told to end, so that its rest can be watched from outside.
+pub(crate) fn idle_publisher(job: &Job, emit: &dyn Fn(&Event), commands: &mut dyn BufRead) -> Result<End> {
+    let mut sender = Ends::new(job, "publisher")?.sender(job, TOPIC, Qos::default())?;
+    sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
+    emit(&Event::Idle);
+    await_word(commands)?;
+    let mut end = End::new(job.role, 0);
+    end.first_sequence = sender.publish_end().map_err(|e| anyhow!(e))?;
+    end.published = 1;
+    Ok(end)
+}
+
+/// Publishes one sample that latecomers get, and stays until told to end.
+pub(crate) fn keeps_last(job: &Job, emit: &dyn Fn(&Event), commands: &mut dyn BufRead) -> Result<End> {
+    let mut sender = Ends::new(job, "publisher")?.sender(job, TOPIC, lasting())?;
+    let loan = sender.loan(job.size).map_err(|e| anyhow!(e))?;
+    let mut end = End::new(job.role, 0);
+    end.first_sequence = sender.publish(loan).map_err(|e| anyhow!(e))?;
+    emit(&Event::Ready);
+    await_word(commands)?;
+    sender.publish_end().map_err(|e| anyhow!(e))?;
+    end.published = 2;
+    Ok(end)
+}
+
+/// QoS under which a late subscription gets the last sample.
+pub(crate) fn lasting() -> Qos {
+    Qos { durability: Durability::TransientLocal, ..Qos::default() }
+}
+
+fn await_word(commands: &mut dyn BufRead) -> Result<()> {
+    let mut line = String::new();
+    commands.read_line(&mut line).context("the conductor went away")?;
+    Ok(())
+}
+
+/// Which memcpy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemcpyKind {
+    /// From private memory into the same shared bytes again and again.
+    IntoShared,
+    /// From private memory into shared slots in turn, as a publisher fills them.
+    IntoSharedSlots,
+    /// From shared slots in turn into private memory, as a reader copies them.
+    FromSharedSlots,
+}
+
+/// All of them, in the order of [`Job::index`].
+pub(crate) const MEMCPY_KINDS: [MemcpyKind; 3] = [MemcpyKind::IntoShared, MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots];
+
+/// Slots in turn: what a publisher of depth 1 with one loan and one reader rotates through.
+const SLOTS: usize = 4;
+
+/// Copies `size` bytes over and over.
+pub(crate) fn memcpy(job: &Job) -> Result<End> {
+    let kind = MEMCPY_KINDS.get(job.index).copied().context("no such kind of memcpy")?;
+    let slots = if kind == MemcpyKind::IntoShared { 1 } else { SLOTS };
+    // Slots begin on pages, as a segment's do.
+    let stride = job.size.next_multiple_of(4096);
+    let len = stride * slots;
+    let mut shared =
+        SharedBytes::create(len).with_context(|| format!("cannot reserve {len} bytes of shared memory for the memcpy floor"))?;
+    let mut private = vec![1u8; job.size];
+    let mut end = End::new(job.role, job.index);
+    let mut rows = Recorder::<SentRow>::for_job(job);
+    let start = now();
+    for i in 0..job.warm_up + job.messages {
+        let at = (i as usize % slots) * stride;
+        if let Pace::RateHz(hz) = job.pace {
+            // Caches cool down between samples, so the floor must be measured at the rate of the link, too.
+            sleep_until(start + (i as f64 * 1e9 / hz) as u64);
+        }
+        let before_fill = now();
+        if kind == MemcpyKind::FromSharedSlots {
+            private.copy_from_slice(&shared.bytes()[at..at + job.size]);
+            std::hint::black_box(&mut private);
+        } else {
+            shared.bytes_mut()[at..at + job.size].copy_from_slice(&private);
+            std::hint::black_box(&mut shared);
+        }
+        rows.push(SentRow { sequence: i + 1, scheduled: 0, before_fill, before_publish: now(), returned: 0 });
+    }
+    end.published = rows.len();
+    end.first_sequence = 1;
+    end.counted_from = 1 + job.warm_up;
+    end.sent_file = Some(rows.write(job, "memcpy", job.index)?);
+    Ok(end)
+}
+
+/// The subscriber of a link at rest or of a latecomer's start: it notes its first sample and leaves with the end mark.
+pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
+    let late = job.role == Role::LateSubscriber;
+    let qos = if late { lasting() } else { Qos::default() };
+    let mut receiver = Ends::new(&Job { wait: Wait::Block, ..job.clone() }, "subscriber")?.receiver(job, TOPIC, qos)?;
+    if !late {
+        emit(&Event::Ready);
+    }
+    let mut end = End::new(job.role, job.index);
+    loop {
+        receiver.wait()?;
+        let Some(sample) = receiver.take()? else { continue };
+        end.received += 1;
+        if end.first_sample_ns.is_none() && late {
+            end.first_sample_ns = Some(now());
+            emit(&Event::Ready);
+        }
+        if super::link::Received::is_end(&sample) {
+            return Ok(end);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which cases a measurement consists of, what each is compared with, and in which order they run.
+
+use crate::args::{Cpus, Extra, LinkArgs, Size};
+use crate::harness::{Job, Pace, Payload, Reach, Role, System, Take, Wait};
+use crate::metric::Metric;
+use crate::peer::{MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
+use crate::stats::Random;
+use anyhow::{Result, bail, ensure};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Least size at which memory bandwidth says anything.
+const MEMCPY_FROM: usize = 64 << 10;
+/// Copies in a run of the memcpy floor.
+const MEMCPY_COPIES: u64 = 300;
+
+/// One thing that is measured, again in every round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Case {
+    /// Unique within the measurement, and readable.
+    pub id: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The job of all its processes, up to their roles.
+    #[serde(skip)]
+    pub job: Job,
+    /// What it is compared with.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// The shape of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A link of Driveline.
+    Link,
+    /// The same shape of link, with nothing but a shared word.
+    Floor,
+    /// Publish to callback on one thread.
+    SameThread,
+    /// Memory bandwidth.
+    Memcpy(MemcpyKind),
+    /// A link at rest.
+    Idle,
+    /// Process start to first sample.
+    StartUp,
+}
+
+/// A ratio to be computed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Figure of this case.
+    pub metric: Metric,
+    /// The other case.
+    pub to: String,
+    /// Figure of the other case.
+    pub of: Metric,
+}
+
+/// CPUs that this process may use, and where the ends go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Placement {
+    /// CPUs that may be used at all.
+    pub usable_cpus: Vec<usize>,
+    /// `None`: the kernel decides.
+    pub publisher_cpu: Option<usize>,
+    /// In turn; none: the kernel decides.
+    pub subscriber_cpus: Vec<usize>,
+    /// Real-time priority (SCHED_FIFO) of all ends; 0 is time sharing.
+    pub priority: u8,
+}
+
+impl Placement {
+    /// Resolves what was asked for on a machine with these CPUs.
+    ///
+    /// # Errors
+    /// If a CPU was asked for that may not be used.
+    pub fn new(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Self> {
+        let first = usable_cpus.first().copied();
+        let second = usable_cpus.get(1).copied().or(first);
+        let publisher_cpu = match &args.publisher_cpu {
+            Cpus::Auto => first,
+            Cpus::Any => None,
+            Cpus::These(list) => match list.as_slice() {
+                [one] => Some(*one),
+                _ => bail!("--publisher-cpu takes one CPU, got {}", list.len()),
+            },
+        };
+        let subscriber_cpus = match &args.subscriber_cpus {
+            Cpus::Auto => second.into_iter().collect(),
+            Cpus::Any => Vec::new(),
+            Cpus::These(list) => list.clone(),
+        };
+        for cpu in publisher_cpu.iter().chain(&subscriber_cpus) {
+            ensure!(usable_cpus.contains(cpu), "CPU {cpu} cannot be used: this process may run on {usable_cpus:?}");
+        }
+        Ok(Self { usable_cpus, publisher_cpu, subscriber_cpus, priority: args.priority })
+    }
+
+    /// Refuses spinning ends that would have to share a CPU: they would measure the scheduler's time slice.
+    fn check_spinning(&self, wait: Wait, pace: Pace, subscribers: usize) -> Result<()> {
+        if wait != Wait::Spin {
+            return Ok(());
+        }
+        let mut places = self.subscriber_cpus.clone();
+        places.sort_unstable();
+        places.dedup();
+        places.retain(|c| Some(*c) != self.publisher_cpu);
+        let room = if self.subscriber_cpus.is_empty() { self.usable_cpus.len().saturating_sub(1) } else { places.len() };
+        let who = if pace == Pace::PingPong { "the publisher spins on another" } else { "the publisher needs another" };
+        ensure!(
+            subscribers <= room,
+            "{subscribers} spinning reader(s) need as many CPUs of their own, and {who}; there is room for {room} \
+             (usable CPUs {:?}, publisher on {:?}, subscribers on {:?}): use --wait block, fewer --subscribers, or other --subscriber-cpus",
+            self.usable_cpus,
+            self.publisher_cpu,
+            self.subscriber_cpus,
+        );
+        Ok(())
+    }
+}
+
+/// Everything that a measurement runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Links and their floors.
+    pub cases: Vec<Case>,
+}
+
+impl Plan {
+    /// What was asked for, with the floors that belong to it.
+    ///
+    /// # Errors
+    /// If it cannot be measured on this machine, or means nothing.
+    pub fn new(args: &LinkArgs, placement: &Placement) -> Result<Self> {
+        let mut plan = Self { cases: Vec::new() };
+        for &reach in &args.reach {
+            for &wait in &args.wait {
+                for &subscribers in &args.subscribers {
+                    ensure!(subscribers > 0, "a link has at least one subscriber");
+                    ensure!(subscribers <= 512, "{subscribers} subscribers are more than the 512 that one measurement starts");
+                    ensure!(
+                        subscribers == 1 || args.rate.is_some(),
+                        "a ping-pong has one subscriber: add --rate, e.g. --rate 100, to measure one to {subscribers}"
+                    );
+                    placement.check_spinning(wait, args.pace(), subscribers)?;
+                    plan.add_links(args, placement, reach, wait, subscribers)?;
+                }
+            }
+        }
+        plan.add_extras(args, placement);
+        Ok(plan)
+    }
+
+    fn add_links(&mut self, args: &LinkArgs, placement: &Placement, reach: Reach, wait: Wait, subscribers: usize) -> Result<()> {
+        let base = Job { reach, wait, subscribers, ..job(args, placement) };
+        let floor = self.add_floor(&base);
+        for &Size(size) in &args.size {
+            for &take in &args.take {
+                for &payload in &args.payload {
+                    if payload == Payload::Filled {
+                        ensure!(
+                            size >= MIN_FILLED,
+                            "a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and checksum: leave out --size {size} or --payload filled"
+                        );
+                    }
+                    let job = Job { size, take, payload, ..base.clone() };
+                    let figure = if subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
+                    let mut comparisons = vec![Comparison { metric: figure, to: floor.clone(), of: figure }];
+                    if subscribers > 1 && args.subscribers.contains(&1) {
+                        comparisons.push(Comparison {
+                            metric: figure,
+                            to: link_id(&Job { subscribers: 1, ..job.clone() }),
+                            of: Metric::Transport,
+                        });
+                    }
+                    if take == Take::Copy && size >= MEMCPY_FROM {
+                        let to = self.add_memcpy(args, placement, MemcpyKind::FromSharedSlots, size);
+                        comparisons.push(Comparison { metric: Metric::Copy, to, of: Metric::Copy });
+                    }
+                    if payload == Payload::Filled && size >= MEMCPY_FROM {
+                        let to = self.add_memcpy(args, placement, MemcpyKind::IntoSharedSlots, size);
+                        comparisons.push(Comparison { metric: Metric::Fill, to, of: Metric::Copy });
+                    }
+                    self.add(Case { id: link_id(&job), kind: Kind::Link, job, comparisons });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The floor of a link, and the same once more: how much two equal things differ on this machine.
+    fn add_floor(&mut self, link: &Job) -> String {
+        let system = match (link.wait, link.pace) {
+            (Wait::Block, _) => System::Futex,
+            (Wait::Spin, _) | (Wait::SpinThenBlock(_), Pace::PingPong) => System::Spin,
+            (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
+            (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
+        };
+        let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, ..link.clone() };
+        let name = if system == System::Futex { "futex" } else { "spinning word" };
+        let id = format!("floor: {name} · {}", shape(&job));
+        let figure = if link.subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
+        let again = Comparison { metric: figure, to: id.clone(), of: figure };
+        self.add(Case { id: id.clone(), kind: Kind::Floor, job: job.clone(), comparisons: Vec::new() });
+        self.add(Case { id: format!("{id} · again (A/A)"), kind: Kind::Floor, job, comparisons: vec![again] });
+        id
+    }
+
+    fn add_memcpy(&mut self, args: &LinkArgs, placement: &Placement, kind: MemcpyKind, size: usize) -> String {
+        let what = match kind {
+            MemcpyKind::IntoShared => "into one shared slot",
+            MemcpyKind::IntoSharedSlots => "into shared slots in turn",
+            MemcpyKind::FromSharedSlots => "from shared slots in turn",
+        };
+        let id = format!("floor: memcpy {what} · {}", bytes(size));
+        let index = MEMCPY_KINDS.iter().position(|k| *k == kind).unwrap_or(0);
+        // A reader copies on its own CPU.
+        let cpu = if kind == MemcpyKind::FromSharedSlots { placement.subscriber_cpus.first().copied() } else { placement.publisher_cpu };
+        let messages = MEMCPY_COPIES.min(args.messages);
+        let job = Job { role: Role::Memcpy, size, index, publisher_cpu: cpu, warm_up: messages / 10, messages, ..job(args, placement) };
+        self.add(Case { id: id.clone(), kind: Kind::Memcpy(kind), job, comparisons: Vec::new() });
+        id
+    }
+
+    fn add_extras(&mut self, args: &LinkArgs, placement: &Placement) {
+        let sizes: Vec<usize> = args.size.iter().map(|s| s.0).collect();
+        if args.wants(Extra::Memcpy) {
+            for &size in sizes.iter().filter(|s| **s >= MEMCPY_FROM) {
+                for kind in MEMCPY_KINDS {
+                    self.add_memcpy(args, placement, kind, size);
+                }
+            }
+        }
+        let plain = job(args, placement);
+        if args.reach.contains(&Reach::Process) {
+            for &size in &sizes {
+                let job = Job { role: Role::SameThread, reach: Reach::Process, size, wait: Wait::Block, ..plain.clone() };
+                self.add(Case {
+                    id: format!("publish to callback on one thread · {}", bytes(size)),
+                    kind: Kind::SameThread,
+                    job,
+                    comparisons: Vec::new(),
+                });
+            }
+        }
+        if !args.reach.contains(&Reach::Host) {
+            return;
+        }
+        let smallest = sizes.iter().copied().min().unwrap_or(64);
+        if args.wants(Extra::Idle) {
+            let job = Job { size: smallest, wait: Wait::Block, ..plain.clone() };
+            self.add(Case {
+                id: format!("at rest for {} s · blocked reader", args.idle_seconds),
+                kind: Kind::Idle,
+                job,
+                comparisons: Vec::new(),
+            });
+        }
+        if args.wants(Extra::StartUp) {
+            let largest = sizes.iter().copied().max().unwrap_or(64);
+            let mut start_sizes = vec![smallest, largest];
+            start_sizes.dedup();
+            for size in start_sizes {
+                let job = Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, ..plain.clone() };
+                self.add(Case { id: format!("start-up · {}", bytes(size)), kind: Kind::StartUp, job, comparisons: Vec::new() });
+            }
+        }
+    }
+
+    /// Adds a case unless it is there already.
+    fn add(&mut self, case: Case) {
+        if self.cases.iter().all(|c| c.id != case.id) {
+            self.cases.push(case);
+        }
+    }
+
+    /// The order of one round.
+    #[must_use]
+    pub fn order(&self, seed: u64, round: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.cases.len()).collect();
+        Random::new(seed ^ round.wrapping_mul(0x9e37_79b9)).shuffle(&mut order);
+        order
+    }
+}
+
+fn job(args: &LinkArgs, placement: &Placement) -> Job {
+    Job {
+        role: Role::Publisher,
+        system: System::Driveline,
+        reach: Reach::Host,
+        domain_dir: PathBuf::new(),
+        size: 0,
+        wait: Wait::Block,
+        take: Take::Borrow,
+        payload: Payload::Untouched,
+        pace: args.pace(),
+        warm_up: args.warm_up,
+        messages: args.messages,
+        depth: args.depth,
+        subscribers: 1,
+        index: 0,
+        publisher_cpu: placement.publisher_cpu,
+        subscriber_cpus: placement.subscriber_cpus.clone(),
+        priority: args.priority,
+        raw_dir: PathBuf::new(),
+    }
+}
+
+fn shape(job: &Job) -> String {
+    let reach = match job.reach {
+        Reach::Process => "threads",
+        Reach::Host => "processes",
+    };
+    match job.pace {
+        Pace::PingPong => format!("{reach} · ping-pong"),
+        Pace::RateHz(hz) => format!("{reach} · 1→{} at {hz} Hz", job.subscribers),
+    }
+}
+
+fn link_id(job: &Job) -> String {
+    let take = if job.take == Take::Copy { " · copy" } else { "" };
+    let payload = if job.payload == Payload::Filled { " · filled" } else { "" };
+    format!("{} · {} · {}{take}{payload}", shape(job), job.wait, bytes(job.size))
+}
+
+/// A size as people read it; exact.
+#[must_use]
+pub(crate) fn bytes(size: usize) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if size >= 1 << shift && size.is_multiple_of(1 << shift) {
+            return format!("{} {unit}", size >> shift);
+        }
+    }
+    format!("{size} B")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        link: LinkArgs,
+    }
+
+    fn plan(line: &str) -> Result<Plan> {
+        let args = Cli::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))?.link;
+        Plan::new(&args, &Placement::new(&args, vec![0, 1])?)
+    }
+
+    fn error(line: &str) -> String {
+        format!("{:#}", plan(line).unwrap_err())
+    }
+
+    #[test]
+    fn every_comparison_names_a_case_of_the_plan() {
+        for line in [
+            "",
+            "--reach process,host --rate 100 --subscribers 1,3 --wait block,spin:50 --size 64,1M",
+            "--take borrow,copy --payload untouched,filled --size 64,1k,1M",
+            "--extra none --size 64,64",
+        ] {
+            let plan = plan(line).unwrap();
+            let ids: Vec<_> = plan.cases.iter().map(|c| c.id.as_str()).collect();
+            let mut unique = ids.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(unique.len(), ids.len(), "{ids:?}");
+            for c in plan.cases.iter().flat_map(|c| &c.comparisons) {
+                assert!(ids.contains(&c.to.as_str()), "{line}: {c:?} not in {ids:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_has_its_floor_with_the_same_shape_and_a_control() {
+        let plan = plan("--size 64 --wait block --rate 20 --subscribers 10 --extra none").unwrap();
+        let ids: Vec<_> = plan.cases.iter().map(|c| c.id.as_str()).collect();
+        assert_eq!(
+            ids,
+            [
+                "floor: futex · processes · 1→10 at 20 Hz",
+                "floor: futex · processes · 1→10 at 20 Hz · again (A/A)",
+                "processes · 1→10 at 20 Hz · block · 64 B"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_with_a_remedy() {
+        assert!(error("--subscribers 2").contains("--rate 100"));
+        assert!(error("--subscribers 2 --rate 10 --wait spin").contains("--wait block"));
+        assert!(error("--wait spin --publisher-cpu 1").contains("room for 0"));
+        assert!(error("--size 16 --payload filled").contains("at least 32 bytes"));
+        assert!(error("--publisher-cpu 7").contains("may run on [0, 1]"));
+        assert!(error("--publisher-cpu 0,1").contains("takes one CPU"));
+        assert!(error("--subscribers 0").contains("at least one"));
+    }
+
+    #[test]
+    fn the_order_is_random_but_belongs_to_the_seed() {
+        let plan = plan("").unwrap();
+        assert_eq!(plan.order(1, 0), plan.order(1, 0));
+        assert_ne!(plan.order(1, 0), plan.order(1, 1));
+        assert_ne!(plan.order(1, 0), plan.order(2, 0));
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!([64, 1024, 1 << 20, (1 << 20) + 1, 921_600].map(bytes), ["64 B", "1 KiB", "1 MiB", "1048577 B", "900 KiB"]);
+    }
+}

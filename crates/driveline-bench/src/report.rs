@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A measurement as a table for people, and its stamps as CSV.
+
+use crate::metric::Metric;
+use crate::plan::Kind;
+use crate::result::{MAX_OTHERS, Measurement, Outcome, Ratio, Run};
+use crate::stats::{Interval, Percentiles};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+/// The table.
+#[must_use]
+pub(crate) fn table(m: &Measurement) -> String {
+    let mut text = head(m);
+    let of = |keep: &dyn Fn(&Outcome) -> bool| m.cases.iter().filter(|o| keep(o)).collect::<Vec<_>>();
+    latencies(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
+    handling(&mut text, &of(&|o| o.case.kind == Kind::Link));
+    costs(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
+    bandwidth(&mut text, &of(&|o| matches!(o.case.kind, Kind::Memcpy(_))));
+    rest(&mut text, &of(&|o| matches!(o.case.kind, Kind::Idle | Kind::StartUp)));
+    notes(&mut text, m);
+    text
+}
+
+fn head(m: &Measurement) -> String {
+    let k = &m.machine;
+    let cpu = |c: Option<usize>| c.map_or_else(|| "any CPU".to_owned(), |c| format!("CPU {c}"));
+    let subscribers = match m.placement.subscriber_cpus.as_slice() {
+        [] => "any CPU".to_owned(),
+        [one] => format!("CPU {one}"),
+        some => format!("CPUs {some:?} in turn"),
+    };
+    let mut text = String::new();
+    let virtual_machine = if k.virtual_machine { " (virtual machine)" } else { "" };
+    let real_time = if k.real_time_kernel { ", real-time" } else { "" };
+    let _ = writeln!(text, "driveline {} ({}) · {} · {} CPUs{virtual_machine}", m.version, m.commit, k.cpu, k.usable_cpus.len());
+    let _ = writeln!(
+        text,
+        "kernel {}{real_time} · clock {} ({} ns a stamp) · governor {} · CPU limit {}",
+        k.kernel, k.clock_source, k.clock_cost_ns, k.governor, k.cgroup_cpu_limit
+    );
+    let class = if m.placement.priority > 0 { format!("SCHED_FIFO {}", m.placement.priority) } else { "time sharing".to_owned() };
+    let _ = writeln!(
+        text,
+        "publisher on {}, subscribers on {subscribers}, {class} · {} rounds in random order, seed {}",
+        cpu(m.placement.publisher_cpu),
+        m.rounds,
+        m.seed
+    );
+    let _ = writeln!(
+        text,
+        "load before {:.2} · during the measurement others used {:.1} % of the machine, the hypervisor took {:.1} %",
+        k.load_before,
+        m.disturbance.other_processes * 100.0,
+        m.disturbance.stolen * 100.0
+    );
+    text
+}
+
+fn latencies(text: &mut String, outcomes: &[&Outcome]) {
+    let mut rows = Table::new("latency in µs", &["n", "p50", "p99", "p99.9", "max", "p50 ÷ floor", "p99 ÷ floor"]);
+    for o in outcomes {
+        let figures = [Metric::Transport, Metric::LastSubscriber, Metric::FillAndTransport, Metric::ScheduleRelative];
+        for (metric, p) in figures.iter().filter_map(|f| o.figures.get(f).map(|p| (*f, p))) {
+            let name = if metric == Metric::Transport { o.case.id.clone() } else { format!("  {}", metric.label()) };
+            let ratio = o.ratios.iter().find(|r| r.comparison.metric == metric && is_floor(r));
+            rows.add(name, latency_cells(p, ratio));
+            for other in o.ratios.iter().filter(|r| r.comparison.metric == metric && !is_floor(r)) {
+                let blank = || String::new();
+                rows.add(
+                    format!("  ÷ {}", other.comparison.to),
+                    vec![blank(), blank(), blank(), blank(), blank(), interval(other.p50), interval(other.p99)],
+                );
+            }
+        }
+        if o.figures.is_empty() {
+            rows.add(o.case.id.clone(), vec!["no valid run".into()]);
+        }
+    }
+    rows.write(text);
+}
+
+fn is_floor(r: &Ratio) -> bool {
+    r.comparison.to.starts_with("floor")
+}
+
+fn latency_cells(p: &Percentiles, ratio: Option<&Ratio>) -> Vec<String> {
+    vec![
+        p.n.to_string(),
+        us(p.p50),
+        us(p.p99),
+        us(p.p999),
+        p.max.map_or_else(String::new, |x| microseconds(x as f64)),
+        ratio.map_or_else(String::new, |r| interval(r.p50)),
+        ratio.map_or_else(String::new, |r| interval(r.p99)),
+    ]
+}
+
+/// What filling, copying and reading cost, and how that compares with memcpy.
+fn handling(text: &mut String, outcomes: &[&Outcome]) {
+    let mut rows = Table::new("payload handling", &["p50 µs", "p99 µs", "GB/s", "of memcpy"]);
+    for o in outcomes {
+        for metric in [Metric::Fill, Metric::Copy, Metric::Read] {
+            let Some(p) = o.figures.get(&metric) else { continue };
+            let ratio = o.ratios.iter().find(|r| r.comparison.metric == metric).and_then(|r| r.p50);
+            // A ratio of durations, turned into one of bandwidths.
+            let share =
+                ratio.map_or_else(String::new, |i| format!("{:.0} % ({:.0}–{:.0})", 100.0 / i.estimate, 100.0 / i.high, 100.0 / i.low));
+            rows.add(format!("{} · {}", metric.label(), o.case.id), vec![us(p.p50), us(p.p99), gigabytes(o.case.job.size, p.p50), share]);
+        }
+    }
+    rows.write(text);
+}
+
+fn costs(text: &mut String, outcomes: &[&Outcome]) {
+    let mut rows =
+        Table::new("cost per sample", &["publish() µs", "CPU µs, sender", "CPU µs, receiver", "wake calls", "sent", "missed", "not sent"]);
+    for o in outcomes {
+        let accounts: Vec<_> = o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
+        if accounts.is_empty() {
+            continue;
+        }
+        let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let all = |of: &dyn Fn(&crate::account::Account) -> Option<f64>| mean(accounts.iter().filter_map(|a| of(a)).collect());
+        let in_us = |v: Option<f64>| v.map_or_else(String::new, microseconds);
+        rows.add(
+            o.case.id.clone(),
+            vec![
+                o.figures.get(&Metric::PublishCall).map_or_else(String::new, |p| us(p.p50)),
+                in_us(all(&|a| a.publisher_cpu_ns_per_sample)),
+                in_us(all(&|a| a.subscriber_cpu_ns_per_sample)),
+                all(&|a| a.wake_calls_per_publish).map_or_else(String::new, |w| format!("{w:.3}")),
+                accounts.iter().map(|a| a.sent).sum::<u64>().to_string(),
+                accounts.iter().flat_map(|a| &a.missed).sum::<u64>().to_string(),
+                accounts.iter().flat_map(|a| a.not_sent.values()).sum::<u64>().to_string(),
+            ],
+        );
+    }
+    rows.write(text);
+}
+
+fn bandwidth(text: &mut String, outcomes: &[&Outcome]) {
+    let mut rows = Table::new("memory bandwidth", &["p50 µs", "GB/s"]);
+    for o in outcomes {
+        if let Some(p) = o.figures.get(&Metric::Copy) {
+            rows.add(o.case.id.clone(), vec![us(p.p50), gigabytes(o.case.job.size, p.p50)]);
+        }
+    }
+    rows.write(text);
+}
+
+fn rest(text: &mut String, outcomes: &[&Outcome]) {
+    let mut rows = Table::new("at rest, and starting", &["median", "greatest", ""]);
+    for o in outcomes {
+        for (metric, p) in &o.figures {
+            let cell = |v: Option<u64>| match (metric, v) {
+                (_, None) => String::new(),
+                (Metric::IdlePublisherCpu | Metric::IdleSubscriberCpu, Some(v)) => format!("{} µs", microseconds(v as f64)),
+                (_, Some(v)) => format!("{:.1} ms", v as f64 / 1e6),
+            };
+            let wakeups: Vec<f64> = o.runs.iter().filter_map(|r| r.account.as_ref()?.idle_wakeups_per_s).collect();
+            let most = wakeups.iter().copied().fold(f64::NAN, f64::max);
+            let note =
+                if *metric == Metric::IdleSubscriberCpu { format!("scheduled at most {most:.1} times a second") } else { String::new() };
+            rows.add(format!("{} · {}", o.case.id, metric.label()), vec![cell(p.p50), cell(p.max), note]);
+        }
+    }
+    rows.write(text);
+}
+
+fn notes(text: &mut String, m: &Measurement) {
+    let mut lines = Vec::new();
+    if !m.optimised {
+        lines.push("this program was compiled without optimisation: its figures say nothing".to_owned());
+    }
+    if m.rounds < 5 {
+        lines.push(format!("{} round(s) are too few for an interval: take at least 5", m.rounds));
+    }
+    if !m.complete {
+        lines.push("interrupted: what was measured until then".to_owned());
+    }
+    let runs = || m.cases.iter().flat_map(|o| o.runs.iter().map(move |r| (o, r)));
+    let disturbed = runs().filter(|(_, r)| r.disturbance.other_processes > MAX_OTHERS).count();
+    if disturbed > 0 {
+        lines.push(format!(
+            "{disturbed} of {} runs were disturbed: other processes used more than {:.0} % of the machine",
+            runs().count(),
+            MAX_OTHERS * 100.0
+        ));
+    }
+    let mut unset: Vec<&String> = runs().filter_map(|(_, r)| r.account.as_ref()).flat_map(|a| &a.unset).chain(&m.machine.not_set).collect();
+    unset.sort();
+    unset.dedup();
+    lines.extend(unset.into_iter().map(|u| format!("not set: {u}")));
+    for (o, r) in runs().filter(|(_, r)| !r.is_valid()) {
+        let reasons = r.account.as_ref().map_or_else(|| r.failure.clone().unwrap_or_default(), |a| a.invalid.join("; "));
+        lines.push(format!("INVALID: {} in round {}: {reasons}", o.case.id, r.round));
+    }
+    for (o, r) in runs() {
+        for (reason, n) in r.account.iter().flat_map(|a| &a.not_sent) {
+            lines.push(format!("{} in round {}: {n} not sent: {reason}", o.case.id, r.round));
+        }
+    }
+    if !lines.is_empty() {
+        let _ = writeln!(text);
+    }
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+}
+
+fn us(v: Option<u64>) -> String {
+    v.map_or_else(|| "n too small".to_owned(), |v| microseconds(v as f64))
+}
+
+fn microseconds(ns: f64) -> String {
+    let us = ns / 1000.0;
+    if us < 10.0 {
+        format!("{us:.2}")
+    } else if us < 100.0 {
+        format!("{us:.1}")
+    } else {
+        format!("{us:.0}")
+    }
+}
+
+fn gigabytes(size: usize, ns: Option<u64>) -> String {
+    ns.filter(|n| *n > 0).map_or_else(String::new, |n| format!("{:.1}", size as f64 / n as f64))
+}
+
+fn interval(i: Option<Interval>) -> String {
+    i.map_or_else(|| "n too small".to_owned(), |i| format!("{:.2} ({:.2}–{:.2})", i.estimate, i.low, i.high))
+}
+
+/// Columns that fit their widest cell; the first is text, the others are numbers.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(title: &str, columns: &[&str]) -> Self {
+        Self { rows: vec![std::iter::once(title).chain(columns.iter().copied()).map(str::to_owned).collect()] }
+    }
+
+    fn add(&mut self, name: String, mut cells: Vec<String>) {
+        cells.insert(0, name);
+        self.rows.push(cells);
+    }
+
+    /// Nothing, if there is nothing below the head.
+    fn write(&self, text: &mut String) {
+        if self.rows.len() < 2 {
+            return;
+        }
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |c: usize| self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        text.push('\n');
+        for (i, row) in self.rows.iter().enumerate() {
+            let mut line = String::new();
+            for (c, w) in widths.iter().enumerate() {
+                let cell = row.get(c).map_or("", String::as_str);
+                let pad = " ".repeat(w.saturating_sub(cell.chars().count()));
+                line += &if c == 0 { format!("{cell}{pad}") } else { format!("   {pad}{cell}") };
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+            if i == 0 {
+                let _ = writeln!(text, "{}", "─".repeat(widths.iter().sum::<usize>() + 3 * (columns - 1)));
+            }
+        }
+    }
+}
+
+/// Every stamp of every counted sample as CSV. An empty cell is a stamp that was not taken, or a sample not received.
+///
+/// # Errors
+/// The file system's.
+pub(crate) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    writeln!(
+        file,
+        "case,size,round,valid,subscriber,sequence,scheduled_ns,before_fill_ns,before_publish_ns,publish_returned_ns,woken_ns,in_hand_ns,copied_ns,read_ns"
+    )?;
+    let cell = |v: u64| if v > 0 { v.to_string() } else { String::new() };
+    for o in &m.cases {
+        for (run, account) in o.runs.iter().filter_map(|r: &Run| r.account.as_ref().map(|a| (r, a))) {
+            for (subscriber, s, received) in &account.stamps {
+                let r = received.unwrap_or_default();
+                let stamps =
+                    [s.scheduled, s.before_fill, s.before_publish, s.returned, r.woken, r.in_hand, r.copied, r.read].map(cell).join(",");
+                writeln!(
+                    file,
+                    "\"{}\",{},{},{},{subscriber},{},{stamps}",
+                    o.case.id,
+                    o.case.job.size,
+                    run.round,
+                    run.is_valid(),
+                    s.sequence
+                )?;
+            }
+        }
+    }
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits_and_too_few_samples_are_named() {
+        assert_eq!([131.0, 31_400.0, 314_000.0].map(microseconds), ["0.13", "31.4", "314"]);
+        assert_eq!(us(None), "n too small");
+        assert_eq!(gigabytes(1 << 20, Some(1 << 20)), "1.0");
+    }
+
+    #[test]
+    fn columns_line_up_whatever_the_width_of_letters() {
+        let mut t = Table::new("a → b", &["µs"]);
+        t.add("x".into(), vec!["1".into()]);
+        t.add("longer name".into(), vec!["1000".into()]);
+        let mut text = String::new();
+        t.write(&mut text);
+        let lines: Vec<_> = text.lines().skip(1).map(|l| l.chars().count()).collect();
+        assert_eq!(lines, [18; 4], "{text}");
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Statistics of raw samples: exact percentiles, and intervals for what is compared.
+
+mod bootstrap;
+mod percentile;
+mod random;
+
+pub use bootstrap::{Interval, RESAMPLES, ratio_interval};
+pub use percentile::{Percentiles, Rank, Runs};
+pub use random::Random;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Exact percentiles of several runs together, without ever averaging percentiles.
+
+use serde::{Deserialize, Serialize};
+
+/// A percentile in hundredths of a percent, with the number of samples that it needs to mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// 9990 is p99.9.
+    pub per_myriad: u64,
+    /// Fewer samples than this say nothing about it.
+    pub needs: u64,
+}
+
+impl Rank {
+    /// The median.
+    pub const P50: Self = Self { per_myriad: 5000, needs: 1 };
+    /// 19 of 20.
+    pub const P95: Self = Self { per_myriad: 9500, needs: 60 };
+    /// 99 of 100: three samples lie beyond it from 300 on.
+    pub const P99: Self = Self { per_myriad: 9900, needs: 300 };
+    /// 999 of 1000: likewise from 3 000 on.
+    pub const P999: Self = Self { per_myriad: 9990, needs: 3000 };
+    /// 9 999 of 10 000: likewise from 30 000 on.
+    pub const P9999: Self = Self { per_myriad: 9999, needs: 30_000 };
+
+    /// Position of the percentile among `n` sorted samples, by the nearest-rank rule: the smallest value that at least
+    /// this share of the samples does not exceed. `n` must not be 0.
+    fn index(self, n: u64) -> u64 {
+        (u128::from(n) * u128::from(self.per_myriad)).div_ceil(10_000).max(1) as u64 - 1
+    }
+}
+
+/// Samples of several runs, each sorted, looked at as one collection.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    runs: Vec<Vec<u64>>,
+}
+
+impl Runs {
+    /// Takes over the samples of each run, in any order.
+    #[must_use]
+    pub fn new(mut runs: Vec<Vec<u64>>) -> Self {
+        for run in &mut runs {
+            run.sort_unstable();
+        }
+        Self { runs }
+    }
+
+    /// Number of runs, empty ones included.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.runs.iter().map(|r| r.len() as u64).sum()
+    }
+
+    /// The percentile over all runs; `None` without samples. It says nothing about whether they are enough.
+    #[must_use]
+    pub fn at(&self, rank: Rank) -> Option<u64> {
+        let all: Vec<&[u64]> = self.runs.iter().map(Vec::as_slice).collect();
+        select(&all, rank)
+    }
+
+    /// The percentile over a choice of runs, where a run may be chosen several times.
+    #[must_use]
+    pub fn at_of(&self, rank: Rank, chosen: &[usize]) -> Option<u64> {
+        let some: Vec<&[u64]> = chosen.iter().filter_map(|&i| self.runs.get(i)).map(Vec::as_slice).collect();
+        select(&some, rank)
+    }
+
+    /// What a report shows.
+    #[must_use]
+    pub fn percentiles(&self) -> Percentiles {
+        let n = self.samples();
+        let at = |rank: Rank| if n >= rank.needs { self.at(rank) } else { None };
+        let sum: u128 = self.runs.iter().flatten().map(|&x| u128::from(x)).sum();
+        let mean = (n > 0).then(|| sum as f64 / n as f64);
+        let squares = |m: f64| self.runs.iter().flatten().map(|&x| (x as f64 - m).powi(2)).sum::<f64>();
+        Percentiles {
+            n,
+            min: self.runs.iter().filter_map(|r| r.first()).min().copied(),
+            p50: at(Rank::P50),
+            p95: at(Rank::P95),
+            p99: at(Rank::P99),
+            p999: at(Rank::P999),
+            p9999: at(Rank::P9999),
+            max: self.runs.iter().filter_map(|r| r.last()).max().copied(),
+            mean,
+            standard_deviation: mean.filter(|_| n > 1).map(|m| (squares(m) / (n - 1) as f64).sqrt()),
+        }
+    }
+}
+
+/// The sample at a rank of the union of sorted slices, by bisection over its value: exact, and without merging.
+fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
+    let n: u64 = runs.iter().map(|r| r.len() as u64).sum();
+    if n == 0 {
+        return None;
+    }
+    let index = rank.index(n);
+    let mut low = runs.iter().filter_map(|r| r.first()).min().copied()?;
+    let mut high = runs.iter().filter_map(|r| r.last()).max().copied()?;
+    // The smallest value that more than `index` samples do not exceed is itself a sample.
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let not_above: u64 = runs.iter().map(|r| r.partition_point(|&x| x <= middle) as u64).sum();
+        if not_above > index {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(low)
+}
+
+/// Exact percentiles in the unit of the samples. `None` where there are too few samples for the percentile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Number of samples.
+    pub n: u64,
+    /// Least.
+    pub min: Option<u64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// Needs 60 samples.
+    pub p95: Option<u64>,
+    /// Needs 300 samples.
+    pub p99: Option<u64>,
+    /// Needs 3 000 samples.
+    pub p999: Option<u64>,
+    /// Needs 30 000 samples.
+    pub p9999: Option<u64>,
+    /// Greatest.
+    pub max: Option<u64>,
+    /// Arithmetic mean of the samples.
+    pub mean: Option<f64>,
+    /// Of the samples (with n − 1).
+    pub standard_deviation: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: [Rank; 5] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999, Rank::P9999];
+
+    /// The definition, word by word: the smallest sample that at least this share of the samples does not exceed.
+    fn by_definition(samples: &[u64], rank: Rank) -> u64 {
+        let share = |x: u64| samples.iter().filter(|&&y| y <= x).count() as u128 * 10_000;
+        let wanted = u128::from(rank.per_myriad) * samples.len() as u128;
+        samples.iter().copied().filter(|&x| share(x) >= wanted).min().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_what_their_definition_says(
+            runs in prop::collection::vec(prop::collection::vec(prop_oneof![0u64..20, any::<u64>()], 0..60), 1..6)
+        ) {
+            let all: Vec<u64> = runs.iter().flatten().copied().collect();
+            let made = Runs::new(runs.clone());
+            prop_assert_eq!(made.samples(), all.len() as u64);
+            for rank in ALL {
+                let expected = (!all.is_empty()).then(|| by_definition(&all, rank));
+                prop_assert_eq!(made.at(rank), expected);
+            }
+            // Splitting into runs, and the order of samples, change nothing.
+            let mut turned = all.clone();
+            turned.reverse();
+            prop_assert_eq!(made.percentiles().p50, Runs::new(vec![turned]).percentiles().p50);
+        }
+
+        #[test]
+        fn a_run_chosen_twice_counts_twice(a in prop::collection::vec(0u64..1000, 1..40), b in prop::collection::vec(0u64..1000, 1..40)) {
+            let both = Runs::new(vec![a.clone(), b.clone()]);
+            let spelled_out = Runs::new(vec![a.clone(), a, b]);
+            for rank in ALL {
+                prop_assert_eq!(both.at_of(rank, &[0, 0, 1]), spelled_out.at(rank));
+            }
+        }
+
+        #[test]
+        fn mean_and_deviation_agree_with_two_plain_passes(samples in prop::collection::vec(0u64..1_000_000, 2..200)) {
+            let p = Runs::new(vec![samples.clone()]).percentiles();
+            let mean = samples.iter().map(|&x| x as f64).sum::<f64>() / samples.len() as f64;
+            let variance = samples.iter().map(|&x| (x as f64 - mean).powi(2)).sum::<f64>() / (samples.len() - 1) as f64;
+            prop_assert!((p.mean.unwrap() - mean).abs() < 1e-6 * (1.0 + mean));
+            prop_assert!((p.standard_deviation.unwrap() - variance.sqrt()).abs() < 1e-6 * (1.0 + variance.sqrt()));
+        }
+    }
+
+    #[test]
+    fn a_percentile_is_withheld_when_there_are_too_few_samples() {
+        let of = |n: u64| Runs::new(vec![(1..=n).collect()]).percentiles();
+        assert_eq!((of(299).p99, of(300).p99), (None, Some(297)));
+        assert_eq!((of(2999).p999, of(3000).p999), (None, Some(2997)));
+        assert_eq!((of(29_999).p9999, of(30_000).p9999), (None, Some(29_997)));
+        assert_eq!(of(0), Percentiles::default());
+        assert_eq!((of(1).p50, of(1).max, of(1).standard_deviation), (Some(1), Some(1), None));
+    }
+}

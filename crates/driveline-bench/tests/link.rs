@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The benchmark run as a program, with tiny numbers: what it does, never how fast.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn bench(args: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("link").args(args.split_whitespace()).output().unwrap()
+}
+
+fn measured(args: &str) -> Value {
+    let out = bench(&format!("{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(0), "{stderr}\n{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+fn cases(m: &Value) -> impl Iterator<Item = &Value> {
+    m["cases"].as_array().unwrap().iter()
+}
+
+fn case<'a>(m: &'a Value, id: &str) -> &'a Value {
+    cases(m).find(|c| c["id"] == id).unwrap_or_else(|| panic!("no case '{id}' in {:?}", cases(m).map(|c| &c["id"]).collect::<Vec<_>>()))
+}
+
+/// Every run of every case is valid and closed, and every figure has as many samples as it should.
+fn check(m: &Value, samples_per_run: u64) {
+    assert_eq!(m["complete"], true);
+    for c in cases(m) {
+        let runs = c["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2, "{}", c["id"]);
+        for r in runs {
+            assert_eq!(r["failure"], Value::Null, "{}", c["id"]);
+            assert_eq!(r["invalid"].as_array().unwrap().len(), 0, "{}: {}", c["id"], r["invalid"]);
+            if c["kind"] == "link" || c["kind"] == "floor" {
+                assert_eq!(r["scheduled"], samples_per_run, "{}", c["id"]);
+                let not_sent: u64 = r["not_sent"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+                assert_eq!(r["sent"].as_u64().unwrap() + not_sent, samples_per_run, "{}", c["id"]);
+                for (got, missed) in r["received"].as_array().unwrap().iter().zip(r["missed"].as_array().unwrap()) {
+                    assert_eq!(got.as_u64().unwrap() + missed.as_u64().unwrap(), r["sent"].as_u64().unwrap(), "{}", c["id"]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ping_pong_between_processes_with_floors_and_extras() {
+    let m = measured("--size 64,64k --wait block --take borrow,copy --payload untouched,filled --idle-seconds 1");
+    check(&m, 20);
+    let link = case(&m, "processes · ping-pong · block · 64 KiB · copy · filled");
+    for figure in ["transport", "fill_and_transport", "fill", "copy", "read"] {
+        assert!(link["figures"][figure]["n"].as_u64().unwrap() >= 40, "{figure}: {}", link["figures"]);
+    }
+    let to: Vec<_> = link["ratios"].as_array().unwrap().iter().map(|r| r["to"].as_str().unwrap()).collect();
+    assert_eq!(
+        to,
+        [
+            "floor: futex · processes · ping-pong",
+            "floor: memcpy from shared slots in turn · 64 KiB",
+            "floor: memcpy into shared slots in turn · 64 KiB"
+        ]
+    );
+    assert!(link["ratios"][0]["p50"]["estimate"].as_f64().unwrap() > 0.0);
+    // 40 samples say nothing about a 99th percentile.
+    assert_eq!((&link["figures"]["transport"]["p99"], &link["ratios"][0]["p99"]), (&Value::Null, &Value::Null));
+    assert!(case(&m, "at rest for 1 s · blocked reader")["figures"]["idle_subscriber_cpu"]["n"] == 2);
+    assert!(case(&m, "start-up · 64 B")["figures"]["start_publisher"]["p50"].as_u64().unwrap() > 0);
+    assert!(case(&m, "start-up · 64 KiB")["figures"]["start_subscriber"]["p50"].as_u64().unwrap() > 0);
+    assert!(case(&m, "floor: memcpy into one shared slot · 64 KiB")["figures"]["copy"]["n"] == 40);
+}
+
+#[test]
+fn open_loop_one_to_three_between_processes() {
+    let m = measured("--size 1k --wait block --subscribers 1,3 --rate 500 --payload filled --extra none");
+    check(&m, 20);
+    let link = case(&m, "processes · 1→3 at 500 Hz · block · 1 KiB · filled");
+    assert_eq!(link["runs"][0]["received"].as_array().unwrap().len(), 3);
+    assert!(link["runs"][0]["start_up_ns"].as_u64().unwrap() > 0);
+    let ratios = link["ratios"].as_array().unwrap();
+    assert_eq!(ratios[0]["to"], "floor: futex · processes · 1→3 at 500 Hz");
+    assert_eq!(ratios[1]["to"], "processes · 1→1 at 500 Hz · block · 1 KiB · filled");
+    // Every payload that was received was verified, the first one and warm-up included.
+    for r in link["runs"].as_array().unwrap() {
+        let received: u64 = r["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+        assert!(r["verified"].as_u64().unwrap() >= received + 3, "{r}");
+    }
+}
+
+#[test]
+fn inside_one_process_by_threads_and_on_one_thread() {
+    let m = measured("--reach process --size 64 --wait block,spin:20 --extra none");
+    check(&m, 20);
+    assert_eq!(case(&m, "threads · ping-pong · block · 64 B")["figures"]["transport"]["n"], 40);
+    assert_eq!(case(&m, "publish to callback on one thread · 64 B")["figures"]["transport"]["n"], 40);
+    let m = measured("--reach process --size 64 --wait block --subscribers 2 --rate 500 --extra none");
+    check(&m, 20);
+}
+
+#[test]
+fn raw_stamps_are_written_for_every_counted_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("raw.csv");
+    let m = measured(&format!("--size 64 --wait block --rate 500 --extra none --raw {}", path.display()));
+    check(&m, 20);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    let columns = lines.next().unwrap().split(',').count();
+    let rows: Vec<_> = lines.collect();
+    // Two rounds of the link and of its floor, twice for the control.
+    assert_eq!(rows.len(), 3 * 2 * 20);
+    assert!(rows.iter().all(|r| r.split(',').count() == columns), "{}", rows[0]);
+}
+
+#[test]
+fn a_seed_repeats_the_order_and_is_recorded() {
+    let places =
+        |m: &Value| cases(m).flat_map(|c| c["runs"].as_array().unwrap().iter().map(|r| r["place"].as_u64().unwrap())).collect::<Vec<_>>();
+    let args = "--reach process --size 64,128,256 --wait block --extra none --seed 5";
+    let (a, b) = (measured(args), measured(args));
+    assert_eq!((&a["seed"], places(&a)), (&Value::from(5), places(&b)));
+}
+
+#[test]
+fn the_machine_and_the_rule_are_part_of_the_result() {
+    let m = measured("--reach process --size 64 --wait block --extra none");
+    for field in ["cpu", "kernel", "clock_source", "governor", "cgroup_cpu_limit"] {
+        assert!(m["machine"][field].as_str().is_some_and(|s| !s.is_empty()), "{field}");
+    }
+    assert!(m["validity_rule"].as_str().unwrap().contains("account does not close"));
+    assert!(!m["commit"].as_str().unwrap().is_empty());
+    assert_eq!(m["command"][0], "driveline-bench");
+}
+
+#[test]
+fn people_get_a_table() {
+    let out = bench("--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 --warm-up 0");
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    for word in ["latency in µs", "floor: futex · threads · ping-pong", "n too small", "too few for an interval", "seed"] {
+        assert!(text.contains(word), "no '{word}' in:\n{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_explained_before_anything_starts() {
+    for (args, words) in [
+        ("--subscribers 3", "add --rate"),
+        ("--size 8 --payload filled", "at least 32 bytes"),
+        ("--size big", "e.g. 64,1k,4M"),
+        ("--wait poll", "spin:US"),
+        ("--publisher-cpu 9999", "cannot be used"),
+        ("--subscribers 100 --rate 10 --wait spin", "use --wait block"),
+        ("--size 64G --wait block", "MiB are available"),
+    ] {
+        let out = bench(args);
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args}: {stderr}");
+        assert!(stderr.contains(words), "{args}: {stderr}");
+        assert!(out.stdout.is_empty());
+    }
+}
+
+#[test]
+fn the_hidden_command_explains_itself_when_called_by_hand() {
+    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("bench-peer").stdin(std::process::Stdio::null()).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("only for the benchmark itself"));
+}
