@@ -85,6 +85,13 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
+    /// Measure what this machine gives
+    Bench {
+        #[command(subcommand)]
+        command: Bench,
+    },
+    #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
+    BenchPeer,
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline")]
     Completion {
@@ -98,6 +105,12 @@ pub(crate) struct Domain {
     /// Domain, as the graph names it [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Latency of a link between two ends, against the machine's own floor
+    Link(Box<driveline_bench::LinkArgs>),
 }
 
 #[derive(Debug, Subcommand)]

@@ -25,17 +25,19 @@ mod exit {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let screen = screen::Screen::new(arguments.json);
-    let code = match &arguments.command {
-        Command::Run(run) => commands::run::run(run, &screen),
-        Command::Validate(validate) => commands::graph::validate(validate, &screen),
-        Command::Graph(graph) => commands::graph::show(graph, &screen),
-        Command::Describe { library } => commands::graph::describe(library, &screen),
+    let Arguments { json, command } = Arguments::parse();
+    let screen = screen::Screen::new(json);
+    let code = match command {
+        Command::BenchPeer => return driveline_bench::peer_main(),
+        Command::Bench { command } => return commands::bench(command, &screen),
+        Command::Run(run) => commands::run::run(&run, &screen),
+        Command::Validate(validate) => commands::graph::validate(&validate, &screen),
+        Command::Graph(graph) => commands::graph::show(&graph, &screen),
+        Command::Describe { library } => commands::graph::describe(&library, &screen),
         Command::Schema => commands::graph::schema(&screen),
-        Command::Topic { command, domain } => commands::list::topic(command, domain.domain.as_deref(), &screen),
-        Command::Node { command, domain } => commands::list::node(command, domain.domain.as_deref(), &screen),
-        Command::Completion { shell } => commands::completion(*shell, &screen),
+        Command::Topic { command, domain } => commands::list::topic(&command, domain.domain.as_deref(), &screen),
+        Command::Node { command, domain } => commands::list::node(&command, domain.domain.as_deref(), &screen),
+        Command::Completion { shell } => commands::completion(shell, &screen),
     };
     ExitCode::from(code)
 }

@@ -269,3 +269,11 @@ fn completion_help_and_mistakes_on_the_command_line() {
     assert_eq!(code, 3);
     assert!(err.contains("cannot read none.yaml"), "{err}");
 }
+
+#[test]
+fn a_link_can_be_measured() {
+    let f = Fixture::new(GRAPH);
+    let result = f.json(&["--json", "bench", "link", "--messages", "20", "--warm-up", "5", "--rounds", "1", "--size", "64", "--extra", "none"]);
+    assert!(result["cases"].as_array().is_some_and(|c| !c.is_empty()), "{result}");
+    assert!(!f.run(&["--help"]).1.contains("bench-peer"));
+}

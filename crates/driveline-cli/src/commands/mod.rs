@@ -6,7 +6,7 @@ pub(crate) mod list;
 mod live;
 pub(crate) mod run;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Bench};
 use crate::exit;
 use crate::screen::Screen;
 use clap::CommandFactory;
@@ -14,12 +14,25 @@ use clap_complete::Shell;
 use driveline_runtime::graph::{Describe, DescribeError};
 use driveline_runtime::launch::{HostDescriber, find_host};
 use std::path::Path;
+use std::process::ExitCode;
 
 pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "driveline", &mut script);
     screen.print(&String::from_utf8_lossy(&script));
     exit::DONE
+}
+
+pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
+    let Bench::Link(mut link) = command;
+    link.json |= screen.json;
+    match driveline_bench::run_link(&link) {
+        Ok(ending) => ending.exit_code(),
+        Err(e) => {
+            screen.error(format!("{e:#}"));
+            ExitCode::from(exit::FAILED)
+        }
+    }
 }
 
 /// Asks the host program; where there is none, says so at the first library.
