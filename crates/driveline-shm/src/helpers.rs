@@ -7,6 +7,7 @@
 use crate::inlet::{Edge, has_unread};
 use crate::kick::KickWord;
 use crate::protocol::sleep::{self, Sleeper as _};
+use crate::sys::fork::Birthplace;
 use crate::sys::futex::{self, Scope, WaitList, Word};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -28,11 +29,14 @@ struct Shared {
 }
 
 /// All helpers of a wait set. Dropping them ends the threads.
-pub(crate) struct Helpers(Vec<(Arc<Shared>, Option<JoinHandle<()>>)>);
+pub(crate) struct Helpers {
+    list: Vec<(Arc<Shared>, Option<JoinHandle<()>>)>,
+    birthplace: Birthplace,
+}
 
 impl Helpers {
     /// One thread per `per_thread` publishers.
-    pub(crate) fn new(charges: Vec<Charge>, per_thread: usize, waiter: &Arc<KickWord>) -> Self {
+    pub(crate) fn new(charges: Vec<Charge>, per_thread: usize, waiter: &Arc<KickWord>, birthplace: Birthplace) -> Self {
         let mut list = Vec::new();
         for chunk in charges.chunks(per_thread.max(1)) {
             let shared = Arc::new(Shared {
@@ -52,12 +56,12 @@ impl Helpers {
             }
             list.push((shared, thread));
         }
-        Self(list)
+        Self { list, birthplace }
     }
 
     /// The waiter is about to sleep: those that rest go on; all of them if mutes have changed.
     pub(crate) fn go(&mut self, all: bool) {
-        for (shared, thread) in &self.0 {
+        for (shared, thread) in &self.list {
             // Acquire pairs with the Release in `run`: the helper's report came before.
             if shared.rests.swap(false, AcqRel) || all {
                 shared.turn.fetch_add(1, Release);
@@ -72,12 +76,17 @@ impl Helpers {
 
 impl Drop for Helpers {
     fn drop(&mut self) {
-        for (shared, _) in &self.0 {
+        if !self.birthplace.is_here() {
+            // A child has none of the threads: there is nothing to stop, and nothing to wait for.
+            self.list.drain(..).filter_map(|(_, thread)| thread).for_each(std::mem::forget);
+            return;
+        }
+        for (shared, _) in &self.list {
             shared.stop.store(true, Release);
             shared.turn.fetch_add(1, Release);
             futex::wake(&shared.turn, Scope::Private, 1);
         }
-        for (shared, thread) in &mut self.0 {
+        for (shared, thread) in &mut self.list {
             // A helper that sleeps on one word only hears its turn when that word is woken. Others who sleep there
             // look and go back to sleep; this happens when publishers come or go.
             while thread.is_some() && !shared.stopped.load(Acquire) {

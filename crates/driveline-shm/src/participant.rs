@@ -91,6 +91,9 @@ impl Participant {
 
     /// Sets the free-form text that listings return for this participant; longer than 64 KiB is cut.
     pub fn set_description(&self, mut json: String) {
+        if !self.0.birthplace.is_here() {
+            return;
+        }
         cut(&mut json, MAX_DESCRIPTION_LEN);
         *lock(&self.0.identity.description) = json;
     }

@@ -176,6 +176,9 @@ impl Publisher {
 
     /// The oldest event that was not polled yet.
     pub fn poll_event(&mut self) -> Option<PublisherEvent> {
+        if !self.shared.segment.map.is_here() {
+            return None;
+        }
         self.shared.events.pop(|count| PublisherEvent::Dropped { count })
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reading end.
+#![allow(unsafe_code)]
 
 use crate::error::TakeError;
 use crate::event::SubscriptionEvent;
@@ -12,10 +13,9 @@ use crate::protocol::reader::{self, Borrow, Want};
 use crate::publication::add;
 use crate::sample::{Copied, Sample};
 use crate::sys::fork::Birthplace;
-use driveline_types::header::SampleHeader;
 use driveline_types::{EndpointId, MonotonicNs};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use twox_hash::XxHash3_64;
 
 /// How many samples one take may skip as expired, damaged or vanished before it returns to its caller.
@@ -40,7 +40,6 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
-#[allow(clippy::large_enum_variant, reason = "it is matched at once; a box would allocate on the data path")]
 enum Attempt {
     Taken(Sample),
     /// Nothing there, or the publisher was too fast: the caller may look elsewhere or later.
@@ -143,7 +142,8 @@ impl Subscription {
         use crate::protocol::sleep::Sleeper as _;
         let counters = &edge.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only make more.
-        let Some(cell) = edge.cells().iter().position(|c| c.load(Relaxed) == 0) else {
+        // Acquire pairs with the Release of the unpin: whoever held the cell's entry in the book is done with it.
+        let Some(cell) = edge.cells().iter().position(|c| c.load(Acquire) == 0) else {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
         let next = edge.next();
@@ -167,26 +167,26 @@ impl Subscription {
             }
             Borrow::Pinned { sequence, slot } => (sequence, slot),
         };
+        // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is pinned now.
+        let read = unsafe { edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header)) };
         // From here on the sample's drop unpins.
-        let words = edge.segment.read_header(slot, sequence);
         let mut sample = Sample::pinned(Arc::clone(edge), cell, slot);
-        let header = SampleHeader::decode(&words).ok().filter(|h| h.payload_len <= edge.segment.layout.max_payload);
-        let Some(header) = header else {
+        if read.is_err() || sample.header().payload_len > edge.segment.layout.max_payload {
             add(&counters.corrupt_header, 1);
             drop(sample);
             skip(sequence);
             return Ok(Attempt::Skipped);
-        };
-        sample.set_header(header);
+        }
+        sample.set_len(sample.header().payload_len as usize);
         if let Some(lifespan) = edge.lifespan_ns
-            && MonotonicNs::now().0.saturating_sub(header.publish_time.0) > lifespan
+            && MonotonicNs::now().0.saturating_sub(sample.header().publish_time.0) > lifespan
         {
             add(&counters.expired, 1);
             drop(sample);
             skip(sequence);
             return Ok(Attempt::Skipped);
         }
-        if edge.verify_checksum && header.checksum.is_some_and(|sum| sum != XxHash3_64::oneshot(sample.payload())) {
+        if edge.verify_checksum && sample.header().checksum.is_some_and(|sum| sum != XxHash3_64::oneshot(sample.payload())) {
             add(&counters.corrupt_checksum, 1);
             drop(sample);
             skip(sequence);
@@ -269,6 +269,9 @@ impl Subscription {
 
     /// The oldest event that was not polled yet.
     pub fn poll_event(&mut self) -> Option<SubscriptionEvent> {
+        if !self.birthplace.is_here() {
+            return None;
+        }
         self.inlet.events.pop(|count| SubscriptionEvent::Dropped { count })
     }
 }

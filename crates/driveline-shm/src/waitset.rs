@@ -142,6 +142,9 @@ impl WaitSet {
 
     /// Removes a subscription.
     pub fn detach(&mut self, sub: &Subscription) {
+        if !self.birthplace.is_here() {
+            return;
+        }
         let before = self.entries.len();
         self.entries.retain(|e| !Arc::ptr_eq(&e.inlet, &sub.inlet));
         if self.entries.len() != before {
@@ -279,7 +282,7 @@ impl WaitSet {
             self.helpers = None;
             let per_thread = if self.backend == WaitBackend::Threads { 1 } else { MAX_WORDS - 2 };
             let edges = self.entries.iter().flat_map(|e| e.edges.iter().map(|edge| (Arc::clone(edge), Arc::clone(&e.muted))));
-            self.helpers = Some(Helpers::new(edges.collect(), per_thread, &self.kick));
+            self.helpers = Some(Helpers::new(edges.collect(), per_thread, &self.kick, self.birthplace));
             self.helpers_stale = false;
         }
         if !self.kick.begin() {
@@ -301,6 +304,10 @@ fn sleepers(entries: &[Entry]) -> impl Iterator<Item = &Edge> {
 
 impl Drop for WaitSet {
     fn drop(&mut self) {
+        if !self.birthplace.is_here() {
+            // Another thread of the parent may have held one of these locks when the child was made.
+            return;
+        }
         for e in &self.entries {
             *lock(&e.inlet.kick) = None;
         }

@@ -68,13 +68,13 @@ enum Job {
 }
 
 /// All that a peer has.
-pub(crate) struct Machine {
-    pub(crate) domain: PathBuf,
+struct Machine {
+    domain: PathBuf,
     participant: Option<Participant>,
-    pub(crate) publishers: HashMap<String, Publisher>,
-    pub(crate) subscriptions: HashMap<String, Subscription>,
+    publishers: HashMap<String, Publisher>,
+    subscriptions: HashMap<String, Subscription>,
     jobs: HashMap<String, Job>,
-    pub(crate) held: Vec<Sample>,
+    held: Vec<Sample>,
 }
 
 type Answer = Result<String, String>;
@@ -179,7 +179,8 @@ impl Machine {
             }
             ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?),
             ["limit", what, soft] => limit(what, soft.parse().map_err(|e| text(&e))?),
-            ["fork"] => crate::fork::in_peer(self),
+            ["fork"] => crate::fork::try_everything(),
+            ["linger"] => Ok(crate::fork::linger().to_string()),
             _ => Err(format!("not understood: {words:?}")),
         }
     }
