@@ -159,7 +159,11 @@ impl Control {
             let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
             let key = self.watch(&socket, EventFlags::IN)?;
             fault::point("join.before_hello");
-            socket::send(&socket, &packet, &[page_fd.as_fd()])?;
+            match socket::send(&socket, &packet, &[page_fd.as_fd()]) {
+                // The publisher has refused by the user alone and hung up: its reason is there to be read.
+                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
+                other => other?,
+            }
             Ok::<_, std::io::Error>((key, page))
         })();
         match result {

@@ -4,6 +4,7 @@
 use super::fork::GuardedFd;
 use super::mapping::{Mapping, Mode};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -14,6 +15,12 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)> {
     // NOEXEC_SEAL would be right, but kernels before 6.3 refuse the flag.
     let fd = GuardedFd::new(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)?;
+    // The kernel answers a greater one with SIGXFSZ, which ends the process.
+    if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|l| *l < len as u64) {
+        return Err(io::Error::other(format!(
+            "{len} bytes are more than this process's limit on file size of {limit}: raise it (ulimit -f)"
+        )));
+    }
     fallocate(&fd, FallocateFlags::empty(), 0, len as u64)?;
     let mapping = Mapping::new(&fd, len, Mode::ReadWrite)?;
     fcntl_add_seals(&fd, SEALS)?;

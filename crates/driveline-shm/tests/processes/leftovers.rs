@@ -1,1 +1,202 @@
 // SPDX-License-Identifier: Apache-2.0
+//! What the dead and strangers leave in the directory, directories that are not safe, and what is said when something
+//! is short.
+
+use crate::support::{Domain, eventually};
+use driveline_shm::*;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+
+/// One of every socket file that there is, of a process that was killed.
+#[test]
+fn the_next_participant_cleans_up_after_the_dead() {
+    let d = Domain::new();
+    let mut dead = d.peer("dead");
+    for i in 0..5 {
+        dead.ask(&format!("publisher p{i} topic=t{i}"));
+    }
+    dead.ask("subscription s");
+    dead.kill();
+    let mut half = d.doomed_peer("half", "socket.before_rename", 2);
+    half.tell("publisher p");
+    half.died();
+    let left = d.names();
+    assert!(left.len() == 5 + 2 + 2 && d.count('t') == 1, "{left:?}");
+    let mut next = d.peer("next");
+    next.ask("publisher p topic=elsewhere");
+    eventually("it is clean", || d.names().len() == 3 && !d.names().iter().any(|n| left.contains(n)));
+    next.quit();
+    assert_eq!(d.names(), [""; 0]);
+}
+
+/// Two that clean up at once, and a third that starts meanwhile, do not remove each other's.
+#[test]
+fn cleaning_up_never_hits_the_living() {
+    for round in 0..5 {
+        let d = Domain::new();
+        for i in 0..3 {
+            let mut dead = d.peer("dead");
+            dead.ask(&format!("publisher p topic=t{i}"));
+            dead.kill();
+        }
+        let mut peers: Vec<_> = (0..6).map(|i| d.peer(&format!("peer {i}"))).collect();
+        for p in &mut peers {
+            p.tell("publisher p pins=16");
+            p.tell("subscription s held=1");
+        }
+        for p in &mut peers {
+            p.answer("publisher").unwrap();
+            p.answer("subscription").unwrap();
+        }
+        for p in &mut peers {
+            p.ask("await p 6");
+            p.ask("await s 6");
+        }
+        assert_eq!((d.count('p'), d.count('r'), d.count('i')), (6, 6, 6), "round {round}: {:?}", d.names());
+        for p in peers {
+            p.quit();
+        }
+        eventually("nothing stays", || d.names().is_empty());
+    }
+}
+
+/// Names of the right form that are something else.
+#[test]
+fn strangers_in_the_directory_disturb_nobody() {
+    let d = Domain::new();
+    let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
+    let victim = d.path().join("precious");
+    std::fs::write(&victim, "precious").unwrap();
+    let name =
+        |kind: &str, n: u32| d.path().join(if kind == "p" { format!("p-{topic:016x}-{n:032x}") } else { format!("{kind}-{n:032x}") });
+    for kind in ["p", "r", "i", "t"] {
+        std::fs::write(name(kind, 1), "a file").unwrap();
+        std::fs::create_dir(name(kind, 2)).unwrap();
+        symlink(&victim, name(kind, 3)).unwrap();
+        symlink("/nowhere", name(kind, 4)).unwrap();
+        let status = std::process::Command::new("mkfifo").arg(name(kind, 5)).status().unwrap();
+        assert!(status.success());
+        symlink(name(kind, 6), name(kind, 6)).unwrap();
+    }
+    let (mut w, mut r) = (d.peer("writer"), d.peer("reader"));
+    w.ask("publisher p");
+    r.ask("subscription s");
+    w.ask("await p 1");
+    w.ask("say p 2 1000");
+    assert_eq!(r.ask("take s"), "2 1");
+    assert_eq!(r.ask("list").matches("\"topic\":\"t\"").count(), 2);
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    // It is no reason to look at the directory again and again.
+    let (ticks, sleeps) = (r.ticks(), r.sleeps());
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    assert!(r.ticks() - ticks < 10 && r.sleeps() - sleeps < 30, "{} ticks, {} sleeps", r.ticks() - ticks, r.sleeps() - sleeps);
+    w.quit();
+    r.quit();
+}
+
+#[test]
+fn a_directory_that_is_removed_under_a_live_domain_ends_no_match() {
+    let d = Domain::new();
+    let inner = d.path().join("inner");
+    let mut w = peer_in(&d, &inner);
+    let mut r = peer_in(&d, &inner);
+    w.ask("publisher p");
+    r.ask("subscription s");
+    w.ask("await p 1");
+    std::fs::remove_dir_all(&inner).unwrap();
+    w.ask("say p 1 100");
+    assert_eq!(r.ask("take s"), "1 0");
+    let e = w.try_ask("publisher q").unwrap_err();
+    assert!(e.contains("cannot make a socket in the domain directory"), "{e}");
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    w.ask("say p 1 100");
+    assert_eq!(r.ask("take s"), "2 0");
+    w.quit();
+    r.quit();
+}
+
+fn peer_in(d: &Domain, path: &Path) -> crate::support::Peer {
+    d.peer_at(path, "peer in a directory of its own")
+}
+
+fn open(path: &Path) -> Result<Participant, OpenError> {
+    Participant::open(ParticipantConfig { domain_dir: Some(path.into()), name: "test".into() })
+}
+
+#[test]
+fn unsafe_directories_are_refused_with_a_remedy() {
+    let d = Domain::new();
+    let dir = d.path().join("d");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let e = open(&dir).unwrap_err().to_string();
+    assert!(e.contains(dir.to_str().unwrap()) && e.contains("0777") && e.contains("chmod it"), "{e}");
+    let link = d.path().join("link");
+    symlink(&dir, &link).unwrap();
+    let e = open(&link).unwrap_err().to_string();
+    assert!(e.contains("link") && e.contains("DRIVELINE_DOMAIN_DIR"), "{e}");
+    let file = d.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(open(&file).unwrap_err().to_string().contains("file"));
+    assert!(open(&file.join("below")).is_err());
+    let long = d.path().join("x".repeat(200)).join("y".repeat(200));
+    open(&long).expect("a path longer than a socket's address");
+}
+
+/// The default directory of a user must be that user's. Needs root, to make it another's.
+#[test]
+fn a_default_directory_of_somebody_else_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: only root can prepare it");
+        return;
+    }
+    const USER: u32 = 61_234;
+    let parent = format!("/dev/shm/driveline-{USER}");
+    let parent = Path::new(&parent);
+    assert!(!parent.exists(), "{} is in the way", parent.display());
+    std::fs::create_dir(parent).unwrap();
+    let mut answers = Vec::new();
+    let d = Domain::open_to_all();
+    for (owner, mode) in [(0, 0o700), (USER, 0o755), (USER, 0o700)] {
+        chown(parent, Some(owner), Some(owner)).unwrap();
+        std::fs::set_permissions(parent, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut p = d.peer_at(Path::new(""), "user");
+        p.ask(&format!("become {USER}"));
+        answers.push(p.try_ask("join"));
+    }
+    std::fs::remove_dir_all(parent).unwrap();
+    let [Err(foreign), Err(open), Ok(_)] = answers.as_slice() else { panic!("{answers:?}") };
+    assert!(foreign.contains("belongs to user 0 instead of 61234") || foreign.contains("Permission denied"), "{foreign}");
+    assert!(open.contains("mode is 0755") && open.contains("chmod it to 0700"), "{open}");
+}
+
+#[test]
+fn shortages_are_errors_that_name_the_limit() {
+    let d = Domain::new();
+    let mut p = d.peer("short");
+    let e = p.try_ask("publisher p max=40000000000 depth=100").unwrap_err();
+    assert!(e.contains("bytes are available") && e.contains("the limit is"), "{e}");
+    let e = p.try_ask("publisher p max=99999999999999").unwrap_err();
+    assert!(e.contains("lower max_payload"), "{e}");
+    p.ask("publisher first");
+    // Where the kernel would send a signal that ends the process.
+    p.ask("limit file-size 1000000");
+    let e = p.try_ask("publisher p max=1000000").unwrap_err();
+    assert!(e.contains("file size") && e.contains("ulimit -f"), "{e}");
+    p.ask("limit file-size 18446744073709551615");
+    p.ask("publisher p max=1000000");
+    p.ask("limit spare-descriptors 0");
+    let e = p.try_ask("publisher q").unwrap_err();
+    assert!(e.contains("descriptors") || e.contains("open files"), "{e}");
+    p.ask("limit descriptors 1000");
+    p.ask("publisher q");
+    p.ask("limit address-space 200000000");
+    let e = p.try_ask("publisher r max=300000000").unwrap_err();
+    assert!(e.contains("reserve its shared memory"), "{e}");
+    p.ask("limit address-space 18446744073709551615");
+    assert_eq!(p.mappings(), 3, "what failed has left no memory behind");
+    let mut r = d.peer("reader");
+    r.ask("subscription s");
+    r.ask("await s 3");
+    p.quit();
+}

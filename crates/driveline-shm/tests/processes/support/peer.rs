@@ -69,6 +69,7 @@ enum Job {
 
 /// All that a peer has.
 struct Machine {
+    /// Empty for the default.
     domain: PathBuf,
     participant: Option<Participant>,
     publishers: HashMap<String, Publisher>,
@@ -187,7 +188,10 @@ impl Machine {
 
     fn participant(&mut self) -> Result<&Participant, String> {
         if self.participant.is_none() {
-            let config = ParticipantConfig { domain_dir: Some(self.domain.clone()), name: format!("peer {}", std::process::id()) };
+            let config = ParticipantConfig {
+                domain_dir: Some(self.domain.clone()).filter(|d| !d.as_os_str().is_empty()),
+                name: format!("peer {}", std::process::id()),
+            };
             self.participant = Some(Participant::open(config).map_err(|e| e.to_string())?);
         }
         self.participant.as_ref().ok_or_else(|| "no participant".into())

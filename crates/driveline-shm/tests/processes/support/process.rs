@@ -69,38 +69,43 @@ impl Domain {
     pub(crate) fn peer_with(&self, name: &str, change: impl FnOnce(&mut Command)) -> Peer {
         let mut command = Command::new(std::env::current_exe().unwrap());
         change(&mut command);
-        self.start(name, command)
+        start(self.path(), name, command)
+    }
+
+    /// A peer in another directory; the empty path stands for the default one.
+    pub(crate) fn peer_at(&self, path: &Path, name: &str) -> Peer {
+        start(path, name, Command::new(std::env::current_exe().unwrap()))
     }
 
     /// A peer behind another program (`unshare …`), given with its arguments.
     pub(crate) fn peer_behind(&self, name: &str, wrapper: &[&str]) -> Peer {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(std::env::current_exe().unwrap());
-        self.start(name, command)
+        start(self.path(), name, command)
     }
+}
 
-    fn start(&self, name: &str, mut command: Command) -> Peer {
-        let mut child = command
-            .args(["--exact", "support::peer::peers_do_as_told", "--nocapture", "--test-threads=1"])
-            .env(PEER_VARIABLE, self.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, lines) = channel();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if let Some(text) = line.strip_prefix(MARK)
-                    && sender.send(text.to_owned()).is_err()
-                {
-                    break;
-                }
+fn start(domain: &Path, name: &str, mut command: Command) -> Peer {
+    let mut child = command
+        .args(["--exact", "support::peer::peers_do_as_told", "--nocapture", "--test-threads=1"])
+        .env(PEER_VARIABLE, domain)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sender, lines) = channel();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if let Some(text) = line.strip_prefix(MARK)
+                && sender.send(text.to_owned()).is_err()
+            {
+                break;
             }
-        });
-        let stdin = child.stdin.take().unwrap();
-        Peer { name: name.to_owned(), child, stdin, lines }
-    }
+        }
+    });
+    let stdin = child.stdin.take().unwrap();
+    Peer { name: name.to_owned(), child, stdin, lines }
 }
 
 /// A peer process. It is killed when this is dropped.
