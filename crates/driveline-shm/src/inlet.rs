@@ -3,6 +3,7 @@
 
 use crate::config::{OwnProcess, SchemaRequest};
 use crate::event::SubscriptionEvent;
+use crate::held::Book;
 use crate::info::{EdgeInfo, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{ARMED_AT, CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN};
@@ -60,6 +61,8 @@ pub(crate) struct EdgeCounters {
 pub(crate) struct Edge {
     pub(crate) segment: Segment,
     page: Page,
+    /// What is held through the cells of the page.
+    pub(crate) book: Book,
     wake: Mapping,
     /// End of file at the other end is what says that this reader is gone.
     pub(crate) socket: GuardedFd,
@@ -92,6 +95,7 @@ impl Edge {
         let lifespan_ms = [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         Ok(Self {
             segment,
+            book: Book::new(page.pins),
             page,
             wake,
             socket,

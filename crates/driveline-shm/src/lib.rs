@@ -39,6 +39,7 @@ mod error;
 mod event;
 mod fault;
 #[cfg(not(loom))]
+mod held;
 mod helpers;
 #[cfg(not(loom))]
 mod info;

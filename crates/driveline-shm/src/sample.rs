@@ -14,24 +14,26 @@ use std::sync::Arc;
 /// The bytes do not change while it is held, whatever the publisher does, as long as the publisher's process runs this
 /// library; a hostile publisher of another user can change them at any time, so check what you read where that matters.
 /// In a forked child it is empty.
+///
+/// Clones are handles to the same memory, which counts as held once until the last of them is dropped.
 pub struct Sample {
     edge: Arc<Edge>,
     cell: usize,
     offset: usize,
-    header: SampleHeader,
+    len: usize,
     missed: u64,
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot` and was validated.
+    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the book with one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize) -> Self {
         let offset = edge.segment.payload_at(slot);
-        Self { edge, cell, offset, header: SampleHeader::default(), missed: 0 }
+        Self { edge, cell, offset, len: 0, missed: 0 }
     }
 
-    /// `payload_len` was checked against the slot's length.
-    pub(crate) fn set_header(&mut self, header: SampleHeader) {
-        self.header = header;
+    /// The header's payload length, once it was checked against the slot's.
+    pub(crate) fn set_len(&mut self, len: usize) {
+        self.len = len;
     }
 
     pub(crate) fn set_missed(&mut self, missed: u64) {
@@ -46,15 +48,16 @@ impl Sample {
             return &[];
         }
         // SAFETY: the slot is pinned and its sequence was validated behind the protocol's fence, so no honest publisher
-        // writes to it before the pin is gone, which is in `drop`. Bounds are checked by `bytes`.
-        unsafe { self.edge.segment.map.bytes(self.offset, self.header.payload_len as usize) }
+        // writes to it before the pin is gone, which is when the last handle is dropped. Bounds are checked by `bytes`.
+        unsafe { self.edge.segment.map.bytes(self.offset, self.len) }
     }
 
     /// The header, copied when the sample was taken.
     #[must_use]
     #[inline]
     pub fn header(&self) -> &SampleHeader {
-        &self.header
+        // SAFETY: this is a handle to the entry, and the reference lives no longer than it.
+        unsafe { self.edge.book.header(self.cell) }
     }
 
     /// How many samples of this publisher were published to this subscription and not taken since the one taken before.
@@ -71,9 +74,17 @@ impl Sample {
     }
 }
 
+impl Clone for Sample {
+    fn clone(&self) -> Self {
+        self.edge.book.add_handle(self.cell);
+        Self { edge: Arc::clone(&self.edge), ..*self }
+    }
+}
+
 impl Drop for Sample {
     fn drop(&mut self) {
-        if self.edge.page_is_here()
+        if self.edge.book.drop_handle(self.cell)
+            && self.edge.page_is_here()
             && let Some(cell) = self.edge.cells().get(self.cell)
         {
             reader::unpin(cell);
@@ -83,7 +94,7 @@ impl Drop for Sample {
 
 impl std::fmt::Debug for Sample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sample").field("header", &self.header).field("missed", &self.missed).finish_non_exhaustive()
+        f.debug_struct("Sample").field("header", self.header()).field("missed", &self.missed).finish_non_exhaustive()
     }
 }
 

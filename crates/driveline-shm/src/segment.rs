@@ -8,7 +8,7 @@ use crate::protocol;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
-use driveline_types::header::{HEADER_WORDS, MAX_ORIGINS, SampleHeader};
+use driveline_types::header::{HEADER_WORDS, HeaderError, SampleHeader};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -68,28 +68,19 @@ impl Segment {
 
     /// Writes a header, all but its sequence, which makes the sample valid and is stored by the protocol.
     pub(crate) fn write_header(&self, slot: usize, header: &SampleHeader) {
-        let words = header.encode();
-        let used = words_in_use(header.origins.as_slice().len());
-        for (i, (cell, word)) in self.meta(slot).iter().zip(words).enumerate().take(used) {
+        let meta = self.meta(slot);
+        header.write(|i, word| {
             if i != SEQUENCE_WORD {
                 // Relaxed: made visible by the Release of the sequence.
-                cell.store(word, Relaxed);
+                meta[i].store(word, Relaxed);
             }
-        }
+        });
     }
 
-    /// Copies the words of a header that are in use, each read once; `sequence` was read by the protocol.
-    pub(crate) fn read_header(&self, slot: usize, sequence: u64) -> [u64; HEADER_WORDS] {
-        let mut words = [0; HEADER_WORDS];
+    /// Reads the header of a pinned slot into `header`, each word once; `sequence` was read by the protocol.
+    pub(crate) fn read_header(&self, slot: usize, sequence: u64, header: &mut SampleHeader) -> Result<(), HeaderError> {
         let meta = self.meta(slot);
-        let first = meta[0].load(Relaxed);
-        let used = words_in_use(usize::from((first >> 16) as u16));
-        for (word, cell) in words.iter_mut().zip(meta).take(used) {
-            *word = cell.load(Relaxed);
-        }
-        words[0] = first;
-        words[SEQUENCE_WORD] = sequence;
-        words
+        header.read(|i| if i == SEQUENCE_WORD { sequence } else { meta[i].load(Relaxed) })
     }
 
     /// Publish time of whatever is in a slot: a hint for choosing among publishers, checked by nobody.
@@ -102,10 +93,6 @@ impl Segment {
             self.map.prefetch(self.layout.meta_at(slot));
         }
     }
-}
-
-fn words_in_use(origins: usize) -> usize {
-    (8 + 6 * origins.min(MAX_ORIGINS)).min(HEADER_WORDS)
 }
 
 impl protocol::Segment for Segment {
@@ -138,7 +125,7 @@ const _: () = assert!(META_LEN == HEADER_WORDS * 8);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_types::{MonotonicNs, Origin, TopicId};
+    use driveline_types::{MAX_ORIGINS, MonotonicNs, Origin, TopicId};
 
     #[test]
     fn headers_survive_the_segment_with_only_the_words_in_use_copied() {
@@ -151,10 +138,12 @@ mod tests {
                 h.origins.merge(Origin { topic: TopicId(i as u64 + 1), computation_ns: 77, ..Default::default() });
             }
             own.write_header(1, &h);
-            assert_eq!(SampleHeader::decode(&peer.read_header(1, 9)).unwrap(), h);
+            let mut read = SampleHeader::default();
+            peer.read_header(1, 9, &mut read).unwrap();
+            assert_eq!(read, h);
         }
         own.meta(1)[0].store(u64::MAX, Relaxed);
-        assert!(SampleHeader::decode(&peer.read_header(1, 9)).is_err());
+        assert!(peer.read_header(1, 9, &mut SampleHeader::default()).is_err());
     }
 
     #[test]

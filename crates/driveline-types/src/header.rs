@@ -47,11 +47,26 @@ impl Origin {
 }
 
 /// A bounded list of origins, at most one per source topic. No allocation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub struct Origins {
     list: [Origin; MAX_ORIGINS],
     len: u16,
     dropped: u32,
+}
+
+impl PartialEq for Origins {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice() && self.dropped == other.dropped
+    }
+}
+
+impl Eq for Origins {}
+
+impl std::fmt::Debug for Origins {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()?;
+        if self.dropped == 0 { Ok(()) } else { write!(f, " and {} more", self.dropped) }
+    }
 }
 
 impl Origins {
@@ -209,58 +224,78 @@ impl SampleHeader {
         self.origins.dropped
     }
 
-    /// The header as words.
+    /// Gives `store` every word that is in use, with its place; the words that are not need not be written.
+    pub fn write(&self, mut store: impl FnMut(usize, u64)) {
+        let flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 };
+        store(0, u64::from(HEADER_VERSION) | u64::from(self.origins.len) << 16 | flags << 32);
+        store(1, self.sequence);
+        store(2, self.publish_time.0);
+        store(3, self.wall_offset_ns as u64);
+        store(4, self.trace_id);
+        store(5, self.payload_len);
+        store(6, u64::from(self.origins.dropped));
+        store(7, self.checksum.unwrap_or(0));
+        for (i, o) in self.origins.as_slice().iter().enumerate() {
+            let at = FIRST_ORIGIN + i * ORIGIN_WORDS;
+            let words = [o.topic.0, o.source_oldest.0, o.source_newest.0, o.communication_ns, o.computation_ns, o.idle_ns];
+            words.into_iter().enumerate().for_each(|(j, w)| store(at + j, w));
+        }
+    }
+
+    /// Replaces this header by what `load` gives, which another process may have written: any words give a header or an
+    /// error. Each word in use is loaded once. After an error the header is of no use.
+    ///
+    /// # Errors
+    /// [`HeaderError`] if the words are not a header of this version.
+    pub fn read(&mut self, mut load: impl FnMut(usize) -> u64) -> Result<(), HeaderError> {
+        let first = load(0);
+        let version = first as u16;
+        if version != HEADER_VERSION {
+            return Err(HeaderError::Version { found: version });
+        }
+        let len = (first >> 16) as u16;
+        if usize::from(len) > MAX_ORIGINS {
+            return Err(HeaderError::Origins { found: len });
+        }
+        self.sequence = load(1);
+        self.publish_time = MonotonicNs(load(2));
+        self.wall_offset_ns = load(3) as i64;
+        self.trace_id = load(4);
+        self.payload_len = load(5);
+        self.checksum = ((first >> 32) & FLAG_CHECKSUM != 0).then(|| load(7));
+        // What lies beyond `len` is cut off everywhere, so it need not be cleared.
+        self.origins.len = len;
+        self.origins.dropped = load(6) as u32;
+        for (i, o) in self.origins.list[..usize::from(len)].iter_mut().enumerate() {
+            let at = FIRST_ORIGIN + i * ORIGIN_WORDS;
+            *o = Origin {
+                topic: TopicId(load(at)),
+                source_oldest: MonotonicNs(load(at + 1)),
+                source_newest: MonotonicNs(load(at + 2)),
+                communication_ns: load(at + 3),
+                computation_ns: load(at + 4),
+                idle_ns: load(at + 5),
+            };
+        }
+        Ok(())
+    }
+
+    /// The header as words; those not in use are zero.
     #[must_use]
     pub fn encode(&self) -> [u64; HEADER_WORDS] {
-        let mut w = [0; HEADER_WORDS];
-        let flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 };
-        w[0] = u64::from(HEADER_VERSION) | u64::from(self.origins.len) << 16 | flags << 32;
-        w[1] = self.sequence;
-        w[2] = self.publish_time.0;
-        w[3] = self.wall_offset_ns as u64;
-        w[4] = self.trace_id;
-        w[5] = self.payload_len;
-        w[6] = u64::from(self.origins.dropped);
-        w[7] = self.checksum.unwrap_or(0);
-        for (o, w) in self.origins.as_slice().iter().zip(w[FIRST_ORIGIN..].chunks_exact_mut(ORIGIN_WORDS)) {
-            w.copy_from_slice(&[o.topic.0, o.source_oldest.0, o.source_newest.0, o.communication_ns, o.computation_ns, o.idle_ns]);
-        }
-        w
+        let mut words = [0; HEADER_WORDS];
+        self.write(|i, w| words[i] = w);
+        words
     }
 
     /// Reads words that another process wrote; any words give a header or an error.
     ///
     /// # Errors
     /// [`HeaderError`] if the words are not a header of this version.
-    pub fn decode(w: &[u64; HEADER_WORDS]) -> Result<Self, HeaderError> {
-        let version = w[0] as u16;
-        if version != HEADER_VERSION {
-            return Err(HeaderError::Version { found: version });
-        }
-        let len = (w[0] >> 16) as u16;
-        if usize::from(len) > MAX_ORIGINS {
-            return Err(HeaderError::Origins { found: len });
-        }
-        let mut origins = Origins { len, dropped: w[6] as u32, ..Origins::default() };
-        for (o, w) in origins.list[..usize::from(len)].iter_mut().zip(w[FIRST_ORIGIN..].chunks_exact(ORIGIN_WORDS)) {
-            *o = Origin {
-                topic: TopicId(w[0]),
-                source_oldest: MonotonicNs(w[1]),
-                source_newest: MonotonicNs(w[2]),
-                communication_ns: w[3],
-                computation_ns: w[4],
-                idle_ns: w[5],
-            };
-        }
-        Ok(Self {
-            sequence: w[1],
-            publish_time: MonotonicNs(w[2]),
-            wall_offset_ns: w[3] as i64,
-            trace_id: w[4],
-            payload_len: w[5],
-            checksum: ((w[0] >> 32) & FLAG_CHECKSUM != 0).then_some(w[7]),
-            origins,
-        })
+    pub fn decode(words: &[u64; HEADER_WORDS]) -> Result<Self, HeaderError> {
+        let mut header = Self::default();
+        header.read(|i| words[i])?;
+        Ok(header)
     }
 }
 

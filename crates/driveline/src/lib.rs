@@ -47,7 +47,7 @@ pub use error::{
 pub use event::EndpointEvent;
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
-    Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,
+    InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -9,6 +9,7 @@
 #include "driveline/msgs/fused_scene.pb.h"
 #include "driveline/msgs/lane_markings.pb.h"
 #include "driveline/msgs/tracks_2d.pb.h"
+#include "driveline/protobuf.hpp"
 #include "fusion.hpp"
 #include "perception.hpp"
 

@@ -2,11 +2,11 @@
 //! One callback or timer in an executor.
 
 use super::record::{CallbackRecord, InputRecord, Observer};
-use crate::raw::{Order, RawSample};
+use crate::raw::{Order, RawSample, SubscriptionStats};
 use crate::scope;
-use crate::trigger::{InputPort, Polled, Skips, Trigger, TriggerState};
+use crate::trigger::{Fresh, InputPort, Polled, Skips, Trigger, TriggerState};
 use driveline_types::header::Arrival;
-use driveline_types::{Lineage, MonotonicNs, TopicId};
+use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,11 +87,23 @@ pub struct CallbackStats {
     pub overruns: u64,
 }
 
+/// Counters of one input of a callback: of the subscription, so also of samples that no call has seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputStats {
+    /// Name of the input.
+    pub input: String,
+    /// Its topic.
+    pub topic: TopicName,
+    /// The subscription's counters.
+    pub stats: SubscriptionStats,
+}
+
 /// What a callback is called with. Lives for one call, on one thread.
 pub struct Invocation<'a> {
     entry: &'a Entry,
     samples: &'a [Option<RawSample>],
     trigger: Option<usize>,
+    fresh: Fresh,
     start: MonotonicNs,
     tick: Option<TimerTick>,
     failed: Cell<bool>,
@@ -216,6 +228,7 @@ pub(super) struct Job<'a> {
     entry: &'a Entry,
     samples: Vec<Option<RawSample>>,
     trigger: Option<usize>,
+    fresh: Fresh,
     tick: Option<TimerTick>,
 }
 
@@ -317,13 +330,13 @@ impl Entry {
             self.deadline.store(clock.next.0, Ordering::Release);
             self.overruns.fetch_add(overruns, Ordering::Relaxed);
             let samples = ports.iter().map(|_| None).collect();
-            return Some(Job { entry: self, samples, trigger: None, tick: Some(TimerTick { scheduled, overruns }) });
+            return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
         }
         let polled = trigger.poll(ports, &self.skips);
         let rest = if matches!(polled, Polled::HeldLimit) { (now + HELD_LIMIT_REST).0 } else { 0 };
         self.resting_until.store(rest, Ordering::Release);
         match polled {
-            Polled::Run { samples, trigger } => Some(Job { entry: self, samples, trigger, tick: None }),
+            Polled::Run { samples, trigger, fresh } => Some(Job { entry: self, samples, trigger, fresh, tick: None }),
             Polled::Nothing | Polled::HeldLimit => None,
         }
     }
@@ -340,6 +353,14 @@ impl Entry {
             take_errors: get(&self.skips.take_errors),
             overruns: get(&self.overruns),
         }
+    }
+}
+
+impl Entry {
+    pub(super) fn inputs(&self) -> Vec<InputStats> {
+        let stats =
+            |p: &InputPort| InputStats { input: p.name.clone(), topic: p.subscription.topic().clone(), stats: p.subscription.stats() };
+        self.state().ports.iter().map(stats).collect()
     }
 }
 
@@ -363,6 +384,7 @@ impl Job<'_> {
             entry,
             samples: &self.samples,
             trigger: self.trigger,
+            fresh: self.fresh,
             start,
             tick: self.tick,
             failed: Cell::new(false),
@@ -393,7 +415,7 @@ impl Invocation<'_> {
         let end = MonotonicNs::now();
         let read = self.read.borrow();
         let state = self.entry.state();
-        let chosen = self.samples.iter().enumerate().filter_map(|(i, s)| s.as_ref().map(|s| (i, s, true)));
+        let chosen = self.samples.iter().enumerate().filter_map(|(i, s)| s.as_ref().map(|s| (i, s, self.fresh >> i & 1 == 1)));
         let later = read.iter().map(|(i, s, fresh)| (*i, s, *fresh));
         let inputs: Vec<_> = chosen
             .chain(later)

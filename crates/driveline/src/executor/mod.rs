@@ -11,7 +11,7 @@ mod record;
 mod schedule;
 mod worker;
 
-pub use entry::{CallbackGroup, CallbackStats, GroupKind, Invocation, TimerTick};
+pub use entry::{CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, TimerTick};
 pub use record::{CallbackRecord, InputRecord, Observer};
 pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 
@@ -81,6 +81,12 @@ impl CallbackHandle {
         self.entry.stats()
     }
 
+    /// Counters of each input. Waits while the callback's inputs are looked at, which is never long; allocates.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<InputStats> {
+        self.entry.inputs()
+    }
+
     /// The callback's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -124,7 +130,8 @@ impl Executor {
         o: CallbackOptions,
         callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        let ports = o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None }).collect();
+        let ports =
+            o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None, unseen: false }).collect();
         let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback));
         let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
         self.shared.add(entry.clone(), &self.options.name)?;

@@ -17,14 +17,14 @@ pub struct RawSample {
 
 #[derive(Clone)]
 enum Source {
-    Host(Arc<driveline_shm::Sample>),
+    Host(driveline_shm::Sample),
     Local { sample: Arc<LocalSample>, _held: HeldToken },
 }
 
 impl RawSample {
     pub(crate) fn host(sample: driveline_shm::Sample) -> Self {
         let missed = sample.missed();
-        Self { source: Source::Host(Arc::new(sample)), missed }
+        Self { source: Source::Host(sample), missed }
     }
 
     pub(crate) fn local(sample: Arc<LocalSample>, missed: u64, held: HeldToken) -> Self {

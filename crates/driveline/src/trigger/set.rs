@@ -19,12 +19,25 @@ pub(crate) struct InputPort {
     pub(crate) subscription: RawSubscription,
     /// Newest sample seen, for `AllLatest` and for reading in the callback.
     pub(crate) newest: Option<RawSample>,
+    /// No call has had `newest` yet.
+    pub(crate) unseen: bool,
 }
+
+impl InputPort {
+    fn keep(&mut self, sample: RawSample) {
+        self.newest = Some(sample);
+        self.unseen = true;
+    }
+}
+
+/// Which inputs of a call have a sample that no call before it has had, as bits.
+pub(crate) type Fresh = u16;
+const _: () = assert!(MAX_INPUTS <= Fresh::BITS as usize);
 
 /// What a look at the inputs gave.
 pub(crate) enum Polled {
     /// Run with these.
-    Run { samples: Vec<Option<RawSample>>, trigger: Option<usize> },
+    Run { samples: Vec<Option<RawSample>>, trigger: Option<usize>, fresh: Fresh },
     /// Nothing to run now.
     Nothing,
     /// An input is unread, but as many of its samples are held as may be.
@@ -128,7 +141,7 @@ impl TriggerState {
                     ports[i].newest = None;
                     let mut samples = self.blank();
                     samples[i] = Some(s);
-                    return Polled::Run { samples, trigger: Some(i) };
+                    return Polled::Run { samples, trigger: Some(i), fresh: 1 << i };
                 }
                 Taken::Nothing => {}
                 Taken::HeldLimit => limited = true,
@@ -139,7 +152,7 @@ impl TriggerState {
 
     fn poll_all_latest(&mut self, ports: &mut [InputPort], skips: &Skips, on: usize, max_age: Option<Duration>) -> Polled {
         match take(&mut ports[on], Order::Oldest, skips) {
-            Taken::Sample(s) => ports[on].newest = Some(s),
+            Taken::Sample(s) => ports[on].keep(s),
             Taken::Nothing => return Polled::Nothing,
             Taken::HeldLimit => return Polled::HeldLimit,
         }
@@ -147,7 +160,7 @@ impl TriggerState {
             if i != on
                 && let Taken::Sample(s) = take(port, Order::Newest, skips)
             {
-                port.newest = Some(s);
+                port.keep(s);
             }
         }
         let now = MonotonicNs::now();
@@ -160,7 +173,8 @@ impl TriggerState {
             skips.stale.fetch_add(1, Ordering::Relaxed);
             return Polled::Nothing;
         }
-        Polled::Run { samples: ports.iter().map(|p| p.newest.clone()).collect(), trigger: Some(on) }
+        let fresh = ports.iter_mut().enumerate().fold(0, |bits, (i, p)| bits | Fresh::from(std::mem::take(&mut p.unseen)) << i);
+        Polled::Run { samples: ports.iter().map(|p| p.newest.clone()).collect(), trigger: Some(on), fresh }
     }
 
     fn poll_synchronised(&mut self, ports: &mut [InputPort], skips: &Skips, max_age: Option<Duration>) -> Polled {
@@ -174,7 +188,7 @@ impl TriggerState {
                 }
                 // The set was completed by whichever sample was published last.
                 let trigger = (0..samples.len()).max_by_key(|&i| samples[i].as_ref().map(|s| s.header().publish_time));
-                return Polled::Run { samples, trigger };
+                return Polled::Run { samples, trigger, fresh: Fresh::MAX };
             }
             // One sample of each input in turn: while no queue overflows, the sets depend on the stamps alone.
             let mut any = false;

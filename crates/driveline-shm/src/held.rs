@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The reader's own book about the samples that it holds: one entry per pin cell, with the header and a count of handles.
+//!
+//! Transitions of an entry, and who makes them:
+//! - free → held: the consuming thread, after it pinned the cell; it writes the header before the first handle exists.
+//! - held → held: any thread clones or drops a handle; the header is only read.
+//! - held → free: whoever drops the last handle; after that it clears the pin cell (Release), and the consuming thread
+//!   uses the entry again only when it has seen the cell cleared (Acquire).
+//!
+//! A death of the process ends book and handles together; the pins are the publisher's to forget.
+#![allow(unsafe_code)]
+
+use driveline_types::header::SampleHeader;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Relaxed},
+};
+
+struct Entry {
+    handles: AtomicU32,
+    header: UnsafeCell<SampleHeader>,
+}
+
+/// See the module.
+pub(crate) struct Book(Box<[Entry]>);
+
+// SAFETY: headers are plain values. They are written only while an entry is free, by the one consuming thread, and read
+// only through handles, which exist only while it is held; the pin cell's Release and Acquire order the two.
+unsafe impl Sync for Book {}
+
+impl std::fmt::Debug for Book {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|e| e.handles.load(Relaxed))).finish()
+    }
+}
+
+impl Book {
+    pub(crate) fn new(cells: usize) -> Self {
+        let free = || Entry { handles: AtomicU32::new(0), header: UnsafeCell::new(SampleHeader::default()) };
+        Self((0..cells).map(|_| free()).collect())
+    }
+
+    /// Opens an entry for a sample, with one handle, once `write` has filled its header.
+    ///
+    /// # Safety
+    /// Only by the consuming thread, for an existing cell that it has seen cleared with Acquire and has pinned since.
+    pub(crate) unsafe fn open<R>(&self, cell: usize, write: impl FnOnce(&mut SampleHeader) -> R) -> R {
+        let entry = &self.0[cell];
+        // SAFETY: the entry is free and the caller the only one who may open it, so nobody else looks at the header.
+        let result = write(unsafe { &mut *entry.header.get() });
+        // Relaxed: other threads get handles only from this one, by means that order what came before.
+        entry.handles.store(1, Relaxed);
+        result
+    }
+
+    /// The header of a held sample.
+    ///
+    /// # Safety
+    /// Only while a handle to this entry exists, and no longer than it.
+    pub(crate) unsafe fn header(&self, cell: usize) -> &SampleHeader {
+        // SAFETY: while a handle exists nobody writes.
+        unsafe { &*self.0[cell].header.get() }
+    }
+
+    /// One handle more. Only by somebody who has one.
+    pub(crate) fn add_handle(&self, cell: usize) {
+        // Relaxed as in Arc: the new handle comes from an existing one.
+        self.0[cell].handles.fetch_add(1, Relaxed);
+    }
+
+    /// One handle less; whether it was the last.
+    pub(crate) fn drop_handle(&self, cell: usize) -> bool {
+        // AcqRel as in Arc: all reads through other handles are over before the last one gives the pin back.
+        self.0[cell].handles.fetch_sub(1, AcqRel) == 1
+    }
+}
