@@ -109,3 +109,29 @@ fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
         w.kill();
     }
 }
+
+/// The list of matches changes as fast as it can while it is scanned as fast as it can be.
+#[test]
+fn subscriptions_that_come_and_go_all_the_time_disturb_no_scan() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p pins=16 loans=1");
+    let mut bystander = reader(&d, 0);
+    w.ask("await p 1");
+    w.ask("flood p 2000 0");
+    let mut restless: Vec<Peer> = (0..3).map(|i| d.peer(&format!("restless {i}"))).collect();
+    for r in &mut restless {
+        r.tell("churn 150");
+    }
+    for r in &mut restless {
+        r.answer("churn").unwrap();
+    }
+    let last = w.number("halt p");
+    w.ask("await p 1");
+    all_reach(std::slice::from_mut(&mut bystander), last);
+    let n = bystander.numbers("halt s");
+    assert_eq!(n[0] + n[1], last);
+    let stats: PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
+    assert_eq!((stats.matched, stats.refused_pins), (1, 0), "each gave its pins back before the next came: {stats:?}");
+    eventually("nothing is left of them", || w.mappings() == 3);
+}

@@ -8,6 +8,7 @@ use crate::support::{Domain, Peer, eventually};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 /// Steps of a publish, and whether a death there leaves the sample published.
 const PUBLISHING: &[(&str, bool)] = &[
@@ -284,4 +285,67 @@ fn a_reader_that_stands_still_at_any_step_loses_nothing_that_it_holds_and_holds_
             p.quit();
         }
     }
+}
+
+/// Deaths that no list of steps has thought of: at any instruction.
+#[test]
+fn writers_and_readers_die_at_moments_of_chance() {
+    let d = Domain::new();
+    let mut random = crate::support::Random::new(13);
+    let (mut w, mut bystander) = surviving_writer(&d);
+    bystander.ask("halt s");
+    bystander.ask("follow s want=next hold=0");
+    w.ask(&format!("flood p {LEN} 0"));
+    for _ in 0..15 {
+        let mut r = d.peer("short-lived reader");
+        r.ask("subscription s depth=2 held=3");
+        r.ask("await s 1");
+        r.ask(random.pick::<&str>(&["follow s hold=2", "follow s copy", "follow s want=latest backend=threads"]));
+        std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
+        r.kill();
+    }
+    w.ask("halt p");
+    bystander.ask("halt s");
+    bystander.ask("follow s want=latest");
+    succeed_reader(&d, w, bystander, "chance");
+
+    let mut r = surviving_reader(&d);
+    for round in 1..=15 {
+        let mut w = d.peer("short-lived writer");
+        w.ask("publisher p depth=2 pins=4");
+        w.ask("await p 1");
+        w.ask(&format!("flood p {LEN} {}", random.below(2) * 200));
+        r.until("progress s", |t| t.split(' ').nth(3) == Some(&round.to_string()));
+        std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
+        w.kill();
+        r.until("matched s", |t| t == "0");
+    }
+    succeed_writer(&d, r, "chance");
+}
+
+/// Who waits for a reliable reader waits for no dead one, however long it would wait for a living one.
+#[test]
+fn a_reliable_writer_is_not_held_by_the_dead() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p depth=2 reliable=3600000");
+    let mut r = d.peer("reader");
+    r.ask("subscription s depth=2 reliable");
+    w.ask("await p 1");
+    w.ask("say p 2 1000");
+    w.tell("say p 100 1000");
+    r.until("take s hold", |t| t == "1 0");
+    r.signal(Signal::STOP);
+    r.stopped();
+    std::thread::sleep(Duration::from_millis(100));
+    r.kill();
+    assert_eq!(w.answer("say").unwrap(), "102");
+    // And one that reads gets everything.
+    let mut r = d.peer("reader");
+    r.ask("subscription s depth=2 reliable");
+    w.ask("await p 1");
+    r.ask("follow s hold=1");
+    w.ask("say p 3000 1000");
+    r.until("progress s", |t| t.split(' ').nth(2) == Some("3102"));
+    assert_eq!(r.numbers("halt s")[..2], [3000, 0]);
 }

@@ -163,6 +163,7 @@ impl Machine {
             }
             ["follow", name, ref options @ ..] => self.follow(name, &Options::new(options)),
             ["echo", from, to, backend] => self.echo(from, to, backend),
+            ["churn", rounds] => self.churn(rounds.parse().map_err(|e| text(&e))?),
             ["progress", name] => match self.jobs.get(name) {
                 Some(Job::Follow { progress, .. }) => Ok(progress.text()),
                 _ => Err(format!("nobody follows {name}")),
@@ -341,6 +342,27 @@ impl Machine {
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || echo(&mut sub, &mut publisher, &mut set, &told));
         self.jobs.insert(from.to_owned(), Job::Echo { stop, kicker, thread });
+        Ok(String::new())
+    }
+
+    /// Subscribes, takes one sample, and leaves before or after it lets go of it; again and again.
+    fn churn(&mut self, rounds: u32) -> Answer {
+        for round in 0..rounds {
+            self.create_subscription("churn", &Options::new(&[]))?;
+            let mut s = self.subscriptions.remove("churn").ok_or("no subscription")?;
+            let end = std::time::Instant::now() + super::PATIENCE / 2;
+            let sample = loop {
+                match s.take_latest().map_err(|e| e.to_string())? {
+                    Some(sample) => break sample,
+                    None if std::time::Instant::now() > end => return Err(format!("nothing comes in round {round}")),
+                    None => std::thread::yield_now(),
+                }
+            };
+            if round % 2 == 0 {
+                drop(s);
+            }
+            check(&sample);
+        }
         Ok(String::new())
     }
 
