@@ -49,6 +49,9 @@ impl Collector {
             Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
                 self.accounts.facts.insert((component.clone(), name.clone()), text.clone());
             }
+            Record::Input { component, input, topic, stats } => {
+                self.set_subscription(component, input, *topic, stats.received, stats.missed);
+            }
             Record::Lost { callbacks } => {
                 self.accounts.lost.insert(module.to_owned(), *callbacks);
             }

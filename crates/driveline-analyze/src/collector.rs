@@ -138,6 +138,8 @@ pub(crate) struct AgeSample {
     pub(crate) communication_ns: u64,
     pub(crate) computation_ns: u64,
     pub(crate) idle_ns: u64,
+    /// Age of the newest contribution.
+    pub(crate) newest_ns: u64,
 }
 
 impl AgeSample {
@@ -311,7 +313,8 @@ impl StageSeries {
             let ages = self.ages.entry(origin.topic).or_default();
             if ages.len() < MAX_SAMPLES {
                 let [communication_ns, computation_ns, idle_ns] = parts;
-                ages.push(AgeSample { end: record.end, communication_ns, computation_ns, idle_ns });
+                let newest_ns = record.end.0.saturating_sub(origin.source_newest.0);
+                ages.push(AgeSample { end: record.end, communication_ns, computation_ns, idle_ns, newest_ns });
             }
         }
         consistent

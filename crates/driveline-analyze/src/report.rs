@@ -85,7 +85,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "End-to-end figures",
-        "The numbers behind the first plot, at the sinks.",
+        "The numbers behind the first plot, at the sinks. Age is that of the oldest part of what was joined; the newest part is given \
+         beside it. If they differ by a frame, an input that lay ready came from the frame before.",
         age_table(&summary.end_to_end),
         "There are none.",
     );
@@ -250,16 +251,17 @@ fn age_table(ends: &[EndToEnd]) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th rowspan=2>sink<th rowspan=2>source<th colspan=5>age, µs<th colspan=3>mean split, µs\
+        "<div class=wide><table><thead><tr><th rowspan=2>sink<th rowspan=2>source<th colspan=5>age, µs<th rowspan=2>age of the newest<br>part, p50, µs<th colspan=3>mean split, µs\
          <th rowspan=2>communication ÷ computation</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
     );
     for e in ends {
         let _ = write!(
             t,
-            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&e.stage),
             escape(&e.origin),
             cells(&e.age_us),
+            micro(e.newest_age_us.p50),
             micro(e.mean.communication_us),
             micro(e.mean.computation_us),
             micro(e.mean.idle_us),

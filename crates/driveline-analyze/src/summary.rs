@@ -120,6 +120,9 @@ pub struct EndToEnd {
     pub origin: String,
     /// From the source time of the oldest contribution to the end of the callback.
     pub age_us: Quantiles,
+    /// The same from the source time of the newest contribution. Where it is much lower, the component joined data of
+    /// different times: one of its inputs lay ready when another triggered it.
+    pub newest_age_us: Quantiles,
     /// Mean split; its parts add up to the mean age.
     pub mean: Split,
     /// Split of the very sample that is the median; its parts add up to it.
@@ -257,6 +260,7 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
         stage: stage.to_owned(),
         origin: run.topic_name(origin),
         age_us,
+        newest_age_us: quantiles(|s| s.newest_ns),
         mean: Split { communication_us: communication.mean, computation_us: computation.mean, idle_us: idle.mean },
         p50: at(500),
         p95: at(950),

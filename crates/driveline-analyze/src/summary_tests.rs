@@ -116,6 +116,18 @@ fn a_sample_seen_again_is_received_once() {
 }
 
 #[test]
+fn joined_data_of_two_times_has_two_ages() {
+    let mut run = Collector::new(facts());
+    let (old, new) = (published("image", 1, &[], 0, MS), published("image", 2, &[], 20 * MS, 21 * MS));
+    let lanes = published("lanes", 1, &[(&old, Arrival::Triggered)], 2 * MS, 5 * MS);
+    let inputs = [input("image", "image", Arrival::Triggered, &new, 0), input("lanes", "lanes", Arrival::Read, &lanes, 0)];
+    run.add(&StageRecord { stage: "fusion", start: MonotonicNs(22 * MS), end: MonotonicNs(23 * MS), failed: false, inputs: &inputs });
+    let end = &run.summary().end_to_end[0];
+    assert_eq!((end.age_us.p50, end.newest_age_us.p50), (23_000.0, 3_000.0));
+    assert_eq!(end.p50, Split { communication_us: 1000.0, computation_us: 5000.0, idle_us: 17_000.0 });
+}
+
+#[test]
 fn times_that_contradict_each_other_are_said_and_left_out() {
     let mut run = Collector::new(facts());
     let image = published("image", 1, &[], 0, 9 * MS);
