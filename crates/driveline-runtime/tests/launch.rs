@@ -139,6 +139,11 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
         _ => None,
     });
     assert_eq!(counted, Some(20));
+    let received = seen.records.iter().rev().find_map(|(_, r)| match r {
+        Record::Input { component, input, stats, .. } if component == "relay" && input == "in" => Some((stats.received, stats.missed)),
+        _ => None,
+    });
+    assert_eq!(received, Some((20, 0)));
     let fact = Record::Fact { component: "printer".into(), name: "detector".into(), text: "none, this is a test".into() };
     assert!(seen.records.contains(&("one".into(), fact)));
 }

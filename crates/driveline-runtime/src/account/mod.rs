@@ -11,7 +11,7 @@ mod writer;
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{Writer, WriterError};
 
-use driveline::CallbackStats;
+use driveline::{CallbackStats, SubscriptionStats};
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId};
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,19 @@ pub enum Record {
         name: String,
         /// The fact, for people.
         text: String,
+    },
+    /// Counters of one input of a component, once a second if they changed, and at the end. Other than the callbacks, they
+    /// know of samples that no call has seen.
+    Input {
+        /// Component.
+        component: String,
+        /// Input port.
+        input: String,
+        /// Its topic.
+        topic: TopicId,
+        /// Since the start.
+        #[serde(flatten)]
+        stats: InputCounters,
     },
     /// A component asks for the end of the run: its work is done.
     Finished {
@@ -165,6 +178,24 @@ pub struct CallbackCounters {
     pub take_errors: u64,
     /// Timer ticks that passed without a call.
     pub overruns: u64,
+}
+
+/// Counters of an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InputCounters {
+    /// Samples taken.
+    pub received: u64,
+    /// Samples that were published and not taken: newer ones took their place.
+    pub missed: u64,
+    /// Samples dropped for their age (lifespan).
+    pub expired: u64,
+}
+
+impl From<SubscriptionStats> for InputCounters {
+    fn from(s: SubscriptionStats) -> Self {
+        Self { received: s.received, missed: s.missed, expired: s.expired }
+    }
 }
 
 impl From<CallbackStats> for CallbackCounters {

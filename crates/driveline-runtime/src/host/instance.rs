@@ -3,7 +3,7 @@
 
 use super::failures::Failures;
 use super::run::HostError;
-use crate::account::{CallbackCounters, Record, Writer};
+use crate::account::{CallbackCounters, InputCounters, Record, Writer};
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
@@ -18,6 +18,7 @@ pub(super) struct Instance {
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
     reported: CallbackCounters,
+    reported_inputs: Vec<InputCounters>,
 }
 
 /// What a component is brought up with.
@@ -78,17 +79,28 @@ impl Instance {
         component.init(io).map_err(|e| fail(e.text))?;
         let callback =
             add_callback(spec, &with.executor, group, inputs, component.clone(), with.account).map_err(|e| fail(e.to_string()))?;
-        Ok(Self { name: name.to_owned(), component, callback, reported: CallbackCounters::default() })
+        Ok(Self { name: name.to_owned(), component, callback, reported: CallbackCounters::default(), reported_inputs: Vec::new() })
     }
 
-    /// The counters, if they have changed since they were last asked for.
-    pub(super) fn counters(&mut self) -> Option<Record> {
-        let now = CallbackCounters::from(self.callback.as_ref()?.stats());
-        if now == self.reported {
-            return None;
+    /// The counters that have changed since they were last asked for.
+    pub(super) fn counters(&mut self) -> Vec<Record> {
+        let Some(callback) = &self.callback else { return Vec::new() };
+        let mut changed = Vec::new();
+        let stats = CallbackCounters::from(callback.stats());
+        if stats != self.reported {
+            self.reported = stats;
+            changed.push(Record::Counters { component: self.name.clone(), stats });
         }
-        self.reported = now;
-        Some(Record::Counters { component: self.name.clone(), stats: now })
+        let inputs = callback.inputs();
+        self.reported_inputs.resize(inputs.len(), InputCounters::default());
+        for (i, reported) in inputs.into_iter().zip(&mut self.reported_inputs) {
+            let stats = InputCounters::from(i.stats);
+            if stats != *reported {
+                *reported = stats;
+                changed.push(Record::Input { component: self.name.clone(), input: i.input, topic: i.topic.id(), stats });
+            }
+        }
+        changed
     }
 
     pub(super) fn shutdown(&self) {

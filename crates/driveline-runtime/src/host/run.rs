@@ -134,8 +134,8 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     }
     for instance in instances.iter_mut().rev() {
         instance.shutdown();
-        if let Some((account, counters)) = account.as_ref().zip(instance.counters()) {
-            account.send(counters);
+        if let Some(account) = &account {
+            instance.counters().into_iter().for_each(|c| account.send(c));
         }
     }
     if let Some(account) = &account {
@@ -266,7 +266,7 @@ impl Running<'_> {
                 Woken::Word => {}
                 Woken::Time if Instant::now() >= counters_at => {
                     for i in 0..self.instances.len() {
-                        if let Some(record) = self.instances[i].counters() {
+                        for record in self.instances[i].counters() {
                             self.send(record);
                         }
                     }
