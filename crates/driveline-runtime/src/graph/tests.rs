@@ -461,3 +461,12 @@ proptest! {
         let _ = f.load_with(&[&argument], None);
     }
 }
+
+#[test]
+fn the_graph_in_the_documentation_is_valid() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph-files.md")).unwrap();
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    let g = sound(Fixture::new(&[("g.yaml", text)]).load_with(&[], Some(&[])));
+    assert_eq!((g.modules.len(), g.components().count(), g.topics.len()), (2, 2, 2));
+}
