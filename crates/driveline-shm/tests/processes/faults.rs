@@ -25,7 +25,7 @@ const PUBLISHING: &[(&str, bool)] = &[
 /// Passed only when somebody is woken.
 const WAKING: &str = "publish.after_wake";
 const ADMITTING: &[&str] = &["join.after_hello", "join.after_entry", "join.after_accept"];
-const READING: &[&str] = &["borrow.after_pin", "borrow.after_validate", "borrow.before_unpin"];
+const READING: &[&str] = &["borrow.before_pin", "borrow.after_pin", "borrow.after_validate", "borrow.before_unpin"];
 const COPYING: &str = "copy.after_copy";
 const WAITING: &[&str] = &["wait.after_arm", "wait.before_sleep", "wait.after_sleep"];
 const ASKING: &[&str] = &["join.before_hello", "join.after_answer"];

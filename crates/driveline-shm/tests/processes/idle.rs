@@ -73,12 +73,13 @@ fn a_process_without_descriptors_left_does_not_spin_and_recovers() {
         let (mut w, mut r) = (d.peer("writer"), d.peer("readers"));
         w.ask("publisher p pins=64");
         w.ask(&format!("limit spare-descriptors {spare}"));
-        for i in 0..10 {
+        // Few, for each asks again once a second.
+        for i in 0..3 {
             r.ask(&format!("subscription s{i} held=1"));
         }
         is_idle(&[&w, &r]);
-        assert!(w.number("matched p") < 10);
+        assert!(w.number("matched p") < 3);
         w.ask("limit descriptors 1000");
-        w.ask("await p 10");
+        w.ask("await p 3");
     }
 }
