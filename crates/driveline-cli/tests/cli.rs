@@ -207,6 +207,10 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let relay = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap();
     assert_eq!((&relay["subscribes"][0], &relay["publishes"][0], &relay["about"]["module"]), (&"a".into(), &"b".into(), &"rest".into()));
 
+    let (code, _, err) = f.run(&["run", "g.yaml"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("module 'source' of this graph runs already (process"), "{err}");
+
     let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let rest: Vec<String> = lines.collect();
@@ -273,7 +277,8 @@ fn completion_help_and_mistakes_on_the_command_line() {
 #[test]
 fn a_link_can_be_measured() {
     let f = Fixture::new(GRAPH);
-    let result = f.json(&["--json", "bench", "link", "--messages", "20", "--warm-up", "5", "--rounds", "1", "--size", "64", "--extra", "none"]);
+    let result =
+        f.json(&["--json", "bench", "link", "--messages", "20", "--warm-up", "5", "--rounds", "1", "--size", "64", "--extra", "none"]);
     assert!(result["cases"].as_array().is_some_and(|c| !c.is_empty()), "{result}");
     assert!(!f.run(&["--help"]).1.contains("bench-peer"));
 }

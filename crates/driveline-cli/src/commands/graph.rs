@@ -89,7 +89,8 @@ pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
             }
         }
         for p in &class.parameters {
-            out += &format!("  {} = {}{}\n", p.name, p.default, doc(&p.doc));
+            let default = serde_json::to_string(&p.default).unwrap_or_default();
+            out += &format!("  {} = {default}{}\n", p.name, doc(&p.doc));
         }
     }
     screen.print(&out);

@@ -9,10 +9,11 @@ use crate::screen::Screen;
 use crate::table::cut;
 use driveline_analyze::{Collector, RunFacts, write_outputs};
 use driveline_runtime::account::Record;
-use driveline_runtime::domain;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
+use driveline_runtime::{domain, host};
 use serde_json::json;
+use std::path::Path;
 use std::time::Duration;
 
 /// Colours of module names; dark enough on white, light enough on black.
@@ -46,6 +47,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         std::fs::create_dir_all(directory).map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
     }
     let domain_dir = domain::prepare(arguments.domain.as_deref().unwrap_or(&graph.domain)).map_err(|e| e.to_string())?;
+    not_running_already(&graph, &domain_dir)?;
     let interrupt = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let options = LaunchOptions { modules, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
     let mut show = Show::new(arguments, &graph, screen);
@@ -53,6 +55,25 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     show.live.clear(screen);
     let outcome = outcome.map_err(|e| e.to_string())?;
     show.end(arguments, &outcome)
+}
+
+/// Two runs of one graph in one domain would publish everything twice, and nobody would see why.
+fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), String> {
+    if !domain_dir.exists() {
+        return Ok(());
+    }
+    let running = driveline_shm::list(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    for module in &graph.modules {
+        let name = host::process_name(graph, module);
+        if let Some(process) = running.iter().find(|p| p.name == name) {
+            let pid = process.pid_in_its_namespace;
+            return Err(format!(
+                "module '{}' of this graph runs already (process {pid}); end it, or use another domain: --domain NAME",
+                module.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Shows a run while it goes on, and collects its figures.

@@ -18,7 +18,7 @@ mod instance;
 mod run;
 
 pub use arguments::USAGE;
-pub use run::{HostError, HostOptions, run};
+pub use run::{HostError, HostOptions, process_name, run};
 
 use crate::component::ComponentLoader;
 use crate::graph::Colour;

@@ -97,7 +97,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     // The kernel keeps 15 bytes.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(module.name.as_str()).unwrap_or_default());
     let context = Context::new(ContextOptions {
-        name: format!("{}/{}", graph.name, module.name),
+        name: process_name(&graph, module),
         domain_dir: Some(domain::prepare(&graph.domain)?),
     })?;
     context.set_description(description(&graph, module));
@@ -142,6 +142,12 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         account.close();
     }
     ran
+}
+
+/// Name under which tools see the process of a module.
+#[must_use]
+pub fn process_name(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
+    format!("{}/{}", graph.name, module.name)
 }
 
 fn library_of(libraries: &Libraries, path: &Path) -> Option<Arc<dyn ComponentLibrary>> {
