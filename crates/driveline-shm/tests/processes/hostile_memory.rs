@@ -149,7 +149,7 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
 fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
     scene().endure("flicker", |s, _, n| {
         for i in 0..10_000 {
-            s.segment.word(LATEST).store((u64::from(u32::MAX) + n * 10_000 + i) << 16 | n % 7, Release);
+            s.segment.word(LATEST).store(((u64::from(u32::MAX) + n * 10_000 + i) << 16) | (n % 7), Release);
         }
     });
 }

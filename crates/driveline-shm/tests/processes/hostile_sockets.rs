@@ -197,6 +197,29 @@ fn silent_connections_are_bounded_and_ended() {
     s.unharmed("silence");
 }
 
+/// More connections than the kernel's queue takes, at a publisher that stands still: alive, not dead.
+#[test]
+fn a_full_queue_of_a_stopped_publisher_is_no_death() {
+    let mut s = scene();
+    let path = find(s.d.path(), "p-");
+    s.w.signal(rustix::process::Signal::STOP);
+    s.w.stopped();
+    let mut connections = Vec::new();
+    while let Some(c) = connect_to(&path) {
+        connections.push(c);
+        assert!(connections.len() < 5000, "the queue has no end");
+    }
+    let mut late = s.d.peer("late");
+    late.ask("subscription s");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(path.exists() && late.ask("matched s") == "0");
+    s.w.signal(rustix::process::Signal::CONT);
+    drop(connections);
+    late.ask("await s 1");
+    late.quit();
+    s.unharmed("full queue");
+}
+
 /// Tools that ask and never read the answer.
 #[test]
 fn askers_that_do_not_read_keep_nobody_from_asking() {

@@ -168,8 +168,11 @@ pub(crate) fn send_with(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) 
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).is_ok()
 }
 
+/// Bytes and descriptors.
+pub(crate) type Packet = (Vec<u8>, Vec<OwnedFd>);
+
 /// Waits for a packet; `None` if the other end closes.
-pub(crate) fn receive(socket: &OwnedFd) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
+pub(crate) fn receive(socket: &OwnedFd) -> Option<Packet> {
     wait_readable(socket);
     let mut bytes = vec![0; 200_000];
     let mut space = [MaybeUninit::uninit(); 256];
@@ -194,7 +197,7 @@ fn wait_readable(socket: &OwnedFd) {
 }
 
 /// Says HELLO to the publisher in a domain and returns the connection and the answer.
-pub(crate) fn say_hello(domain: &Path, body: &Value, fds: &[BorrowedFd<'_>]) -> (OwnedFd, Option<(Vec<u8>, Vec<OwnedFd>)>) {
+pub(crate) fn say_hello(domain: &Path, body: &Value, fds: &[BorrowedFd<'_>]) -> (OwnedFd, Option<Packet>) {
     let s = connect_to(&find(domain, "p-")).unwrap();
     assert!(send_with(&s, &packet(HELLO, body.to_string().as_bytes()), fds));
     let answer = receive(&s);
