@@ -28,6 +28,7 @@ class Camera : public driveline::Component {
     if (*frames_ < 0 || *blank_ < 0) return driveline::Error{"frames and blank_every cannot be negative"};
     const double rate = *rate_hz_ > 0 ? *rate_hz_ : frames_source_->fps();
     log_info(frames_source_->name(), ": ", frames_source_->size().width, "x", frames_source_->size().height, " at ", rate, " Hz");
+    tell_fact("source", frames_source_->name());
     return timer_.start(std::chrono::nanoseconds(std::llround(1e9 / rate)));
   }
 

@@ -30,6 +30,8 @@ class Detector : public driveline::Component {
     options.names_path = *names_;
     options.min_confidence = static_cast<float>(*confidence_);
     detector_ = make_vehicle_detector(options);
+    // Stands in the report beside the figures.
+    tell_fact("detector", detector_->name());
     log_info("detector: ", detector_->name());
     return {};
   }

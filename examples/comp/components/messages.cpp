@@ -153,6 +153,7 @@ void to_message(const FusedScene& scene, msgs::FusedScene& message) {
   ego.set_valid(scene.lanes.left.valid && scene.lanes.right.valid);
   to_message(scene.lanes.left, msgs::LANE_SIDE_EGO_LEFT, *ego.mutable_left());
   to_message(scene.lanes.right, msgs::LANE_SIDE_EGO_RIGHT, *ego.mutable_right());
+  if (scene.lane_offset_m) ego.set_lateral_offset_m(*scene.lane_offset_m);
   for (const FusedObject& o : scene.objects) {
     auto* out = message.add_objects();
     if (o.track_id != 0) out->set_track_id(o.track_id);
@@ -170,6 +171,7 @@ FusedScene from_message(const msgs::FusedScene& message) {
   scene.frame_time_ns = static_cast<std::int64_t>(message.header().source_time_ns());
   scene.lanes.left = from_message(message.ego_lane().left());
   scene.lanes.right = from_message(message.ego_lane().right());
+  if (message.ego_lane().has_lateral_offset_m()) scene.lane_offset_m = message.ego_lane().lateral_offset_m();
   for (int i = 0; i < bounded(message.objects_size(), kMaxTracks + kMaxDetections); ++i) {
     const auto& o = message.objects(i);
     FusedObject object;

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the ComP graphs as a user would, and holds what comes out against the truth.
+
+Usage: pipeline_test.py BIN_DIR LIB_DIR DATA_DIR [unittest arguments]
+The real drive is run when DATA_DIR (or $DRIVELINE_DATA) is there, and skipped by name when it is not. Speed decides nothing
+here: frames that a loaded machine dropped are counted, and what was processed must be right.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BIN_DIR, LIB_DIR, DATA_DIR = (Path(p) for p in sys.argv[1:4])
+DATA_DIR = Path(os.environ.get("DRIVELINE_DATA", DATA_DIR))
+VIDEO = DATA_DIR / "drive/highway_960x540.mp4"
+MODEL = DATA_DIR / "yolo/yolo-fastest-1.1-xl.cfg"
+
+
+def run_graph(graph, out, **settings):
+    """Runs a graph to its end; returns its summary."""
+    command = [BIN_DIR / "driveline", "run", HERE.parent / "graphs" / f"{graph}.yaml", "--report", out]
+    for key, value in settings.items():
+        command += ["--set", f"{key.replace('__', '.')}={value}"]
+    environment = {**os.environ, "DRIVELINE_COMPONENT_PATH": str(LIB_DIR), "DRIVELINE_DOMAIN_DIR": f"{out}/domain"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"driveline run {graph} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return json.loads(Path(out, "summary.json").read_text(encoding="utf-8"))
+
+
+def scenes_of(path):
+    """The scene log by frame: {frame index: scene}."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return {int(scene["header"].get("frameIndex", 0)): scene for scene in map(json.loads, lines)}
+
+
+def x_at(line, y):
+    """A marking's x at row y, along its nearest segment."""
+    points = sorted((p["y"], p["x"]) for p in line["points"])
+    lower, upper = points[0], points[1]
+    for a, b in zip(points, points[1:]):
+        lower, upper = a, b
+        if y <= b[0]:
+            break
+    return lower[1] + (y - lower[0]) * (upper[1] - lower[1]) / (upper[0] - lower[0])
+
+
+def overlap(a, b):
+    """Intersection over union of (x, y, width, height)."""
+    width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    both = max(width, 0) * max(height, 0)
+    return both / (a[2] * a[3] + b[2] * b[3] - both)
+
+
+def labels(name):
+    with open(HERE / "labels" / name, encoding="utf-8") as file:
+        yield from csv.DictReader(line for line in file if not line.startswith("#"))
+
+
+class Pipeline(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = folder.name
+
+    def check_accounts(self, summary, frames):
+        """Every published sample was read, is counted as missed, or was never asked for; nothing failed."""
+        self.assertEqual(summary["frames_published"], frames)
+        self.assertEqual({s["stage"] for s in summary["stages"]} >= {"camera", "lane", "detector", "tracker", "fusion"}, True)
+        self.assertEqual(sum(s["failed"] for s in summary["stages"]), 0, summary["stages"])
+        skipped = {s["stage"]: (s["counters"] or {}).get("skipped_missing", 0) for s in summary["stages"]}
+        for s in summary["subscriptions"]:
+            published = summary["published"][s["topic"]]
+            self.assertGreater(s["received"], 0, s)
+            self.assertLessEqual(s["received"] + s["missed"], published, s)
+            if s["stage"] in ("lane", "detector"):
+                # Triggered by every frame: only what was under way at the end may be open.
+                self.assertGreaterEqual(s["received"] + s["missed"] + skipped[s["stage"]], published - 2, s)
+        self.assertTrue(Path(self.out, "report.html").stat().st_size > 10_000)
+
+    def test_synthetic_drive_in_five_processes(self):
+        summary = run_graph("five_processes", self.out, camera__source="synthetic:60")
+        self.check_accounts(summary, 60)
+        self.assertIn("classical", summary["detector"] or "")
+
+    def test_synthetic_drive_in_one_process(self):
+        self.check_accounts(run_graph("one_process", self.out, camera__source="synthetic:60"), 60)
+
+    def test_synthetic_drive_mixed(self):
+        self.check_accounts(run_graph("mixed", self.out, camera__source="synthetic:60"), 60)
+
+    def test_blank_frames_yield_nothing(self):
+        settings = {"camera__source": "synthetic:30", "camera__blank_every": 1, "camera__rate_hz": 10}
+        run_graph("annotated", self.out, **settings, annotate__output=f"{self.out}/frames", scene_log__output=f"{self.out}/scenes.jsonl")
+        scenes = scenes_of(f"{self.out}/scenes.jsonl")
+        self.assertTrue(scenes)
+        for scene in scenes.values():
+            self.assertEqual(scene.get("objects", []), [])
+            self.assertFalse(scene["egoLane"].get("valid", False))
+
+    @unittest.skipUnless(VIDEO.is_file() and MODEL.is_file(), f"no real drive and network in {DATA_DIR}; set DRIVELINE_DATA")
+    def test_real_drive_with_the_real_network(self):
+        # Slower than the camera was, so that even a loaded machine sees most frames; right or wrong does not depend on it.
+        settings = {"camera__source": VIDEO, "camera__rate_hz": 9, "detector__model": MODEL}
+        summary = run_graph("annotated", self.out, **settings, annotate__output=f"{self.out}/frames", scene_log__output=f"{self.out}/scenes.jsonl")
+        self.check_accounts(summary, 221)
+        self.assertIn("YOLO", summary["detector"] or "")
+        scenes = scenes_of(f"{self.out}/scenes.jsonl")
+
+        def lanes_are_of_the_frame(scene):
+            return scene.get("lanesSourceTimeNs") == scene["header"]["sourceTimeNs"]
+
+        current = [s for s in scenes.values() if lanes_are_of_the_frame(s)]
+        self.assertGreater(len(current), 50)
+        found = sum(s["egoLane"].get("valid", False) for s in current)
+        self.assertGreaterEqual(found, 0.95 * len(current), "lanes on at least 95 % of the frames")
+
+        checked = 0
+        for row in labels("highway_lanes.csv"):
+            scene = scenes.get(int(row["frame"]))
+            if scene is None or not lanes_are_of_the_frame(scene):
+                continue
+            line = scene["egoLane"][row["side"]]
+            self.assertLessEqual(abs(x_at(line, float(row["y_px"])) - float(row["x_px"])), 12, row)
+            checked += 1
+        self.assertGreater(checked, 30)
+
+        cars = matched = 0
+        frames = set()
+        for row in labels("highway_cars.csv"):
+            scene = scenes.get(int(row["frame"]))
+            if scene is None or row["visible"] != "full":
+                continue
+            left, top, right, bottom = (float(row[k]) for k in ("left_px", "top_px", "right_px", "bottom_px"))
+            label = [left, top, right - left, bottom - top]
+            boxes = [[o["box"].get(k, 0.0) for k in ("x", "y", "width", "height")] for o in scene.get("objects", [])]
+            cars += 1
+            frames.add(row["frame"])
+            matched += any(overlap(label, b) >= 0.5 for b in boxes)
+        self.assertGreaterEqual(len(frames), 10)
+        self.assertGreaterEqual(matched, 0.85 * cars, f"{matched} of {cars} labelled cars in {len(frames)} frames")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
