@@ -251,7 +251,7 @@ fn age_table(ends: &[EndToEnd]) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th rowspan=2>sink<th rowspan=2>source<th colspan=5>age, µs<th rowspan=2>age of the newest<br>part, p50, µs<th colspan=3>mean split, µs\
+        "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th colspan=5>age, µs<th rowspan=2>age of the newest<br>part, p50, µs<th colspan=3>mean split, µs\
          <th rowspan=2>communication ÷ computation</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
     );
     for e in ends {
@@ -277,7 +277,7 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th>input<th>topic<th>published<th>received<th>missed</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th>published<th>received<th>missed</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published = s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
