@@ -4,9 +4,10 @@
 use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::raw::{Order, RawSample, SubscriptionStats};
 use crate::scope;
-use crate::trigger::{Fresh, InputPort, Polled, Skips, Trigger, TriggerState};
+use crate::trigger::{Fresh, InputPort, Polled, Samples, Skips, Trigger, TriggerState};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -107,7 +108,7 @@ pub struct Invocation<'a> {
     start: MonotonicNs,
     tick: Option<TimerTick>,
     failed: Cell<bool>,
-    read: RefCell<Vec<(usize, RawSample, bool)>>,
+    read: RefCell<SmallVec<[(usize, RawSample, bool); 6]>>,
 }
 
 impl Invocation<'_> {
@@ -226,7 +227,7 @@ pub(super) struct Entry {
 /// A call that is due. Its group is entered.
 pub(super) struct Job<'a> {
     entry: &'a Entry,
-    samples: Vec<Option<RawSample>>,
+    samples: Samples,
     trigger: Option<usize>,
     fresh: Fresh,
     tick: Option<TimerTick>,
@@ -417,7 +418,7 @@ impl Invocation<'_> {
         let state = self.entry.state();
         let chosen = self.samples.iter().enumerate().filter_map(|(i, s)| s.as_ref().map(|s| (i, s, self.fresh >> i & 1 == 1)));
         let later = read.iter().map(|(i, s, fresh)| (*i, s, *fresh));
-        let inputs: Vec<_> = chosen
+        let inputs: SmallVec<[_; 6]> = chosen
             .chain(later)
             .filter_map(|(i, s, fresh)| {
                 let arrival = if Some(i) == self.trigger { Arrival::Triggered } else { Arrival::Read };

@@ -4,7 +4,7 @@
 mod set;
 pub mod synchronize;
 
-pub(crate) use set::{Fresh, InputPort, Polled, Skips, TriggerState};
+pub(crate) use set::{Fresh, InputPort, Polled, Samples, Skips, TriggerState};
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use super::synchronize::{ApproximateOptions, ApproximateTime, ExactTime, Synchro
 use crate::error::TakeError;
 use crate::raw::{Order, RawSample, RawSubscription};
 use driveline_types::MonotonicNs;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,10 +35,13 @@ impl InputPort {
 pub(crate) type Fresh = u16;
 const _: () = assert!(MAX_INPUTS <= Fresh::BITS as usize);
 
+/// The samples of one call by input, in place for as many inputs as components usually have.
+pub(crate) type Samples = SmallVec<[Option<RawSample>; 6]>;
+
 /// What a look at the inputs gave.
 pub(crate) enum Polled {
     /// Run with these.
-    Run { samples: Vec<Option<RawSample>>, trigger: Option<usize>, fresh: Fresh },
+    Run { samples: Samples, trigger: Option<usize>, fresh: Fresh },
     /// Nothing to run now.
     Nothing,
     /// An input is unread, but as many of its samples are held as may be.
@@ -180,7 +184,7 @@ impl TriggerState {
     fn poll_synchronised(&mut self, ports: &mut [InputPort], skips: &Skips, max_age: Option<Duration>) -> Polled {
         loop {
             while self.ready.len() >= self.inputs {
-                let samples: Vec<_> = self.ready.drain(..self.inputs).map(Some).collect();
+                let samples: Samples = self.ready.drain(..self.inputs).map(Some).collect();
                 let now = MonotonicNs::now();
                 if max_age.is_some_and(|m| samples.iter().flatten().any(|s| age(s, now) > m)) {
                     skips.stale.fetch_add(1, Ordering::Relaxed);
@@ -225,7 +229,7 @@ impl TriggerState {
         skips.unsynchronised.store(dropped, Ordering::Relaxed);
     }
 
-    fn blank(&self) -> Vec<Option<RawSample>> {
+    fn blank(&self) -> Samples {
         (0..self.inputs).map(|_| None).collect()
     }
 }

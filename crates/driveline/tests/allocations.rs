@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! After start, publishing, reading and calling back allocate nothing.
+#![allow(clippy::unwrap_used)]
+
+use allocation_counter::measure;
+use driveline::types::MonotonicNs;
+use driveline::{
+    CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, PublisherOptions, RawPublisher, Reach,
+    SubscriptionOptions, Trigger,
+};
+use std::sync::Mutex;
+use std::time::Duration;
+
+fn node(dir: &tempfile::TempDir) -> Node {
+    Context::new(ContextOptions { name: "test".into(), domain_dir: Some(dir.path().join("domain")) }).unwrap().node("test").unwrap()
+}
+
+fn publisher(node: &Node, topic: &str, reach: Reach) -> RawPublisher {
+    node.bytes_publisher(topic, "raw", PublisherOptions { reach, ..Default::default() }).unwrap()
+}
+
+fn until(mut condition: impl FnMut() -> bool) {
+    let deadline = MonotonicNs::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(MonotonicNs::now() < deadline, "it did not happen within 20 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn publishing_and_reading_allocate_nothing() {
+    for reach in [Reach::Process, Reach::Host] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(&dir);
+        let mut p = publisher(&node, "topic", reach);
+        let mut s = node.bytes_subscription("topic", "raw", SubscriptionOptions { reach, ..Default::default() }).unwrap();
+        until(|| p.matched() == 1 && s.matched() == 1);
+        let mut round = || {
+            let mut loan = p.loan(1000).unwrap();
+            loan.payload_mut()[0] = 1;
+            p.publish(loan).unwrap();
+            let sample = s.latest().unwrap().unwrap();
+            assert_eq!(sample.clone().payload().unwrap()[0], 1);
+        };
+        // The pool inside the process fills up to its bound with the first rounds.
+        (0..20).for_each(|_| round());
+        let info = measure(|| (0..1000).for_each(|_| round()));
+        assert_eq!(info.count_total, 0, "{reach:?}");
+    }
+}
+
+#[test]
+fn calling_back_allocates_nothing() {
+    for reach in [Reach::Process, Reach::Host] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(&dir);
+        let executor = Executor::new(ExecutorOptions::default()).unwrap();
+        let mut first = publisher(&node, "first", reach);
+        let second = Mutex::new(publisher(&node, "second", reach));
+        let input = |topic: &str| {
+            let options = SubscriptionOptions { reach, max_held: 3, ..Default::default() };
+            (topic.to_owned(), node.bytes_subscription(topic, "raw", options).unwrap())
+        };
+        let add = |trigger, inputs, f: Box<dyn Fn() + Send + Sync>| {
+            let group = executor.group(GroupKind::MutuallyExclusive);
+            executor.add_callback(CallbackOptions { name: "c".into(), group, trigger, inputs }, move |_| f()).unwrap()
+        };
+        add(
+            Trigger::any(),
+            vec![input("first")],
+            Box::new(move || {
+                let mut p = second.lock().unwrap();
+                let loan = p.loan(10).unwrap();
+                p.publish(loan).unwrap();
+            }),
+        );
+        let last = add(Trigger::AllLatest { on: 1, max_age: None }, vec![input("first"), input("second")], Box::new(|| {}));
+        until(|| first.matched() == 2);
+        let mut rounds = |n: u64| {
+            let target = last.stats().invocations + n;
+            while last.stats().invocations < target {
+                let loan = first.loan(10).unwrap();
+                first.publish(loan).unwrap();
+                executor.run_ready();
+            }
+        };
+        rounds(20);
+        let info = measure(|| rounds(500));
+        assert_eq!(info.count_total, 0, "{reach:?}");
+    }
+}
