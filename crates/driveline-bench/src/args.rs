@@ -32,7 +32,7 @@ impl FromStr for Size {
 /// Where threads run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpus {
-    /// The first usable CPU for the publisher, the second for subscribers.
+    /// The first usable CPU for the publisher; the others in turn, and then the first, for subscribers.
     Auto,
     /// The kernel decides.
     Any,

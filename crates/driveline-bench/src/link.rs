@@ -8,7 +8,7 @@ use crate::harness::{Reach, System};
 use crate::machine::{self, Machine, Ticks};
 use crate::plan::{Case, Kind, Placement, Plan};
 use crate::report;
-use crate::result::{self, Ending, FORMAT, MAX_STOLEN, Measurement, Run};
+use crate::result::{self, Ending, FORMAT, MAX_STOLEN, MIN_STOLEN_TICKS, Measurement, Run};
 use crate::stats::{Random, Runs};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -116,7 +116,7 @@ fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, dir
         Ok(account) => (Some(account), None),
         Err(e) => (None, Some(format!("{e:#}"))),
     };
-    if let Some(a) = account.as_mut().filter(|_| disturbance.stolen > MAX_STOLEN) {
+    if let Some(a) = account.as_mut().filter(|_| disturbance.stolen > MAX_STOLEN && disturbance.stolen_ticks >= MIN_STOLEN_TICKS) {
         a.invalid.push(format!("the hypervisor took {:.0} % of the processor time", disturbance.stolen * 100.0));
     }
     let one = |a: &Account| a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect();

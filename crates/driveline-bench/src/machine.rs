@@ -173,7 +173,7 @@ impl Ticks {
     /// Share of the machine that went to others of it, and to others beside it.
     pub(crate) fn shares(self) -> Disturbance {
         let share = |ticks: u64| if self.total > 0 { ticks as f64 / self.total as f64 } else { 0.0 };
-        Disturbance { other_processes: share(self.busy.saturating_sub(self.ours)), stolen: share(self.stolen) }
+        Disturbance { other_processes: share(self.busy.saturating_sub(self.ours)), stolen: share(self.stolen), stolen_ticks: self.stolen }
     }
 }
 
@@ -184,19 +184,24 @@ pub struct Disturbance {
     pub other_processes: f64,
     /// Taken by the hypervisor for other machines.
     pub stolen: f64,
+    /// The same in clock ticks: in a short run a single one is already a large share.
+    pub stolen_ticks: u64,
 }
 
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessUse {
+    /// Of all threads.
     pub(crate) cpu_ns: u64,
+    /// Of the first thread.
+    pub(crate) main_cpu_ns: u64,
     /// Times that a thread of it gave up its CPU, that is, was scheduled before.
     pub(crate) switches: u64,
 }
 
 impl ProcessUse {
     pub(crate) fn of(pid: u32) -> Result<Self> {
-        let mut sum = Self { cpu_ns: 0, switches: 0 };
+        let mut sum = Self { cpu_ns: 0, main_cpu_ns: 0, switches: 0 };
         let tasks = format!("/proc/{pid}/task");
         for task in fs::read_dir(&tasks).with_context(|| format!("cannot look into {tasks}"))? {
             let path = task?.path();
@@ -204,9 +209,12 @@ impl ProcessUse {
                 fs::read_to_string(path.join("schedstat")).context("this kernel does not tell processor time exactly (schedstat)")?;
             let mut numbers = numbers.split_whitespace().map(str::parse);
             if let (Some(Ok(cpu_ns)), _, Some(Ok(switches))) = (numbers.next(), numbers.next(), numbers.next()) {
+                let (cpu_ns, switches): (u64, u64) = (cpu_ns, switches);
                 sum.cpu_ns += cpu_ns;
-                let _: u64 = switches;
                 sum.switches += switches;
+                if path.file_name().is_some_and(|n| n.to_string_lossy() == pid.to_string()) {
+                    sum.main_cpu_ns = cpu_ns;
+                }
             }
         }
         Ok(sum)
@@ -229,13 +237,13 @@ mod tests {
     fn own_work_is_not_called_a_disturbance() {
         let before = Ticks { total: 1000, busy: 100, stolen: 0, ours: 50 };
         let after = Ticks { total: 1200, busy: 200, stolen: 20, ours: 110 };
-        assert_eq!((after - before).shares(), Disturbance { other_processes: 0.2, stolen: 0.1 });
+        assert_eq!((after - before).shares(), Disturbance { other_processes: 0.2, stolen: 0.1, stolen_ticks: 20 });
         assert_eq!((before - after).shares(), Disturbance::default());
     }
 
     #[test]
     fn a_process_has_used_some_time() {
         let own = ProcessUse::of(std::process::id()).unwrap();
-        assert!(own.cpu_ns > 0 && own.switches > 0);
+        assert!(own.cpu_ns >= own.main_cpu_ns && own.main_cpu_ns > 0 && own.switches > 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A figure. All are durations in nanoseconds, except [`Metric::IdlePublisherCpu`] and [`Metric::IdleSubscriberCpu`]:
+/// A figure. All are durations in nanoseconds, except those of [`Metric::is_per_second`]:
 /// nanoseconds of processor time per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,9 +35,17 @@ pub enum Metric {
     IdlePublisherCpu,
     /// Processor time of a blocked subscriber's process at rest, in nanoseconds per second.
     IdleSubscriberCpu,
+    /// Of that: the thread that is blocked in the wait.
+    IdleReaderCpu,
 }
 
 impl Metric {
+    /// Whether it is processor time per second, in nanoseconds.
+    #[must_use]
+    pub fn is_per_second(self) -> bool {
+        matches!(self, Self::IdlePublisherCpu | Self::IdleSubscriberCpu | Self::IdleReaderCpu)
+    }
+
     /// For tables.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -55,6 +63,7 @@ impl Metric {
             Self::StartSubscriber => "subscriber starts",
             Self::IdlePublisherCpu => "publisher's CPU per s",
             Self::IdleSubscriberCpu => "subscriber's CPU per s",
+            Self::IdleReaderCpu => "blocked reader's CPU per s",
         }
     }
 }

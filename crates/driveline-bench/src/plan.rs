@@ -78,7 +78,6 @@ impl Placement {
     /// If a CPU was asked for that may not be used.
     pub fn new(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Self> {
         let first = usable_cpus.first().copied();
-        let second = usable_cpus.get(1).copied().or(first);
         let publisher_cpu = match &args.publisher_cpu {
             Cpus::Auto => first,
             Cpus::Any => None,
@@ -88,7 +87,8 @@ impl Placement {
             },
         };
         let subscriber_cpus = match &args.subscriber_cpus {
-            Cpus::Auto => second.into_iter().collect(),
+            // The publisher's CPU comes last: one subscriber per other CPU before any shares.
+            Cpus::Auto => usable_cpus.iter().skip(1).chain(&usable_cpus).take(usable_cpus.len()).copied().collect(),
             Cpus::Any => Vec::new(),
             Cpus::These(list) => list.clone(),
         };

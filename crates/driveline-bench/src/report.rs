@@ -156,7 +156,7 @@ fn rest(text: &mut String, outcomes: &[&Outcome]) {
         for (metric, p) in &o.figures {
             let cell = |v: Option<u64>| match (metric, v) {
                 (_, None) => String::new(),
-                (Metric::IdlePublisherCpu | Metric::IdleSubscriberCpu, Some(v)) => format!("{} µs", microseconds(v as f64)),
+                (m, Some(v)) if m.is_per_second() => format!("{} µs", microseconds(v as f64)),
                 (_, Some(v)) => format!("{:.1} ms", v as f64 / 1e6),
             };
             let wakeups: Vec<f64> = o.runs.iter().filter_map(|r| r.account.as_ref()?.idle_wakeups_per_s).collect();

@@ -14,6 +14,8 @@ pub(crate) const FORMAT: u32 = 1;
 
 /// Share of a run's processor time taken by the hypervisor from which the run is invalid. Declared before measuring.
 pub(crate) const MAX_STOLEN: f64 = 0.05;
+/// Clock ticks below which that share is only the resolution of the kernel's account.
+pub(crate) const MIN_STOLEN_TICKS: u64 = 5;
 /// Share of the machine used by other processes from which a run is called disturbed; it still counts.
 pub(crate) const MAX_OTHERS: f64 = 0.05;
 
@@ -167,7 +169,7 @@ pub(crate) fn validity_rule() -> String {
     format!(
         "A run is invalid, shown, and left out of the percentiles if a process of it fails, its account does not close \
          (scheduled = sent + not sent; sent = received + missed), a payload does not verify, or the hypervisor takes more than \
-         {:.0} % of its processor time. A run during which other processes used more than {:.0} % of the machine is called disturbed, \
+         {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A run during which other processes used more than {:.0} % of the machine is called disturbed, \
          and counts.",
         MAX_STOLEN * 100.0,
         MAX_OTHERS * 100.0

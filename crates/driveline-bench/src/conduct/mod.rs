@@ -105,14 +105,15 @@ impl Conductor<'_> {
         std::thread::sleep(self.idle);
         let (publisher_after, subscriber_after, end) = look(&troupe)?;
         let seconds = end.since(start).as_secs_f64();
-        let per_second = |after: ProcessUse, before: ProcessUse| ((after.cpu_ns - before.cpu_ns) as f64 / seconds).round() as u64;
+        let per_second = |after: u64, before: u64| (after.saturating_sub(before) as f64 / seconds).round() as u64;
         troupe.go_on(publisher);
         troupe.wait(publisher, Until::Done, START)?;
         troupe.wait(subscriber, Until::Done, START)?;
         let ends = troupe.ends();
         let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
-        account.put(Metric::IdlePublisherCpu, vec![per_second(publisher_after, publisher_before)]);
-        account.put(Metric::IdleSubscriberCpu, vec![per_second(subscriber_after, subscriber_before)]);
+        account.put(Metric::IdlePublisherCpu, vec![per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)]);
+        account.put(Metric::IdleSubscriberCpu, vec![per_second(subscriber_after.cpu_ns, subscriber_before.cpu_ns)]);
+        account.put(Metric::IdleReaderCpu, vec![per_second(subscriber_after.main_cpu_ns, subscriber_before.main_cpu_ns)]);
         account.idle_wakeups_per_s = Some((subscriber_after.switches - subscriber_before.switches) as f64 / seconds);
         Ok(account)
     }
