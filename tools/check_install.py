@@ -79,6 +79,8 @@ def main():
     flags = run("pkg-config", "--cflags", "--libs", "driveline", "opencv4", "protobuf", stdout=subprocess.PIPE, env=environment).split()
     # -lopencv_* of everything would be linked; the example needs what its code names.
     flags = [f for f in flags if not f.startswith("-lopencv_") or f in ("-lopencv_core", "-lopencv_imgproc")]
+    # OpenCV 4.6 itself is not free of warnings in C++20.
+    flags = [f"-isystem{f[2:]}" if f.startswith("-I") and "opencv" in f else f for f in flags]
     run(
         "c++", "-std=c++20", "-fPIC", "-shared", "-Wl,--no-undefined", WORK / "example.cpp",
         "-o", WORK / "libby_pkgconfig.so", *flags, "-ldriveline_msgs",

@@ -32,4 +32,3 @@ fi
 
 rm -f "$out/report.html" "$out/summary.json"
 DRIVELINE_COMPONENT_PATH=$PWD/build/lib build/bin/driveline run examples/comp/graphs/five_processes.yaml "${options[@]}"
-printf '\nReport:  %s\nFigures: %s\n' "$PWD/$out/report.html" "$PWD/$out/summary.json"
