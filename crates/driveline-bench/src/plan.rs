@@ -88,7 +88,10 @@ impl Placement {
         };
         let subscriber_cpus = match &args.subscriber_cpus {
             // The publisher's CPU comes last: one subscriber per other CPU before any shares.
-            Cpus::Auto => usable_cpus.iter().skip(1).chain(&usable_cpus).take(usable_cpus.len()).copied().collect(),
+            Cpus::Auto => {
+                let others = usable_cpus.iter().copied().filter(|c| Some(*c) != publisher_cpu);
+                others.chain(publisher_cpu).collect()
+            }
             Cpus::Any => Vec::new(),
             Cpus::These(list) => list.clone(),
         };
@@ -394,11 +397,25 @@ mod tests {
     fn what_means_nothing_is_refused_with_a_remedy() {
         assert!(error("--subscribers 2").contains("--rate 100"));
         assert!(error("--subscribers 2 --rate 10 --wait spin").contains("--wait block"));
-        assert!(error("--wait spin --publisher-cpu 1").contains("room for 0"));
+        assert!(error("--wait spin --publisher-cpu 1 --subscriber-cpus 1").contains("room for 0"));
         assert!(error("--size 16 --payload filled").contains("at least 32 bytes"));
         assert!(error("--publisher-cpu 7").contains("may run on [0, 1]"));
         assert!(error("--publisher-cpu 0,1").contains("takes one CPU"));
         assert!(error("--subscribers 0").contains("at least one"));
+    }
+
+    #[test]
+    fn subscribers_get_cpus_of_their_own_before_they_share() {
+        let args = |line: &str| Cli::parse_from(std::iter::once("x").chain(line.split_whitespace())).link;
+        let cpus = |line: &str, usable: &[usize]| {
+            let p = Placement::new(&args(line), usable.to_vec()).unwrap();
+            (p.publisher_cpu, p.subscriber_cpus)
+        };
+        assert_eq!(cpus("", &[0, 1]), (Some(0), vec![1, 0]));
+        assert_eq!(cpus("--publisher-cpu 1", &[0, 1]), (Some(1), vec![0, 1]));
+        assert_eq!(cpus("", &[2, 3, 5]), (Some(2), vec![3, 5, 2]));
+        assert_eq!(cpus("", &[4]), (Some(4), vec![4]));
+        assert_eq!(cpus("--publisher-cpu any --subscriber-cpus any", &[0, 1]), (None, vec![]));
     }
 
     #[test]
