@@ -230,8 +230,12 @@ impl OutputSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TriggerSpec {
-    /// A sample on any input.
-    Any {},
+    /// A sample on any of the inputs `on`; the others are read. Default: every input.
+    Any {
+        /// The inputs that trigger.
+        #[serde(default)]
+        on: Vec<String>,
+    },
     /// Absolute times, free of drift; inputs are read.
     Timer {
         /// Period in milliseconds.

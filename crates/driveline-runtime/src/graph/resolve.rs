@@ -423,22 +423,32 @@ impl<'a> Resolver<'a> {
         outputs
     }
 
+    /// Index of an input that a trigger names. Without any inputs, that is what is reported instead.
+    fn trigger_input(&mut self, at: &At<'_>, name: &str, ports: &[&str]) -> Option<usize> {
+        let found = ports.iter().position(|p| *p == name);
+        if found.is_none() && !ports.is_empty() {
+            let help = suggest(name, "connected inputs", ports.iter().copied());
+            let place = self.place(at, &["trigger", "on"], Part::Value);
+            self.error(format!("the trigger names the input `{name}`, which `{}` does not have", at.component), place, Some(help));
+        }
+        found
+    }
+
     fn trigger(&mut self, at: &At<'_>, spec: Option<&TriggerSpec>, ports: &[&str]) -> ResolvedTrigger {
         let duration = |ms: &Milliseconds| ms.duration().unwrap_or(Duration::from_nanos(1));
         let limit = |ms: &Option<Milliseconds>| ms.as_ref().map(duration);
         let trigger = match spec {
             None if ports.is_empty() => return ResolvedTrigger::Own,
-            None | Some(TriggerSpec::Any {}) => ResolvedTrigger::Any,
+            None => ResolvedTrigger::Any { on: (0..ports.len()).collect() },
+            Some(TriggerSpec::Any { on }) if on.is_empty() => ResolvedTrigger::Any { on: (0..ports.len()).collect() },
+            Some(TriggerSpec::Any { on }) => {
+                let on = on.iter().filter_map(|name| self.trigger_input(at, name, ports)).collect();
+                ResolvedTrigger::Any { on }
+            }
             Some(TriggerSpec::Timer { period_ms }) => return ResolvedTrigger::Timer { period: duration(period_ms) },
-            Some(TriggerSpec::AllLatest { on, max_age_ms }) => match ports.iter().position(|p| p == on) {
+            Some(TriggerSpec::AllLatest { on, max_age_ms }) => match self.trigger_input(at, on, ports) {
                 Some(on) => ResolvedTrigger::AllLatest { on, max_age: limit(max_age_ms) },
-                None if ports.is_empty() => ResolvedTrigger::Any,
-                None => {
-                    let help = suggest(on, "connected inputs", ports.iter().copied());
-                    let place = self.place(at, &["trigger", "on"], Part::Value);
-                    self.error(format!("the trigger names the input `{on}`, which `{}` does not have", at.component), place, Some(help));
-                    return ResolvedTrigger::Any;
-                }
+                None => ResolvedTrigger::Any { on: Vec::new() },
             },
             Some(TriggerSpec::Exact { queue, max_age_ms }) => ResolvedTrigger::Exact { queue: *queue, max_age: limit(max_age_ms) },
             Some(TriggerSpec::Approximate { queue, max_interval_ms, max_age_ms }) => {
@@ -457,7 +467,7 @@ impl<'a> Resolver<'a> {
 /// Samples that a subscription must be able to hold for its trigger, besides those in running callbacks.
 fn holds(trigger: Option<&TriggerSpec>) -> u32 {
     match trigger {
-        None | Some(TriggerSpec::Any {} | TriggerSpec::Timer { .. }) => Trigger::any().holds(),
+        None | Some(TriggerSpec::Any { .. } | TriggerSpec::Timer { .. }) => Trigger::any().holds(),
         Some(TriggerSpec::AllLatest { .. }) => Trigger::AllLatest { on: 0, max_age: None }.holds(),
         Some(TriggerSpec::Exact { queue, .. } | TriggerSpec::Approximate { queue, .. }) => {
             Trigger::Exact { queue: *queue as usize, max_age: None }.holds()

@@ -130,8 +130,11 @@ pub struct ResolvedOutput {
 pub enum ResolvedTrigger {
     /// Nothing: the component has no inputs and works by its own timers.
     Own,
-    /// A sample on any input.
-    Any,
+    /// A sample on any of these inputs.
+    Any {
+        /// Indices of the inputs that trigger.
+        on: Vec<usize>,
+    },
     /// Absolute times.
     Timer {
         /// Period.
@@ -168,7 +171,8 @@ impl ResolvedTrigger {
     pub fn fires_on(&self, index: usize) -> bool {
         match self {
             Self::Own | Self::Timer { .. } => false,
-            Self::Any | Self::Exact { .. } | Self::Approximate { .. } => true,
+            Self::Exact { .. } | Self::Approximate { .. } => true,
+            Self::Any { on } => on.contains(&index),
             Self::AllLatest { on, .. } => *on == index,
         }
     }

@@ -147,7 +147,7 @@ fn a_sound_graph_is_resolved_with_all_defaults() {
     assert_eq!(lane.parameters["gain"], ParameterValue::Float(2.0));
     assert_eq!(lane.parameters["canny_low"], ParameterValue::Integer(50));
     assert_eq!((lane.inputs[0].qos.depth, lane.inputs[0].max_held), (4, 3), "two threads at once, and one on its way");
-    assert_eq!(lane.trigger, ResolvedTrigger::Any);
+    assert_eq!(lane.trigger, ResolvedTrigger::Any { on: vec![0] });
     let executors: Vec<_> = g.modules.iter().map(|m| (m.executors[0].name.as_str(), m.executors[0].threads)).collect();
     assert_eq!(executors, [("main", 1), ("main", 2)]);
     serde_json::to_string(&g).unwrap();
@@ -299,6 +299,8 @@ fn circles_need_a_timer_or_another_trigger() {
     finds(&graph(&circle("")), &[(6, "in a circle without a timer: f → f", "all_latest")]);
     finds(&graph(&circle(", trigger: {kind: all_latest, on: scene}")), &[(6, "f → f", "timer")]);
     sound(graph(&circle(", trigger: {kind: all_latest, on: lanes}")));
+    sound(graph(&circle(", trigger: {kind: any, on: [lanes]}")));
+    finds(&graph(&circle(", trigger: {kind: any, on: [lane]}")), &[(6, "the trigger names the input `lane`", "`lanes`")]);
     sound(graph(&circle(", trigger: {kind: timer, period_ms: 50}")));
 }
 

@@ -119,7 +119,7 @@ fn add_callback(
     let queue = |n: u32| n as usize;
     let trigger = match &spec.trigger {
         ResolvedTrigger::Own => return Ok(None),
-        ResolvedTrigger::Any => Trigger::any(),
+        ResolvedTrigger::Any { on } => Trigger::Any { on: on.clone() },
         ResolvedTrigger::Timer { period } => Trigger::Timer { period: *period },
         ResolvedTrigger::AllLatest { on, max_age } => Trigger::AllLatest { on: *on, max_age: *max_age },
         ResolvedTrigger::Exact { queue: q, max_age } => Trigger::Exact { queue: queue(*q), max_age: *max_age },

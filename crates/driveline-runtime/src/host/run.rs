@@ -96,10 +96,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     let Some(module) = graph.module(&options.module) else { return Ok(()) };
     // The kernel keeps 15 bytes.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(module.name.as_str()).unwrap_or_default());
-    let context = Context::new(ContextOptions {
-        name: process_name(&graph, module),
-        domain_dir: Some(domain::prepare(&graph.domain)?),
-    })?;
+    let context = Context::new(ContextOptions { name: process_name(&graph, module), domain_dir: Some(domain::prepare(&graph.domain)?) })?;
     context.set_description(description(&graph, module));
 
     let stop = StopControl::new().map_err(os("cannot make a socket pair"))?;
