@@ -21,7 +21,7 @@ configure_package_config_file(cmake/DrivelineConfig.cmake.in "${CMAKE_CURRENT_BI
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES
     "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfigVersion.cmake"
-    cmake/DrivelineComponents.cmake
+    cmake/DrivelineComponents.cmake cmake/components.map
     DESTINATION "${package_dir}")
 
 configure_file(cmake/driveline.pc.in "${CMAKE_CURRENT_BINARY_DIR}/driveline.pc" @ONLY)

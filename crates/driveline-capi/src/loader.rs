@@ -19,6 +19,7 @@ pub struct Loader;
 
 /// The symbol that a component library exports.
 const ENTRY: &[u8] = b"driveline_component_entry\0";
+const NO_COMPONENTS: &str = "holds no components: register each class with DRIVELINE_COMPONENT(Class)";
 /// Most classes that one library may have; more is a damaged table.
 const MAX_CLASSES: u32 = 4096;
 
@@ -26,11 +27,16 @@ fn failed(library: &Path, reason: impl std::fmt::Display) -> LoadError {
     LoadError { text: format!("component library {}: {reason}", library.display()) }
 }
 
+/// The dynamic linker's own words are in the causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |e| e.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 impl ComponentLoader for Loader {
     fn load(&self, path: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
         // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its code to run here.
         let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = opened.map_err(|e| failed(path, format_args!("cannot be loaded: {e}")))?;
+        let library = opened.map_err(|e| failed(path, format_args!("cannot be loaded: {}", with_causes(&e))))?;
         let found = entry(&library, path);
         // Never unloaded: published values, vtables and threads of its may outlive everything that we know of.
         std::mem::forget(library);
@@ -48,9 +54,8 @@ impl ComponentLoader for Loader {
 fn entry(library: &Library, path: &Path) -> Result<Vec<&'static dl_component_vtable>, LoadError> {
     type Entry = unsafe extern "C" fn() -> *const dl_component_library;
     // SAFETY: libraries that export this name mean this function.
-    let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }.map_err(|_| {
-        failed(path, "holds no components: it does not export driveline_component_entry; register a class with DRIVELINE_COMPONENT(Class)")
-    })?;
+    let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }
+        .map_err(|_| failed(path, format_args!("{NO_COMPONENTS} (it does not export driveline_component_entry)")))?;
     // SAFETY: as above; the result is NULL or a static table.
     let Some(table) = (unsafe { entry().as_ref() }) else { return Err(failed(path, "driveline_component_entry returned NULL")) };
     if table.abi != DL_COMPONENT_ABI {
@@ -60,7 +65,10 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<&'static dl_component_vta
             format_args!("was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: rebuild it with this release's SDK"),
         ));
     }
-    if table.class_count == 0 || table.class_count > MAX_CLASSES || table.classes.is_null() {
+    if table.class_count == 0 {
+        return Err(failed(path, NO_COMPONENTS));
+    }
+    if table.class_count > MAX_CLASSES || table.classes.is_null() {
         return Err(failed(path, format_args!("its table of {} classes is damaged", table.class_count)));
     }
     // SAFETY: the ABI version says that `classes` points to `class_count` pointers to static vtables.

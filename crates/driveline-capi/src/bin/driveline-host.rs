@@ -34,8 +34,10 @@ fn run() -> Result<c_int, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find out where this program is: {e}"))?;
     let path = library_beside(&program)?;
     // SAFETY: the library is the one that this program was built or installed with; its initialisers are Rust's.
-    let library =
-        unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| format!("cannot load {}: {e}", path.display()))?;
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| {
+        let reason = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
+        format!("cannot load {}: {reason}", path.display())
+    })?;
     // SAFETY: `dl_host_main` has this type in every release with this SONAME.
     let main = unsafe { library.get::<HostMain>(b"dl_host_main\0") }.map_err(|e| format!("{} is not Driveline's: {e}", path.display()))?;
     let arguments: Vec<CString> = std::env::args_os().map(OsString::into_vec).filter_map(|a| CString::new(a).ok()).collect();

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Component libraries in graphs, run by the host.
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "child.hpp"
+
+namespace {
+
+struct Run {
+    int status;
+    std::string output;
+
+    [[nodiscard]] std::size_t count(const std::string& words) const {
+        std::size_t n = 0;
+        for (auto at = output.find(words); at != std::string::npos; at = output.find(words, at + 1)) ++n;
+        return n;
+    }
+};
+
+Run host(const std::vector<std::string>& arguments, const std::string& program = SDK_HOST) {
+    const test::Directory directory;
+    std::vector<std::string> command{program};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    test::Child child(command, {"DRIVELINE_DOMAIN_DIR=" + directory / "domain"});
+    Run run{0, child.output()};
+    run.status = child.status;
+    return run;
+}
+
+Run run_graph(const std::string& components, const std::string& program = SDK_HOST) {
+    const test::Directory directory;
+    const std::string file = directory / "graph.yaml";
+    std::ofstream(file) << "driveline: 1\ntopics:\n  camera/image: {max_payload: 4 KiB}\nmodules:\n  all:\n    components:\n" << components;
+    return host({"run", "--graph", file, "--module", "all"}, program);
+}
+
+const std::string library = std::string("        library: ") + SDK_COMPONENTS + "\n";
+
+std::string pipeline(const std::string& lane_parameters) {
+    return "      camera:\n" + library +
+           "        class: Camera\n"
+           "        trigger: {kind: timer, period_ms: 10}\n"
+           "        parameters: {count: 6}\n"
+           "        outputs: {image: camera/image}\n"
+           "      lane:\n" +
+           library + "        class: Lane\n        parameters: {" + lane_parameters +
+           "}\n"
+           "        inputs: {image: camera/image}\n"
+           "        outputs: {detections: lane/detections}\n"
+           "      sink:\n" +
+           library +
+           "        class: Sink\n"
+           "        trigger: {kind: all_latest, on: detections}\n"
+           "        inputs: {detections: lane/detections, image: camera/image}\n";
+}
+
+TEST(Components, AreDescribedWithPortsAndParameters) {
+    const auto run = host({"describe", SDK_COMPONENTS});
+    ASSERT_EQ(run.status, 0) << run.output;
+    for (const char* words : {R"("name":"Camera","doc":"publishes images")", R"("name":"Lane")", R"("name":"Sink")", R"("name":"Quiet")",
+                              R"("name":"count","default":10)", R"("name":"driveline.msgs.Detections2D")", R"("encoding":"cdr")",
+                              R"("name":"scale","default":1.0)", R"("doc":"the picture")"}) {
+        EXPECT_EQ(run.count(words) > 0, true) << words << " is missing in " << run.output;
+    }
+}
+
+TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
+    const auto run = run_graph(pipeline("text: hello, scale: 2"));
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("initialised as lane with hello 2"), 1u) << run.output;
+    // Frame n has pixels of value n.
+    for (int frame = 0; frame < 6; ++frame) {
+        EXPECT_EQ(run.count("detections of frame " + std::to_string(frame * 1001) + " "), 1u) << "frame " << frame << " in\n" << run.output;
+    }
+    EXPECT_GE(run.count(" origins 1 by pointer with image"), 6u) << run.output;
+    EXPECT_EQ(run.count("shut down"), 1u) << run.output;
+    EXPECT_EQ(run.count("lane: lane: as told"), 1u) << run.output;
+}
+
+TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
+    const auto run = run_graph(pipeline("throw_on: 3"));
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("component 'lane' failed on sample 4 of 'camera/image': Lane: on_trigger threw std::runtime_error: no road in sight"), 1u)
+        << run.output;
+    EXPECT_EQ(run.count("detections of frame 3003 "), 0u) << run.output;
+    EXPECT_EQ(run.count("detections of frame 4004 "), 1u) << run.output;
+    EXPECT_EQ(run.count("timer of class Lane failed: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
+}
+
+TEST(Components, WhoseInitFailsEndTheModuleWithTheReason) {
+    const auto run = run_graph(pipeline("refuse: true"));
+    EXPECT_NE(run.status, 0);
+    EXPECT_EQ(run.count("component 'lane' cannot start: Lane: init failed: the model 'x' is missing"), 1u) << run.output;
+    EXPECT_EQ(run.count("detections of frame"), 0u) << run.output;
+}
+
+TEST(Components, ClassesOfOneNameInTwoLibrariesAreTwoClasses) {
+    const auto run = run_graph("      one:\n" + library +
+                               "        class: Camera\n"
+                               "        trigger: {kind: timer, period_ms: 1}\n"
+                               "        parameters: {count: 1}\n"
+                               "        outputs: {image: camera/image}\n"
+                               "      two:\n        library: " SDK_MORE_COMPONENTS
+                               "\n        class: Camera\n"
+                               "        trigger: {kind: timer, period_ms: 1}\n"
+                               "        parameters: {other: no}\n");
+    EXPECT_EQ(run.count("error"), 0u) << run.output;
+    EXPECT_EQ(run.status, 0) << run.output;
+}
+
+TEST(Components, UnusableLibrariesAreExplained) {
+    const auto refused = [](const std::string& path, const std::vector<std::string>& words) {
+        const auto run = host({"describe", path});
+        EXPECT_NE(run.status, 0);
+        for (const auto& w : words) EXPECT_EQ(run.count(w) > 0, true) << "no '" << w << "' in: " << run.output;
+    };
+    refused("/nowhere/libnothing.so", {"/nowhere/libnothing.so", "cannot be loaded", "No such file"});
+    refused(SDK_NO_COMPONENTS, {SDK_NO_COMPONENTS, "DRIVELINE_COMPONENT"});
+    refused(SDK_OLD_COMPONENTS, {SDK_OLD_COMPONENTS, "component ABI 42", "rebuild"});
+    refused(SDK_HOST, {SDK_HOST, "cannot be loaded"});
+}
+
+TEST(Components, AUnknownClassOrParameterIsExplained) {
+    const auto run = run_graph("      camera:\n" + library + "        class: Camra\n        trigger: {kind: timer, period_ms: 10}\n");
+    EXPECT_NE(run.status, 0);
+    EXPECT_EQ(run.count("Camra") > 0 && run.count("Camera") > 0, true) << run.output;
+}
+
+#ifndef SDK_SANITIZED
+TEST(Components, AndHostShareOneCore) {
+    const auto run = run_graph("      census:\n" + library + "        class: Census\n        trigger: {kind: timer, period_ms: 10}\n", DRIVELINE_HOST);
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("cores in this process: 1"), 1u) << run.output;
+}
+#endif
+
+}  // namespace

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every payload kind at every reach, within one process.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <driveline/opencv.hpp>
+#include <driveline/protobuf.hpp>
+
+#include "driveline/msgs/detections_2d.pb.h"
+#include "domain.hpp"
+
+namespace {
+
+using driveline::Image;
+using driveline::Reach;
+using driveline::msgs::Detections2D;
+
+}  // namespace
+
+namespace demo {
+
+struct WheelSpeeds {
+    std::uint64_t time_ns;
+    float metres_per_second[4];
+};
+DRIVELINE_PLAIN(WheelSpeeds, "demo/WheelSpeeds", time_ns, metres_per_second);
+
+struct Scan {
+    std::uint64_t time_ns;
+};
+DRIVELINE_PLAIN_WITH_TAIL(Scan, "demo/Scan", float, ranges, time_ns);
+
+struct Plan {
+    explicit Plan(std::string text) : name(std::move(text)) {}
+    Plan(Plan&&) = default;
+    std::string name;
+};
+
+}  // namespace demo
+
+namespace {
+
+class AtReach : public testing::TestWithParam<Reach> {
+protected:
+    [[nodiscard]] driveline::PublisherOptions options() const { return {.reach = GetParam(), .max_payload = 1 << 20}; }
+
+    test::Domain domain_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Reach, AtReach, testing::Values(Reach::process, Reach::host),
+                         [](const auto& p) { return p.param == Reach::process ? "process" : "host"; });
+
+TEST_P(AtReach, PlainValueArrivesWhole) {
+    auto link = test::Link<demo::WheelSpeeds>::make(domain_, options());
+    EXPECT_EQ(link.publisher.publish(demo::WheelSpeeds{42, {1, 2, 3, 4}}).value(), 1u);
+    const auto sample = link.receive();
+    EXPECT_EQ(sample->time_ns, 42u);
+    EXPECT_EQ(sample->metres_per_second[3], 4.0F);
+    EXPECT_EQ(sample.sequence(), 1u);
+    EXPECT_TRUE(sample.tail().empty());
+}
+
+TEST_P(AtReach, TrailingArrayHasTheLengthThatWasLoaned) {
+    auto link = test::Link<demo::Scan>::make(domain_, options());
+    auto loan = link.publisher.loan(1000).value();
+    loan.head() = {7};
+    ASSERT_EQ(loan.tail().size(), 1000u);
+    std::iota(loan.tail().begin(), loan.tail().end(), 0.0F);
+    loan.shrink(600);
+    EXPECT_EQ(loan.tail().size(), 600u);
+    loan.shrink(900);
+    EXPECT_EQ(loan.tail().size(), 600u);
+    link.publisher.publish(std::move(loan)).value();
+    const auto sample = link.receive();
+    EXPECT_EQ(sample->time_ns, 7u);
+    ASSERT_EQ(sample.tail().size(), 600u);
+    EXPECT_EQ(sample.tail()[599], 599.0F);
+}
+
+TEST_P(AtReach, ImageIsDrawnIntoTheLoanAndLookedAtInPlace) {
+    auto link = test::Link<Image>::make(domain_, options());
+    auto header = driveline::Header::make(123, "camera", 9).value();
+    auto loan = link.publisher.loan(64, 48, driveline::Encoding::bgr8, header).value();
+    cv::Mat canvas = loan.mat().value();
+    canvas.setTo(cv::Scalar(1, 2, 3));
+    canvas.at<cv::Vec3b>(47, 63) = {9, 8, 7};
+    const auto* drawn = canvas.data;
+    link.publisher.publish(std::move(loan)).value();
+    const auto sample = link.receive();
+    const cv::Mat seen = sample.mat().value();
+    EXPECT_EQ(seen.size(), cv::Size(64, 48));
+    EXPECT_EQ(seen.at<cv::Vec3b>(0, 0), cv::Vec3b(1, 2, 3));
+    EXPECT_EQ(seen.at<cv::Vec3b>(47, 63), cv::Vec3b(9, 8, 7));
+    EXPECT_EQ(sample->header.frame(), "camera");
+    EXPECT_EQ(sample.origin(0).value().source_oldest, driveline::from_ns(123));
+    if (GetParam() == Reach::process) {
+        EXPECT_EQ(seen.data, drawn) << "the pixels were copied";
+    }
+}
+
+TEST_P(AtReach, BytesArriveAsTheyAre) {
+    const driveline::Bytes cdr{"cdr", "std_msgs/String", "string data"};
+    auto publisher = domain_.node.publisher("bytes", cdr, options()).value();
+    auto subscription = domain_.node.subscription("bytes", cdr, {.reach = GetParam()}).value();
+    ASSERT_TRUE(test::eventually([&] { return publisher.matched() == 1 && subscription.matched() == 1; }));
+    auto loan = publisher.loan(5).value();
+    std::memcpy(loan.bytes().data(), "hello", 5);
+    publisher.publish(std::move(loan)).value();
+    const auto sample = subscription.receive(test::patience).value();
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample->bytes().data()), sample->bytes().size()), "hello");
+}
+
+TEST_P(AtReach, ProtobufMovesAsAPointerInsideTheProcess) {
+    auto link = test::Link<Detections2D>::make(domain_, options());
+    auto message = std::make_unique<Detections2D>();
+    message->mutable_header()->set_frame_index(5);
+    const auto* address = message.get();
+    link.publisher.publish(std::move(message)).value();
+    auto sample = link.receive();
+    EXPECT_EQ(&*sample, address);
+    EXPECT_EQ(sample->header().frame_index(), 5u);
+    EXPECT_EQ(link.publisher.stats().serialised, 0u) << "serialised although nobody outside listens";
+}
+
+TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {
+    test::Domain domain;
+    auto link = test::Link<demo::Plan>::make(domain);
+    auto plan = std::make_shared<const demo::Plan>("overtake");
+    const std::weak_ptr<const demo::Plan> watch = plan;
+    link.publisher.publish(std::move(plan)).value();
+    {
+        std::shared_ptr<const demo::Plan> kept;
+        {
+            const auto sample = link.receive();
+            EXPECT_EQ(sample->name, "overtake");
+            kept = sample.shared();
+        }
+        EXPECT_EQ(kept->name, "overtake");
+    }
+    link.publisher.publish(demo::Plan("follow")).value();
+    EXPECT_EQ(link.receive()->name, "follow");
+    EXPECT_TRUE(watch.expired()) << "nobody has the first plan any more";
+}
+
+TEST(Objects, OneSampleServesManySubscriptionsWithoutCopies) {
+    test::Domain domain;
+    auto link = test::Link<demo::Plan>::make(domain);
+    auto second = domain.node.subscription<demo::Plan>("topic").value();
+    link.publisher.publish(demo::Plan("a")).value();
+    const auto one = link.receive();
+    const auto two = second.latest().value();
+    ASSERT_TRUE(two);
+    EXPECT_EQ(&*one, &**two);
+}
+
+TEST(Objects, CannotLeaveTheProcess) {
+    test::Domain domain;
+    const auto refused = domain.node.publisher<demo::Plan>("plan", {.reach = Reach::host});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, DL_ERROR_ENDPOINT);
+    EXPECT_NE(refused.error().message.find("'plan'"), std::string::npos) << refused.error().message;
+}
+
+}  // namespace

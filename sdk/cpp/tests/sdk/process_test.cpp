@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two processes.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include <driveline/protobuf.hpp>
+
+#include "child.hpp"
+#include "driveline/msgs/detections_2d.pb.h"
+
+namespace {
+
+using driveline::Image;
+using driveline::msgs::Detections2D;
+
+constexpr driveline::SubscriptionOptions host{.reach = driveline::Reach::host};
+
+TEST(TwoProcesses, ImagesAreWholeAndInOrder) {
+    test::Domain domain;
+    auto subscription = domain.node.subscription<Image>("topic", host).value();
+    test::Child peer({SDK_PEER, domain.directory / "domain", "plain"});
+    std::uint64_t last = 0;
+    for (int received = 0; received < 50; ++received) {
+        const auto sample = subscription.receive(test::patience).value();
+        ASSERT_TRUE(sample) << "nothing came";
+        const auto frame = (*sample)->header.frame_index;
+        ASSERT_EQ(sample->tail().size(), 640u * 480u);
+        EXPECT_TRUE(std::ranges::all_of(sample->tail(), [&](auto pixel) { return pixel == frame % 256; })) << "frame " << frame << " is torn";
+        EXPECT_EQ((*sample)->header.frame(), "peer");
+        EXPECT_EQ(sample->sequence(), frame + 1);
+        EXPECT_GT(sample->sequence(), last);
+        if (received > 0) {
+            EXPECT_EQ(sample->missed(), sample->sequence() - last - 1);
+        }
+        last = sample->sequence();
+    }
+    peer.close_input();
+    EXPECT_EQ(peer.wait(), 0);
+}
+
+TEST(TwoProcesses, ProtobufComesAsBytesAndIsParsed) {
+    test::Domain domain;
+    auto subscription = domain.node.subscription<Detections2D>("topic", host).value();
+    test::Child peer({SDK_PEER, domain.directory / "domain", "protobuf"});
+    for (int i = 0; i < 10; ++i) {
+        const auto sample = subscription.receive(test::patience).value();
+        ASSERT_TRUE(sample) << "nothing came";
+        EXPECT_EQ((*sample)->header().frame_id(), "peer");
+        EXPECT_EQ((*sample)->header().frame_index() + 1, sample->sequence());
+    }
+}
+
+TEST(TwoProcesses, BytesThatAreNoMessageAreAnErrorAndNotTheEnd) {
+    test::Domain domain;
+    auto subscription = domain.node.subscription<Detections2D>("topic", host).value();
+    test::Child peer({SDK_PEER, domain.directory / "domain", "bytes"});
+    for (int i = 0; i < 3; ++i) {
+        const auto sample = subscription.receive(test::patience);
+        ASSERT_FALSE(sample) << "garbage was read as a message, or nothing came";
+        EXPECT_EQ(sample.error().status, DL_ERROR_DECODE) << sample.error().message;
+        EXPECT_NE(sample.error().message.find("driveline.msgs.Detections2D"), std::string::npos) << sample.error().message;
+    }
+}
+
+TEST(TwoProcesses, APublisherThatDiesLeavesItsLastSampleAndIsReplaced) {
+    test::Domain domain;
+    auto subscription = domain.node.subscription<Image>("topic", host).value();
+    std::optional<driveline::Sample<Image>> kept;
+    {
+        test::Child peer({SDK_PEER, domain.directory / "domain", "die"});
+        kept = subscription.receive(test::patience).value();
+        ASSERT_TRUE(kept);
+        EXPECT_EQ(peer.wait(), 3);
+    }
+    const auto frame = (*kept)->header.frame_index;
+    EXPECT_TRUE(std::ranges::all_of(kept->tail(), [&](auto pixel) { return pixel == frame % 256; }));
+    while (subscription.take().value()) {
+    }
+    test::Child next({SDK_PEER, domain.directory / "domain", "plain"});
+    const auto sample = subscription.receive(test::patience).value();
+    ASSERT_TRUE(sample) << "the new publisher was not found";
+    EXPECT_LT((*sample)->header.frame_index + 1, 1'000'000u);
+}
+
+}  // namespace
