@@ -167,6 +167,7 @@ fn a_parents_death_is_seen_although_its_child_lives() {
     other.ask("publisher p topic=back");
     parent.ask("await p 1");
     other.ask("await p 1");
+    other.ask("await s 1");
     let child = parent.number("linger") as i32;
     let _end = Ends(Pid::from_raw(child).unwrap());
     parent.ask("say p 1 100");

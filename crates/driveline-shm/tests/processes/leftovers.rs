@@ -82,6 +82,7 @@ fn strangers_in_the_directory_disturb_nobody() {
     w.ask("publisher p");
     r.ask("subscription s");
     w.ask("await p 1");
+    r.ask("await s 1");
     w.ask("say p 2 1000");
     assert_eq!(r.ask("take s"), "2 1");
     assert_eq!(r.ask("list").matches("\"topic\":\"t\"").count(), 2);
@@ -103,6 +104,7 @@ fn a_directory_that_is_removed_under_a_live_domain_ends_no_match() {
     w.ask("publisher p");
     r.ask("subscription s");
     w.ask("await p 1");
+    r.ask("await s 1");
     std::fs::remove_dir_all(&inner).unwrap();
     w.ask("say p 1 100");
     assert_eq!(r.ask("take s"), "1 0");

@@ -17,6 +17,7 @@ fn a_stopped_reader_keeps_what_it_holds_and_the_writer_runs_on() {
     let mut r = d.peer("reader");
     r.ask("subscription s held=3");
     w.ask("await p 1");
+    r.ask("await s 1");
     for _ in 0..3 {
         w.ask(&format!("say p 1 {LEN}"));
         r.ask("take s hold");
