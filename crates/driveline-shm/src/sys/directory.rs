@@ -4,7 +4,7 @@
 use super::fork::GuardedFd;
 use crate::error::OpenError;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, mkdir, open, renameat, statx, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdir, open, renameat, statat, statx, unlinkat};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -94,15 +94,26 @@ impl Directory {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
 
-    /// The names of Driveline's own form; everything else is ignored.
+    /// The sockets with names of Driveline's own form; everything else is ignored.
     pub(crate) fn names(&self) -> io::Result<Vec<Name>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd)?.take(MAX_DIRECTORY_ENTRIES) {
-            if let Some(name) = entry?.file_name().to_str().ok().and_then(Name::parse) {
+            let entry = entry?;
+            // Where strangers may create names, a link could lead to anybody's socket. Some file systems do not tell.
+            if !matches!(entry.file_type(), FileType::Socket | FileType::Unknown) {
+                continue;
+            }
+            if let Some(name) = entry.file_name().to_str().ok().and_then(Name::parse) {
                 names.push(name);
             }
         }
         Ok(names)
+    }
+
+    /// Whether an entry is itself a socket or is not there: no link to one elsewhere.
+    pub(crate) fn leads_nowhere_else(&self, name: &str) -> bool {
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_or_else(|e| e == rustix::io::Errno::NOENT, |s| FileType::from_raw_mode(s.st_mode) == FileType::Socket)
     }
 
     /// See [`Stamp`]. An error if the directory was removed.

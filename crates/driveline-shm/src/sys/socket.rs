@@ -72,6 +72,9 @@ pub(crate) enum ConnectError {
 
 /// Connects to a listening socket without waiting.
 pub(crate) fn dial(dir: &Directory, name: &str) -> Result<GuardedFd, ConnectError> {
+    if !dir.leads_nowhere_else(name) {
+        return Err(ConnectError::Other(io::Error::other(format!("{name} in the domain directory is no socket: remove it"))));
+    }
     let socket = new(SocketType::SEQPACKET).map_err(ConnectError::Other)?;
     let address = address(dir, name).map_err(ConnectError::Other)?;
     match connect(&socket, &address) {

@@ -78,6 +78,9 @@ fn strangers_in_the_directory_disturb_nobody() {
         assert!(status.success());
         symlink(name(kind, 6), name(kind, 6)).unwrap();
     }
+    // A live socket of a service elsewhere, which would get requests from whoever believes the name.
+    let service = crate::support::hostile::Listener::new(d.path(), "elsewhere", 9);
+    symlink(service.path(), name("p", 7)).unwrap();
     let (mut w, mut r) = (d.peer("writer"), d.peer("reader"));
     w.ask("publisher p");
     r.ask("subscription s");
@@ -85,6 +88,13 @@ fn strangers_in_the_directory_disturb_nobody() {
     r.ask("await s 1");
     w.ask("say p 2 1000");
     assert_eq!(r.ask("take s"), "2 1");
+    // Not even if somebody recommends it.
+    let hint = name("p", 7).file_name().unwrap().to_owned().into_encoded_bytes();
+    for n in d.names().iter().filter(|n| n.starts_with("r-")) {
+        crate::support::hostile::send_datagram(&d.path().join(n), &hint, &[]);
+    }
+    r.until("events s", |t| t.contains("is no socket"));
+    assert!(!service.is_wanted(), "a link was followed out of the directory");
     assert_eq!(r.ask("list").matches("\"topic\":\"t\"").count(), 2);
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
     // It is no reason to look at the directory again and again.

@@ -227,6 +227,16 @@ impl Listener {
         Self { socket: s, path }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether somebody has connected.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&now)).unwrap() == 1
+    }
+
     /// The next subscription that asks: its connection and its HELLO.
     pub(crate) fn accept(&self) -> (OwnedFd, Value) {
         wait_readable(&self.socket);
