@@ -10,6 +10,7 @@
 #include <opencv2/core/mat.hpp>
 
 #include "driveline/image.hpp"
+#include "driveline/publisher.hpp"
 
 namespace driveline {
 
@@ -74,6 +75,22 @@ inline Result<cv::Mat> matrix(std::uint32_t width, std::uint32_t height, std::ui
     }
     mat.copyTo(*target);
     return {};
+}
+
+/// Copies `mat` (three channels of 8 bits as `bgr8`, one as `mono8`) into a loan and publishes it. Drawing into the matrix
+/// of a loan saves the copy.
+[[nodiscard]] inline Result<std::uint64_t> publish(const detail::Sender<Image>& output, const cv::Mat& mat, const Header& header = {}) {
+    if (mat.type() != CV_8UC3 && mat.type() != CV_8UC1) {
+        return Error{"a matrix of OpenCV type " + std::to_string(mat.type()) +
+                     " is no image that can be published as it is: convert it to CV_8UC3 (bgr8) or CV_8UC1 (mono8)"};
+    }
+    const auto encoding = mat.type() == CV_8UC3 ? Encoding::bgr8 : Encoding::mono8;
+    auto loan = output.loan(static_cast<std::uint32_t>(mat.cols), static_cast<std::uint32_t>(mat.rows), encoding, header);
+    if (!loan) return std::move(loan).error();
+    auto target = loan->mat();
+    if (!target) return std::move(target).error();
+    mat.copyTo(*target);
+    return output.publish(std::move(*loan));
 }
 
 }  // namespace driveline

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the first component needs around it: a source of pictures, and somebody who is interested.
+#include <driveline/driveline.hpp>
+#include <driveline/msgs/lane_markings.pb.h>
+#include <driveline/opencv.hpp>
+#include <driveline/protobuf.hpp>
+#include <opencv2/imgproc.hpp>
+
+class Pattern : public driveline::Component {
+    driveline::Output<driveline::Image> image_{*this, "image"};
+    driveline::Parameter<std::uint64_t> frames_{*this, "frames", 50, "number of pictures; then the run ends"};
+    std::uint64_t frame_ = 0;
+
+    void on_trigger(const driveline::Trigger&) override {
+        const auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "pattern", frame_).value();
+        auto loan = image_.loan(640, 360, driveline::Encoding::mono8, header).value();
+        cv::Mat canvas = loan.mat().value();  // what is drawn here is what readers see
+        canvas.setTo(0);
+        const int x = static_cast<int>(frame_ * 8 % 540);
+        cv::rectangle(canvas, cv::Rect(x, 100, 100, 160), cv::Scalar(255), cv::FILLED);
+        image_.publish(std::move(loan)).value();
+        if (++frame_ == *frames_) finish();
+    }
+};
+DRIVELINE_COMPONENT(Pattern, "pictures of a moving square");
+
+class Printer : public driveline::Component {
+    driveline::Input<driveline::msgs::LaneMarkings> lanes_{*this, "lanes"};
+
+    void on_trigger(const driveline::Trigger&) override {
+        const auto lanes = lanes_.sample();
+        if (!lanes || (*lanes)->lines().empty()) return;
+        const auto age = driveline::now() - lanes->origin(0).value().source_oldest;
+        log_info("sample ", lanes->sequence(), ": ", 100 * (*lanes)->lines(0).confidence(), " % edges, picture is ",
+                 std::chrono::duration_cast<std::chrono::microseconds>(age).count(), " us old");
+    }
+};
+DRIVELINE_COMPONENT(Printer, "prints what was found, and how old the picture is");
