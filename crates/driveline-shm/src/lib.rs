@@ -40,6 +40,7 @@ mod event;
 mod fault;
 #[cfg(not(loom))]
 mod held;
+#[cfg(not(loom))]
 mod helpers;
 #[cfg(not(loom))]
 mod info;
