@@ -32,8 +32,7 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the program at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
+        // It is heeded within a second, so a repetition (many senders signal process and group) changes nothing.
         signal_hook::flag::register(signal, interrupted.clone())?;
     }
     let measurement = measure(args, &program, &interrupted)?;

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn bench(args: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("link").args(args.split_whitespace()).output().unwrap()
@@ -159,6 +161,58 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
         assert_eq!(out.status.code(), Some(2), "{args}: {stderr}");
         assert!(stderr.contains(words), "{args}: {stderr}");
         assert!(out.stdout.is_empty());
+    }
+}
+
+/// The process is told to stop as soon as its first measured process is there, whenever that is.
+#[test]
+fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .args("link --reach process --size 64 --wait block --extra none --rounds 1000 --messages 1000 --json".split(' '))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    while std::fs::read_to_string(&children).unwrap().trim().is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let target = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(target, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(target, rustix::process::Signal::INT).unwrap();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
+    let m: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(m["complete"], false);
+    assert!(cases(&m).all(|c| c["runs"].as_array().unwrap().len() < 1000));
+}
+
+#[test]
+fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .args("link --size 64 --wait block --extra none --rounds 1 --messages 1000 --rate 20 --json".split(' '))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    // Every measured process of three cases is killed as soon as it is seen: none of them could end by itself so soon.
+    while child.try_wait().unwrap().is_none() {
+        for measured in std::fs::read_to_string(&children).unwrap_or_default().split_whitespace() {
+            let measured = rustix::process::Pid::from_raw(measured.parse().unwrap()).unwrap();
+            let _ = rustix::process::kill_process(measured, rustix::process::Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
+    let m: Value = serde_json::from_str(&text).unwrap();
+    for c in cases(&m) {
+        let failure = c["runs"][0]["failure"].as_str().unwrap();
+        assert!(failure.contains("ended too early") && failure.contains("signal: 9"), "{failure}");
+        assert_eq!(c["figures"].as_object().unwrap().len(), 0);
     }
 }
 

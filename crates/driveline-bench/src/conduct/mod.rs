@@ -12,10 +12,10 @@ use crate::metric::Metric;
 use crate::plan::{Case, Kind};
 use anyhow::{Context, Result, ensure};
 use driveline_shm::floor::SharedWords;
-use process::{Troupe, Until};
+use process::{LOOK, Troupe, Until};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// How long processes may take to start and find each other.
 const START: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ impl Conductor<'_> {
             Ok((ProcessUse::of(troupe.pid(publisher))?, ProcessUse::of(troupe.pid(subscriber))?, driveline::types::MonotonicNs::now()))
         };
         let (publisher_before, subscriber_before, start) = look(&troupe)?;
-        std::thread::sleep(self.idle);
+        self.rest(self.idle)?;
         let (publisher_after, subscriber_after, end) = look(&troupe)?;
         let seconds = end.since(start).as_secs_f64();
         let per_second = |after: u64, before: u64| (after.saturating_sub(before) as f64 / seconds).round() as u64;
@@ -116,6 +116,16 @@ impl Conductor<'_> {
         account.put(Metric::IdleReaderCpu, vec![per_second(subscriber_after.main_cpu_ns, subscriber_before.main_cpu_ns)]);
         account.idle_wakeups_per_s = Some((subscriber_after.switches - subscriber_before.switches) as f64 / seconds);
         Ok(account)
+    }
+
+    /// Sleeps, but not through an interruption.
+    fn rest(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            ensure!(!self.interrupted.load(Relaxed), "interrupted");
+            std::thread::sleep(left.min(LOOK));
+        }
+        Ok(())
     }
 
     /// A publisher that starts while a subscriber waits, and a subscriber that starts while a sample waits.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// How much of a failed process's complaint is shown.
 const COMPLAINT: usize = 4096;
 /// How often an interruption is looked for. Rare, because looking wakes a CPU that is being measured.
-const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// The program that the measured processes run, and the arguments that make it one.
 #[derive(Clone, Debug)]

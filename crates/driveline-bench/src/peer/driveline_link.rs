@@ -49,7 +49,7 @@ impl Ends {
     }
 
     pub(crate) fn receiver(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
-        let options = SubscriptionOptions { reach: reach(job), qos: Qos { depth: job.depth, ..qos }, max_held: 1 };
+        let options = SubscriptionOptions { reach: reach(job), qos: Qos { depth: job.depth, ..qos }, max_held: 1, ..Default::default() };
         let subscription = self.node.bytes_subscription(topic, "driveline-bench", options)?;
         Ok(DrivelineReceiver { subscription, wait: job.wait.mode() })
     }
