@@ -112,6 +112,12 @@ pub struct dl_subscription_options {
     pub reach: u32,
     /// How many samples the reader may hold at once; 0 means 2.
     pub max_held: u32,
+    /// A `dl_access`: whose publishers are believed at host reach.
+    pub access: u32,
+    /// Borrowed: user ids for `DL_ACCESS_USERS`.
+    pub users: *const u32,
+    /// Number of `users`.
+    pub user_count: usize,
     /// Quality of service; `depth` bounds how many unread samples wait.
     pub qos: dl_qos,
 }
@@ -202,20 +208,27 @@ const REACHES: [Reach; 2] = [Reach::Process, Reach::Host];
 const MAX_USERS: usize = 1024;
 
 /// # Safety
+/// `users` is NULL or points to `user_count` numbers.
+unsafe fn access(access: u32, users: *const u32, user_count: usize) -> Outcome<Access> {
+    Ok(match choice("access", access, &[0, 1, 2])? {
+        0 => Access::OwnUser,
+        1 => Access::Anyone,
+        _ if users.is_null() || user_count > MAX_USERS => {
+            return Err(Failure::argument(format_args!("access = DL_ACCESS_USERS needs 'users', at most {MAX_USERS}")));
+        }
+        // SAFETY: not NULL, and by contract `user_count` numbers.
+        _ => Access::Users(unsafe { std::slice::from_raw_parts(users, user_count) }.to_vec()),
+    })
+}
+
+/// # Safety
 /// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
 pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Outcome<PublisherOptions> {
     let default = PublisherOptions::default();
     // SAFETY: this function's contract.
     let Some(o) = (unsafe { read_sized(given)? }) else { return Ok(default) };
-    let access = match choice("access", o.access, &[0, 1, 2])? {
-        0 => Access::OwnUser,
-        1 => Access::Anyone,
-        _ if o.users.is_null() || o.user_count > MAX_USERS => {
-            return Err(Failure::argument(format_args!("access = DL_ACCESS_USERS needs 'users', at most {MAX_USERS}")));
-        }
-        // SAFETY: not NULL, and by contract `user_count` numbers.
-        _ => Access::Users(unsafe { std::slice::from_raw_parts(o.users, o.user_count) }.to_vec()),
-    };
+    // SAFETY: this function's contract.
+    let access = unsafe { access(o.access, o.users, o.user_count)? };
     Ok(PublisherOptions {
         reach: choice("reach", o.reach, &REACHES)?,
         qos: o.qos.to_qos()?,
@@ -230,7 +243,7 @@ pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Ou
 }
 
 /// # Safety
-/// `given` is NULL or points to `given->size` readable bytes.
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
 pub(crate) unsafe fn subscription_options(given: *const dl_subscription_options) -> Outcome<SubscriptionOptions> {
     let default = SubscriptionOptions::default();
     // SAFETY: this function's contract.
@@ -239,5 +252,7 @@ pub(crate) unsafe fn subscription_options(given: *const dl_subscription_options)
         reach: choice("reach", o.reach, &REACHES)?,
         qos: o.qos.to_qos()?,
         max_held: or_default(o.max_held, default.max_held),
+        // SAFETY: this function's contract.
+        access: unsafe { access(o.access, o.users, o.user_count)? },
     })
 }

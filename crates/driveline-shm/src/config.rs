@@ -26,6 +26,19 @@ pub enum Access {
     Anyone,
 }
 
+impl Access {
+    /// Whether a user, as the kernel names them, has the right. This process's own user always has it.
+    #[must_use]
+    pub fn permits(&self, uid: u32) -> bool {
+        let own = uid == rustix::process::geteuid().as_raw();
+        match self {
+            Self::OwnUser => own,
+            Self::Users(users) => own || users.contains(&uid),
+            Self::Anyone => true,
+        }
+    }
+}
+
 /// What a publisher is created from. All memory is reserved from these numbers.
 #[derive(Clone, Debug)]
 pub struct PublisherConfig {
@@ -97,13 +110,24 @@ pub struct SubscriptionConfig {
     pub observer: bool,
     /// Whether publishers of the same participant count.
     pub own_process: OwnProcess,
+    /// Whose publishers are believed. In a directory of one user alone it makes no difference.
+    pub access: Access,
 }
 
 impl SubscriptionConfig {
     /// A subscription with default QoS that may hold 2 samples.
     #[must_use]
     pub fn new(topic: TopicName, node: NodeName, schema: impl Into<SchemaRequest>) -> Self {
-        Self { topic, node, schema: schema.into(), qos: Qos::default(), max_held: 2, observer: false, own_process: OwnProcess::Include }
+        Self {
+            topic,
+            node,
+            schema: schema.into(),
+            qos: Qos::default(),
+            max_held: 2,
+            observer: false,
+            own_process: OwnProcess::Include,
+            access: Access::OwnUser,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a subscription, its samples, a wait set and the control thread share.
 
-use crate::config::{OwnProcess, SchemaRequest};
+use crate::config::{Access, OwnProcess, SchemaRequest};
 use crate::event::SubscriptionEvent;
 use crate::held::Book;
 use crate::info::{EdgeInfo, SubscriptionInfo, SubscriptionStats};
@@ -195,6 +195,7 @@ pub(crate) struct Inlet {
     pub(crate) max_held: u32,
     pub(crate) observer: bool,
     pub(crate) own_process: OwnProcess,
+    pub(crate) access: Access,
     /// Changes with `edges`.
     generation: AtomicU64,
     edges: Mutex<Vec<Arc<Edge>>>,
@@ -222,6 +223,7 @@ impl Inlet {
             max_held: config.max_held,
             observer: config.observer,
             own_process: config.own_process,
+            access: config.access,
             generation: AtomicU64::new(0),
             edges: Mutex::new(Vec::new()),
             kick: Mutex::new(None),

@@ -35,7 +35,12 @@ unsafe impl Send for Memory {}
 impl Memory {
     fn new(slots: usize, kept: usize) -> Self {
         let zeros = |n| (0..n).map(|_| AtomicU64::new(0)).collect();
-        Self { latest: AtomicU64::new(0), ring: zeros(kept + 1), seqw: zeros(slots), payload: (0..slots).map(|_| UnsafeCell::new(0)).collect() }
+        Self {
+            latest: AtomicU64::new(0),
+            ring: zeros(kept + 1),
+            seqw: zeros(slots),
+            payload: (0..slots).map(|_| UnsafeCell::new(0)).collect(),
+        }
     }
 }
 

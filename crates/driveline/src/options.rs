@@ -31,7 +31,7 @@ pub struct PublisherOptions {
     pub loans: u32,
     /// How many samples all subscriptions together may hold at host reach.
     pub pins: u32,
-    /// Who else may subscribe at host reach.
+    /// Who may subscribe at host reach.
     pub access: Access,
 }
 
@@ -50,11 +50,13 @@ pub struct SubscriptionOptions {
     pub qos: Qos,
     /// How many samples the reader may hold at once.
     pub max_held: u32,
+    /// Whose publishers are believed at host reach.
+    pub access: Access,
 }
 
 impl Default for SubscriptionOptions {
     fn default() -> Self {
-        Self { reach: Reach::Process, qos: Qos::default(), max_held: 2 }
+        Self { reach: Reach::Process, qos: Qos::default(), max_held: 2, access: Access::OwnUser }
     }
 }
 

@@ -43,7 +43,7 @@ impl Rig {
         self.subscription_of(bytes(), qos)
     }
     fn subscription_of(&self, schema: Schema, qos: Qos) -> RawSubscription {
-        self.receiver.raw_subscription("topic", schema, SubscriptionOptions { reach: self.reach, qos, max_held: 2 }).unwrap()
+        self.receiver.raw_subscription("topic", schema, SubscriptionOptions { reach: self.reach, qos, ..Default::default() }).unwrap()
     }
     fn pair(&self, publisher: Qos, subscription: Qos) -> (RawPublisher, RawSubscription) {
         let mut p = self.publisher(publisher);

@@ -48,18 +48,15 @@ impl Instance {
                 max_payload: usize::try_from(topic.max_payload).unwrap_or(usize::MAX),
                 loans: topic.loans,
                 pins: topic.pins,
-                access: match &topic.access {
-                    Access::OwnUser => driveline::Access::OwnUser,
-                    Access::Anyone => driveline::Access::Anyone,
-                    Access::Users(users) => driveline::Access::Users(users.clone()),
-                },
+                access: access(&topic.access),
             };
             outputs.push(node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?);
         }
         let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
         for input in &spec.inputs {
             let Some((topic, schema)) = with.graph.topics.get(&input.topic).zip(input.schema.clone()) else { continue };
-            let options = SubscriptionOptions { reach: topic.reach, qos: input.qos.clone(), max_held: input.max_held };
+            let options =
+                SubscriptionOptions { reach: topic.reach, qos: input.qos.clone(), max_held: input.max_held, access: access(&topic.access) };
             let subscription = node.raw_subscription(input.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
             inputs.push((input.port.clone(), subscription));
         }
@@ -137,4 +134,12 @@ fn add_callback(
         }
     })?;
     Ok(Some(handle))
+}
+
+fn access(of: &Access) -> driveline::Access {
+    match of {
+        Access::OwnUser => driveline::Access::OwnUser,
+        Access::Anyone => driveline::Access::Anyone,
+        Access::Users(users) => driveline::Access::Users(users.clone()),
+    }
 }

@@ -116,7 +116,21 @@ impl Control {
             return;
         }
         match socket::dial(&self.identity.directory, name) {
-            Ok(socket) => self.hello(id, name, socket, pause),
+            Ok(socket) => match crate::sys::peer::user(&socket) {
+                Ok(uid) if state.inlet.access.permits(uid) => self.hello(id, name, socket, pause),
+                Ok(uid) => {
+                    let text = format!(
+                        "topic '{}': a publisher of user {uid} is not believed; run it as user {} or add {uid} to the topic's users here",
+                        state.inlet.topic,
+                        rustix::process::geteuid().as_raw()
+                    );
+                    self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
+                }
+                Err(e) => {
+                    let text = format!("topic '{}': cannot learn the publisher's user: {e}", state.inlet.topic);
+                    self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
+                }
+            },
             Err(ConnectError::Dead) => {
                 self.identity.directory.remove(name);
                 state.known.remove(name);

@@ -2,7 +2,6 @@
 //! The publisher's side of matching.
 
 use super::{Control, Source};
-use crate::config::Access;
 use crate::event::{PublisherEvent, RefusalCode};
 use crate::inlet::first_sequence;
 use crate::layout::PAGE_LEN;
@@ -92,7 +91,7 @@ impl Control {
             };
             let Ok(uid) = peer::user(&connection) else { continue };
             let publication = Arc::clone(&outlet.publication);
-            if !may_subscribe(&publication.access, uid) {
+            if !publication.access.permits(uid) {
                 let text = format!(
                     "topic '{}': user {uid} has no right to subscribe; run as user {} or add {uid} to the topic's users",
                     publication.topic,
@@ -206,15 +205,6 @@ impl Control {
         if left {
             self.wake_in(Duration::from_millis(5));
         }
-    }
-}
-
-fn may_subscribe(access: &Access, uid: u32) -> bool {
-    let own = uid == rustix::process::geteuid().as_raw();
-    match access {
-        Access::OwnUser => own,
-        Access::Users(users) => own || users.contains(&uid),
-        Access::Anyone => true,
     }
 }
 

@@ -81,6 +81,26 @@ fn user(d: &Domain, id: u32) -> Peer {
 }
 
 #[test]
+fn a_subscription_believes_only_publishers_of_the_users_that_it_names() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: only root can be several users");
+        return;
+    }
+    let d = Domain::open_to_all();
+    let mut stranger = user(&d, STRANGER);
+    stranger.ask("publisher p topic=t access=any");
+    let mut wary = user(&d, OWNER);
+    wary.ask("subscription s topic=t");
+    let text = wary.until("events s", |t| t.contains("Refused"));
+    assert!(text.contains("code: Access") && text.contains(&STRANGER.to_string()), "{text}");
+    assert_eq!(wary.ask("matched s"), "0");
+    let mut trusting = user(&d, OWNER);
+    trusting.ask(&format!("subscription s topic=t access={STRANGER}"));
+    trusting.ask("await s 1");
+    assert_eq!(wary.ask("matched s"), "0");
+}
+
+#[test]
 fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     if !rustix::process::geteuid().is_root() {
         println!("left out: only root can be several users");
@@ -96,7 +116,7 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     let mut stranger = user(&d, STRANGER);
     for (p, private, some) in [(&mut same, true, true), (&mut friend, false, true), (&mut stranger, false, false)] {
         for topic in ["private", "some", "open"] {
-            p.ask(&format!("subscription {topic} topic={topic}"));
+            p.ask(&format!("subscription {topic} topic={topic} access={OWNER}"));
         }
         p.ask("await open 1");
         for (topic, allowed) in [("private", private), ("some", some)] {
@@ -127,7 +147,7 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     let names = d.names();
     stranger.kill();
     let mut next = user(&d, STRANGER);
-    next.ask("subscription open topic=open");
+    next.ask(&format!("subscription open topic=open access={OWNER}"));
     next.ask("await open 1");
     eventually("the stranger's next participant removes what it left", || d.names().len() == names.len());
     drop(w);

@@ -69,6 +69,7 @@ impl RawSubscription {
                 config.qos = o.qos;
                 config.max_held = o.max_held;
                 config.own_process = own_process;
+                config.access = o.access;
                 let made = context.participant().create_subscription(config);
                 Some(made.map_err(|source| EndpointError::Subscription { topic: topic.to_string(), source })?)
             }

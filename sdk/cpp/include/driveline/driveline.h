@@ -362,6 +362,12 @@ typedef struct {
   uint32_t reach;
   // How many samples the reader may hold at once; 0 means 2.
   uint32_t max_held;
+  // A `dl_access`: whose publishers are believed at host reach.
+  uint32_t access;
+  // Borrowed: user ids for `DL_ACCESS_USERS`.
+  const uint32_t *users;
+  // Number of `users`.
+  size_t user_count;
   // Quality of service; `depth` bounds how many unread samples wait.
   dl_qos qos;
 } dl_subscription_options;

@@ -90,6 +90,10 @@ struct SubscriptionOptions {
     Qos qos = {};
     /// How many samples the reader may hold at once; 0 means 2.
     std::uint32_t max_held = 2;
+    /// Whose publishers are believed at host reach.
+    Access access = Access::own_user;
+    /// User ids for `Access::users`.
+    std::vector<std::uint32_t> users = {};
 };
 
 /// How a blocking reader waits.
@@ -138,11 +142,15 @@ namespace detail {
     return c;
 }
 
+/// Valid as long as `options`.
 [[nodiscard]] inline dl_subscription_options to_c(const SubscriptionOptions& options) noexcept {
     dl_subscription_options c{};
     c.size = sizeof c;
     c.reach = static_cast<std::uint32_t>(options.reach);
     c.max_held = options.max_held;
+    c.access = static_cast<std::uint32_t>(options.access);
+    c.users = options.users.data();
+    c.user_count = options.users.size();
     c.qos = to_c(options.qos);
     return c;
 }

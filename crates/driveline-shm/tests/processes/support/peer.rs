@@ -215,11 +215,7 @@ impl Machine {
         if o.has("transient") {
             c.qos.durability = Durability::TransientLocal;
         }
-        c.access = match o.text("access", "own") {
-            "own" => Access::OwnUser,
-            "any" => Access::Anyone,
-            users => Access::Users(users.split(',').filter_map(|u| u.parse().ok()).collect()),
-        };
+        c.access = access(o);
         let p = self.participant()?.create_publisher(c).map_err(|e| e.to_string())?;
         let id = p.id();
         self.publishers.insert(name.to_owned(), p);
@@ -233,6 +229,7 @@ impl Machine {
         c.qos.depth = o.number("depth", 1)?;
         c.max_held = o.number("held", 2)?;
         c.observer = o.has("observer");
+        c.access = access(o);
         if o.has("reliable") {
             c.qos.reliability = Reliability::Reliable;
         }
@@ -445,4 +442,12 @@ fn limit(what: &str, soft: u64) -> Answer {
 fn first_free() -> Result<u64, String> {
     let copy = rustix::io::dup(std::io::stdin()).map_err(|e| e.to_string())?;
     Ok(std::os::fd::AsRawFd::as_raw_fd(&copy) as u64)
+}
+
+fn access(o: &Options<'_>) -> Access {
+    match o.text("access", "own") {
+        "own" => Access::OwnUser,
+        "any" => Access::Anyone,
+        users => Access::Users(users.split(',').filter_map(|u| u.parse().ok()).collect()),
+    }
 }
