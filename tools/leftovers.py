@@ -26,7 +26,7 @@ def since(before, proc=Path("/proc"), patience_s=2.0):
 
 
 def _since(shared_memory, old, proc):
-    found = [f"{path} was left in shared memory" for path in sorted(files(shared_memory) - old)]
+    found = [f"{path} was left in shared memory (unless something else of yours runs meanwhile)" for path in sorted(files(shared_memory) - old)]
     return found + [f"process {pid} ({name}) is still running" for pid, name in marked_processes(proc)]
 
 
