@@ -7,4 +7,13 @@ target_include_directories(driveline_sdk SYSTEM INTERFACE "${PROJECT_SOURCE_DIR}
 target_compile_features(driveline_sdk INTERFACE cxx_std_20)
 target_link_libraries(driveline_sdk INTERFACE Driveline::core)
 
+# Driveline::opencv: what driveline/opencv.hpp needs besides.
+find_package(OpenCV QUIET COMPONENTS core)
+if(OpenCV_FOUND)
+    add_library(driveline_opencv INTERFACE)
+    add_library(Driveline::opencv ALIAS driveline_opencv)
+    target_include_directories(driveline_opencv SYSTEM INTERFACE ${OpenCV_INCLUDE_DIRS})
+    target_link_libraries(driveline_opencv INTERFACE Driveline::driveline opencv_core)
+endif()
+
 include(DrivelineComponents)

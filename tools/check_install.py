@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses Driveline as a stranger would: from an install prefix, outside the source tree.
 
-Installs ./build into ./build/prefix, extracts the example from README.md, builds it once with find_package(Driveline)
-and once with pkg-config, and has the installed tool describe the library that comes out.
+Installs the build directory (./build unless given) into its prefix/, extracts the example from README.md, builds it once
+with find_package(Driveline) and once with pkg-config, and has the installed tool describe the library that comes out.
+Then examples/first_component is built against the prefix and run by the installed host.
 
-Usage: check_install.py    after `make build`.
+Usage: check_install.py [BUILD]    after `make build`.
 """
 
 import re
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build"
+BUILD = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build"
 PREFIX = BUILD / "prefix"
 WORK = BUILD / "readme-example"
 BEGIN, END = "<!-- example:begin -->", "<!-- example:end -->"
@@ -71,6 +72,12 @@ def main():
     described = run(PREFIX / "bin/driveline", "describe", WORK / "build/libreadme_example.so", stdout=subprocess.PIPE)
     if "Lane" not in described:
         raise CheckError(f"`driveline describe` does not know the example's class Lane:\n{described}")
+
+    # A whole project that finds its prefix, run by the host that was installed.
+    project = WORK / "first_component"
+    run("cmake", "-S", ROOT / "examples/first_component", "-B", project, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run("cmake", "--build", project)
+    run("python3", ROOT / "examples/first_component/tests/check_first_component.py", PREFIX / "bin/driveline-host", project)
 
     pkgconfig = next(PREFIX.glob("lib*/**/driveline.pc"), None)
     if pkgconfig is None:

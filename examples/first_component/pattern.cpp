@@ -12,6 +12,7 @@ class Pattern : public driveline::Component {
     std::uint64_t frame_ = 0;
 
     void on_trigger(const driveline::Trigger&) override {
+        if (frame_ == *frames_) return finish();
         const auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "pattern", frame_).value();
         auto loan = image_.loan(640, 360, driveline::Encoding::mono8, header).value();
         cv::Mat canvas = loan.mat().value();  // what is drawn here is what readers see
@@ -19,7 +20,7 @@ class Pattern : public driveline::Component {
         const int x = static_cast<int>(frame_ * 8 % 540);
         cv::rectangle(canvas, cv::Rect(x, 100, 100, 160), cv::Scalar(255), cv::FILLED);
         image_.publish(std::move(loan)).value();
-        if (++frame_ == *frames_) finish();
+        ++frame_;
     }
 };
 DRIVELINE_COMPONENT(Pattern, "pictures of a moving square");

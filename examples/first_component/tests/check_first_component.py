@@ -47,7 +47,7 @@ def main():
     assert camera.returncode == 0, camera_output
     assert perception.returncode == 0, output
     found = [float(share) for share in re.findall(r"\[printer\] sample \d+: ([\d.]+) % edges", output)]
-    assert len(found) > 10, f"{len(found)} results of 50 pictures:\n{output}"
+    assert 10 < len(found) <= 50, f"{len(found)} results of 50 pictures:\n{output}"
     # The outline of a square of 100 x 160 pixels in a picture of 640 x 360.
     assert all(0.1 < share < 0.5 for share in found), found
     print(f"{len(found)} results, {found[-1]} % edges in the last")

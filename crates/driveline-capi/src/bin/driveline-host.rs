@@ -17,6 +17,9 @@ type HostMain = unsafe extern "C" fn(argc: c_int, argv: *const *const c_char) ->
 /// Exit status when the library is missing or not one.
 const UNUSABLE: u8 = 69;
 
+/// Name of the library for the dynamic linker.
+const SONAME: &str = "libdriveline.so.0";
+
 /// From the directory of the program.
 const PLACES: [&str; 4] = ["libdriveline.so", "../lib/libdriveline.so.0", "../../lib/libdriveline.so.0", "../lib64/libdriveline.so.0"];
 
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<c_int, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find out where this program is: {e}"))?;
-    let path = library_beside(&program)?;
+    let path = library_beside(&program);
     // SAFETY: the library is the one that this program was built or installed with; its initialisers are Rust's.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| {
         let reason = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
@@ -50,14 +53,9 @@ fn run() -> Result<c_int, String> {
     Ok(status)
 }
 
-fn library_beside(program: &Path) -> Result<PathBuf, String> {
+fn library_beside(program: &Path) -> PathBuf {
     let directory = program.parent().unwrap_or(Path::new("/"));
     let candidates = PLACES.map(|p| directory.join(p));
-    candidates.iter().find(|p| p.exists()).cloned().ok_or_else(|| {
-        let places: Vec<_> = candidates.iter().map(|p| p.display().to_string()).collect();
-        format!(
-            "libdriveline.so is missing; looked for {}; install Driveline again, or build it with `cargo build -p driveline-capi`",
-            places.join(", ")
-        )
-    })
+    // Where none is beside it, the system's own search path decides.
+    candidates.into_iter().find(|p| p.exists()).unwrap_or_else(|| PathBuf::from(SONAME))
 }

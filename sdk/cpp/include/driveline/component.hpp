@@ -245,13 +245,13 @@ public:
         requires detail::Opaque<T>
         : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
 
-    /// In a callback: the sample that the trigger chose for this input; nothing if it chose none.
+    /// In `on_trigger`: the sample that the trigger chose for this input; nothing if it chose none. Nothing anywhere else.
     ///
     /// A sample that cannot be read as a `T` counts as none, and the call is reported as failed once it returns.
     [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
 
-    /// In a callback: the sample that the trigger chose, or else the newest there is, which an earlier call may have seen;
-    /// nothing if there never was one.
+    /// In `on_trigger`: the sample that the trigger chose, or else the newest there is, which an earlier call may have
+    /// seen; nothing if there never was one. Nothing anywhere else.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.
