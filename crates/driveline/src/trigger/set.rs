@@ -39,6 +39,7 @@ const _: () = assert!(MAX_INPUTS <= Fresh::BITS as usize);
 pub(crate) type Samples = SmallVec<[Option<RawSample>; 6]>;
 
 /// What a look at the inputs gave.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once; a box would allocate on the data path")]
 pub(crate) enum Polled {
     /// Run with these.
     Run { samples: Samples, trigger: Option<usize>, fresh: Fresh },
