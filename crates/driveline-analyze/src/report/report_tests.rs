@@ -127,6 +127,18 @@ fn the_page_does_not_grow_with_the_run() {
 }
 
 #[test]
+fn every_key_of_the_summary_is_documented() {
+    let page = include_str!("../../../../docs/reports.md");
+    let json = serde_json::to_value(pipeline(2).summary()).unwrap();
+    for part in ["/", "/subscriptions/0", "/stages/0", "/end_to_end/0", "/stages/0/processing_us"] {
+        for key in json.pointer(part.trim_end_matches('/')).and_then(|v| v.as_object()).unwrap().keys() {
+            let documented = [format!("`{key}`"), format!("`{key}[]`"), format!("{key}, "), format!("{key}}}`")];
+            assert!(documented.iter().any(|d| page.contains(d)), "docs/reports.md does not tell {key} of {part}");
+        }
+    }
+}
+
+#[test]
 fn names_cannot_break_out_of_the_page() {
     let evil = "</title><img src=x onerror='x'>\"";
     let mut run = Collector::new(RunFacts { graph: evil.into(), notes: vec![evil.into()], ..RunFacts::default() });
