@@ -31,6 +31,8 @@ pub trait Segment {
     fn slots(&self) -> usize;
     /// Number of ring entries.
     fn ring_len(&self) -> usize;
+    /// Begins to fetch the header of an existing slot, which is read as soon as the slot is pinned.
+    fn prefetch(&self, _slot: usize) {}
 }
 
 /// The words of one match that the publisher looks at.

@@ -119,6 +119,7 @@ pub fn borrow<S: Segment>(segment: &S, cell: &AtomicU32, want: Want, next: u64, 
         if slot >= segment.slots() {
             return Borrow::BadSlot { sequence: target };
         }
+        segment.prefetch(slot);
         if pin(segment, cell, target, slot) {
             return Borrow::Pinned { sequence: target, slot };
         }

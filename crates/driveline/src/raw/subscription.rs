@@ -142,8 +142,10 @@ impl RawSubscription {
         if let Some(s) = &sample {
             self.received += 1;
             self.missed += s.missed();
-            self.last_arrival = MonotonicNs::now();
-            self.deadline_reported = false;
+            if self.deadline.is_some() {
+                self.last_arrival = MonotonicNs::now();
+                self.deadline_reported = false;
+            }
         }
         Ok(sample)
     }
@@ -167,7 +169,8 @@ impl RawSubscription {
                 lost += self.host_head.replace(newer).map_or(0, |old| old.missed() + 1);
             }
         }
-        let local_time = self.local.as_mut().and_then(LocalReader::peek).map(|n| n.sample.header.publish_time);
+        // Looking first is cheaper: an empty pop ends in a full fence.
+        let local_time = self.local.as_mut().filter(|l| l.has_unread()).and_then(LocalReader::peek).map(|n| n.sample.header.publish_time);
         let host_time = self.host_head.as_ref().map(|s| s.header().publish_time);
         let host_first = match (local_time, host_time) {
             (None, None) => return Ok(None),
