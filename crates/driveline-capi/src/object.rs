@@ -23,6 +23,9 @@ pub struct dl_object_vtable {
     pub encode: Option<unsafe extern "C" fn(object: *const c_void, into: *mut u8, len: usize) -> c_int>,
 }
 
+// SAFETY: a vtable is static and never written; its functions may be called from any thread.
+unsafe impl Sync for dl_object_vtable {}
+
 /// An owned value of C++.
 pub(crate) struct CppObject {
     pointer: *mut c_void,

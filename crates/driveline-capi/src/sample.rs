@@ -259,3 +259,7 @@ pub unsafe extern "C" fn dl_sample_drop(sample: *mut *mut dl_sample) {
         }
     });
 }
+
+#[cfg(test)]
+#[path = "sample_tests.rs"]
+mod tests;

@@ -48,12 +48,15 @@ std::string pipeline(const std::string& lane_parameters) {
            library + "        class: Lane\n        parameters: {" + lane_parameters +
            "}\n"
            "        inputs: {image: camera/image}\n"
-           "        outputs: {detections: lane/detections}\n"
+           "        outputs: {detections: lane/detections, plan: lane/plan}\n"
            "      sink:\n" +
            library +
            "        class: Sink\n"
            "        trigger: {kind: all_latest, on: detections}\n"
-           "        inputs: {detections: lane/detections, image: camera/image}\n";
+           "        inputs: {detections: lane/detections, image: camera/image}\n"
+           "      watcher:\n        library: " SDK_MORE_COMPONENTS
+           "\n        class: Watcher\n        inputs: {detections: lane/detections, plan: lane/plan}\n"
+           "        trigger: {kind: all_latest, on: plan}\n";
 }
 
 TEST(Components, AreDescribedWithPortsAndParameters) {
@@ -75,6 +78,8 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
         EXPECT_EQ(run.count("detections of frame " + std::to_string(frame * 1001) + " "), 1u) << "frame " << frame << " in\n" << run.output;
     }
     EXPECT_GE(run.count(" origins 1 by pointer with image"), 6u) << run.output;
+    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "across libraries:\n" << run.output;
+    EXPECT_EQ(run.count("by value"), 0u) << run.output;
     EXPECT_EQ(run.count("shut down"), 1u) << run.output;
     EXPECT_EQ(run.count("lane: lane: as told"), 1u) << run.output;
 }

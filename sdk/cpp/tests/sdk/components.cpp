@@ -10,6 +10,7 @@
 #include <driveline/protobuf.hpp>
 
 #include "driveline/msgs/detections_2d.pb.h"
+#include "plan.hpp"
 
 namespace testing_components {
 
@@ -50,17 +51,20 @@ public:
         if ((*image)->header.frame_index == static_cast<std::uint64_t>(*throw_on_)) throw std::runtime_error("no road in sight");
         auto detections = std::make_unique<Detections2D>();
         detections->mutable_header()->set_frame_index((*image)->header.frame_index + image->tail()[0] * 1000U);
-        published_ = detections.get();
+        // Whoever gets the pointer finds its own address in it.
+        detections->mutable_header()->set_frame_id(address(detections.get()));
         detections_.publish(std::move(detections)).value();
+        auto plan = std::make_unique<Plan>();
+        plan->own_address = address(plan.get());
+        plan_.publish(std::move(plan)).value();
     }
 
     void shutdown() override { log_info("shut down"); }
 
-    static inline const void* published_ = nullptr;
-
 private:
     driveline::Input<Image> image_{*this, "image"};
     driveline::Output<Detections2D> detections_{*this, "detections"};
+    driveline::Output<Plan> plan_{*this, "plan"};
     driveline::Parameter<bool> refuse_{*this, "refuse", false};
     driveline::Parameter<std::int64_t> throw_on_{*this, "throw_on", -1};
     driveline::Parameter<std::string> text_{*this, "text", "nothing"};
@@ -81,7 +85,7 @@ public:
         const auto detections = detections_.sample();
         if (!detections) return;
         const auto image = image_.read();
-        const bool same = &**detections == Lane::published_;
+        const bool same = (*detections)->header().frame_id() == address(&**detections);
         log_info("detections of frame ", (*detections)->header().frame_index(), " sequence ", detections->sequence(), " origins ",
                  detections->header().origin_count, same ? " by pointer" : " by value", image ? " with image" : " without image");
     }

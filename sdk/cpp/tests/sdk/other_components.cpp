@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another library, with a class of a name that the first one has as well.
+// Another library: gets pointers from the first one, and has a class of a name that the first one has as well.
 #include <driveline/driveline.hpp>
+#include <driveline/protobuf.hpp>
+
+#include "driveline/msgs/detections_2d.pb.h"
+#include "plan.hpp"
 
 namespace testing_components {
 
@@ -8,7 +12,23 @@ class Camera : public driveline::Component {
     driveline::Parameter<std::string> other_{*this, "other", "yes", "only this Camera has it"};
 };
 
+class Watcher : public driveline::Component {
+public:
+    void on_trigger(const driveline::Trigger& trigger) override {
+        const auto detections = detections_.read();
+        const auto plan = plan_.sample();
+        if (!trigger.by(plan_) || !detections || !plan) return;
+        log_info("plan ", plan->sequence(), (*plan)->own_address == address(&**plan) ? " by pointer" : " by value", ", detections",
+                 (*detections)->header().frame_id() == address(&**detections) ? " by pointer" : " by value");
+    }
+
+private:
+    driveline::Input<Plan> plan_{*this, "plan"};
+    driveline::Input<driveline::msgs::Detections2D> detections_{*this, "detections"};
+};
+
 }  // namespace testing_components
 
 using testing_components::Camera;
 DRIVELINE_COMPONENT(Camera, "the other one");
+DRIVELINE_COMPONENT(testing_components::Watcher, "looks at what another library publishes");
