@@ -35,7 +35,8 @@ impl LocalObject for RustMessage {
 }
 
 fn link() -> (RawPublisher, RawSubscription) {
-    let context = Context::new(ContextOptions { domain_dir: Some("/nowhere".into()), ..ContextOptions::named("test") }).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("test") }).unwrap();
     let node = context.node("test").unwrap();
     let schema = Schema::protobuf("test.Message", "driveline protobuf 1\nmessage test.Message\n");
     let publisher = node.raw_publisher("t", schema.clone(), PublisherOptions::default()).unwrap();

@@ -32,7 +32,8 @@ impl ContextOptions {
 
 /// A process's membership in a domain. Cheap to clone; any thread. Endpoints keep it alive.
 ///
-/// Nothing outside the process is touched until an endpoint with host reach is created.
+/// Until an endpoint with host reach is created, all that is touched outside the process is the domain's directory, which
+/// is made if it is missing.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,

@@ -539,7 +539,8 @@ dl_status dl_invocation_read(const dl_invocation *invocation,
                              size_t input,
                              dl_sample **sample);
 
-// Joins a domain. Nothing outside the process is touched until an endpoint with host reach is created.
+// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the process is the domain's
+// directory, which is made if it is missing.
 //
 // `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`, or else the user's
 // default domain. `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the library

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program in C: publishes three texts to itself.
+// A program in C: publishes three texts to itself. Usage: sdk_c_tests DOMAIN_DIRECTORY
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,14 @@
         }                                                                                  \
     } while (0)
 
-int main(void) {
+int main(int argc, char **argv) {
     dl_context *context = NULL;
     dl_node *node = NULL;
     dl_schema *schema = NULL;
     dl_publisher *publisher = NULL;
     dl_subscription *subscription = NULL;
-    // At process reach nothing is made in the directory.
-    CHECK(dl_context_new("c", "/tmp/driveline-c-test-is-never-made", &context) == DL_OK);
+    CHECK(argc == 2);
+    CHECK(dl_context_new("c", argv[1], &context) == DL_OK);
     CHECK(dl_node_new(context, "c", &node) == DL_OK);
     CHECK(dl_schema_new(DL_KIND_BYTES, "text", "text", NULL, &schema) == DL_OK);
     dl_publisher_options options = {.size = sizeof options, .max_payload = 64};
