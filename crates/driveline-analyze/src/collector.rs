@@ -298,9 +298,10 @@ impl StageSeries {
         if !lineage.has_ancestors() {
             return true;
         }
-        let (origins, _) = lineage.publish(TopicId::default(), None, record.end, 0);
+        let mut end = SampleHeader { publish_time: record.end, ..SampleHeader::default() };
+        lineage.stamp(&mut end, TopicId::default(), None, 0);
         let mut consistent = true;
-        for origin in origins.as_slice() {
+        for origin in end.origins.as_slice() {
             let parts = [origin.communication_ns, origin.computation_ns, origin.idle_ns];
             let sum = parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
             if sum.is_none() || sum.and_then(|s| i64::try_from(s).ok()) != Some(origin.age_ns(record.end)) {

@@ -40,8 +40,9 @@ fn published(name: &str, sequence: u64, inputs: &[(&SampleHeader, Arrival)], sta
     for (header, arrival) in inputs {
         lineage.inherit(header, *arrival, MonotonicNs(start));
     }
-    let (origins, trace_id) = lineage.publish(topic(name).id(), Some(MonotonicNs(start)), MonotonicNs(at), 1);
-    SampleHeader { sequence, publish_time: MonotonicNs(at), trace_id, origins, ..SampleHeader::default() }
+    let mut header = SampleHeader { sequence, publish_time: MonotonicNs(at), ..SampleHeader::default() };
+    lineage.stamp(&mut header, topic(name).id(), Some(MonotonicNs(start)), 1);
+    header
 }
 
 fn input<'a>(name: &'a str, of: &str, arrival: Arrival, header: &'a SampleHeader, missed: u64) -> StageInput<'a> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a participant and its endpoints are created from.
 
-use driveline_types::{MonotonicNs, NodeName, Origins, Qos, Schema, TopicName, wall_offset_ns};
+use driveline_types::{NodeName, Qos, Schema, TopicName};
 use std::path::PathBuf;
 
 /// How a process takes part in a domain.
@@ -128,26 +128,5 @@ impl SubscriptionConfig {
             own_process: OwnProcess::Include,
             access: Access::OwnUser,
         }
-    }
-}
-
-/// What the caller adds to a sample when publishing it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PublishMeta {
-    /// When it is published.
-    pub publish_time: MonotonicNs,
-    /// `CLOCK_REALTIME - CLOCK_MONOTONIC`, in nanoseconds.
-    pub wall_offset_ns: i64,
-    /// Shared by everything that descends from one source sample.
-    pub trace_id: u64,
-    /// What the sample descends from.
-    pub origins: Origins,
-}
-
-impl PublishMeta {
-    /// The present time, no trace and no origins.
-    #[must_use]
-    pub fn now() -> Self {
-        Self { publish_time: MonotonicNs::now(), wall_offset_ns: wall_offset_ns(), ..Self::default() }
     }
 }

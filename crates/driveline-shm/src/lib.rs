@@ -8,8 +8,8 @@
 //! Not here: nodes, callbacks, typed payloads, delivery inside a process (crate `driveline`), other hosts.
 //!
 //! ```no_run
-//! use driveline_shm::{Participant, ParticipantConfig, PublishMeta, PublisherConfig, SubscriptionConfig};
-//! use driveline_types::Schema;
+//! use driveline_shm::{Participant, ParticipantConfig, PublisherConfig, SubscriptionConfig};
+//! use driveline_types::{SampleHeader, Schema};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let participant = Participant::open(ParticipantConfig { name: "example".into(), ..Default::default() })?;
 //! let text = Schema::bytes("text", "utf-8", "");
@@ -18,7 +18,7 @@
 //! let mut publisher = participant.create_publisher(PublisherConfig::new("greeting".parse()?, "talker".parse()?, text, 64))?;
 //! let mut loan = publisher.loan(5)?;
 //! loan.payload_mut().copy_from_slice(b"hello");
-//! publisher.publish(loan, PublishMeta::now())?;
+//! publisher.publish(loan, &mut SampleHeader::stamped_now())?;
 //! if let Some(sample) = subscription.take_latest()? {
 //!     println!("{} bytes, {} missed", sample.payload().len(), sample.missed());
 //! }
@@ -92,7 +92,7 @@ pub mod sync;
 
 #[cfg(not(loom))]
 pub use self::{
-    config::{Access, OwnProcess, ParticipantConfig, PublishMeta, PublisherConfig, SchemaRequest, SubscriptionConfig},
+    config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{EdgeInfo, MatchInfo, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing end: loans and publishing.
 
-use crate::config::PublishMeta;
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
@@ -106,7 +105,9 @@ impl Publisher {
         }
     }
 
-    /// Publishes a loan and returns its sequence number. A publish time of zero stands for now.
+    /// Publishes a loan and returns its sequence number.
+    ///
+    /// Sequence, payload length and checksum are filled into `header`, and the present time if its publish time is zero.
     ///
     /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to `max_blocking_ms` for reliable
     /// subscriptions that have not read the sample which falls out of the history; then it publishes all the same, and
@@ -114,7 +115,7 @@ impl Publisher {
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
-    pub fn publish(&mut self, loan: Loan, meta: PublishMeta) -> Result<u64, PublishError> {
+    pub fn publish(&mut self, loan: Loan, header: &mut SampleHeader) -> Result<u64, PublishError> {
         if !self.shared.segment.map.is_here() {
             return Err(PublishError::Forked);
         }
@@ -126,21 +127,17 @@ impl Publisher {
             return Err(PublishError::SequenceExhausted);
         }
         let waited = self.shared.is_reliable() && self.wait_for_reliable(sequence);
-        let publish_time = if waited || meta.publish_time.0 == 0 { MonotonicNs::now() } else { meta.publish_time };
-        let header = SampleHeader {
-            sequence,
-            publish_time,
-            wall_offset_ns: meta.wall_offset_ns,
-            trace_id: meta.trace_id,
-            payload_len: loan.len() as u64,
-            checksum: self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload())),
-            origins: meta.origins,
-        };
-        let payload_len = loan.len() as u64;
+        if waited || header.publish_time.0 == 0 {
+            header.publish_time = MonotonicNs::now();
+        }
+        let publish_time = header.publish_time;
+        header.sequence = sequence;
+        header.payload_len = loan.len() as u64;
+        header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
         let slot = loan.into_slot();
         self.loaned -= 1;
         let shared = &*self.shared;
-        shared.segment.write_header(usize::from(slot), &header);
+        shared.segment.write_header(usize::from(slot), header);
         if let Some(s) = shared.slot_sequences.get(usize::from(slot)) {
             s.store(sequence, Relaxed);
         }
@@ -152,7 +149,7 @@ impl Publisher {
             shared.segment.max_interval().store(interval, Relaxed);
         }
         self.slots.publish(&shared.segment, &mut self.matches, &mut GroupWakers(shared), slot);
-        add(&shared.counters.bytes, payload_len);
+        add(&shared.counters.bytes, header.payload_len);
         Ok(sequence)
     }
 

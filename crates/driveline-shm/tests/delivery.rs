@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use driveline_shm::*;
-use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema};
+use driveline_types::{Durability, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
 use std::time::{Duration, Instant};
 
 struct Domain(tempfile::TempDir);
@@ -48,7 +48,7 @@ fn eventually(mut f: impl FnMut() -> bool) {
 fn say(p: &mut Publisher, text: &str) -> u64 {
     let mut loan = p.loan(text.len()).unwrap();
     loan.payload_mut().copy_from_slice(text.as_bytes());
-    p.publish(loan, PublishMeta::now()).unwrap()
+    p.publish(loan, &mut SampleHeader::stamped_now()).unwrap()
 }
 
 fn text(s: &Sample) -> &str {
@@ -65,7 +65,7 @@ fn a_sample_is_read_in_place_with_header_and_sequence() {
     assert!(s.take_latest().unwrap().is_none());
     let mut loan = p.loan(5).unwrap();
     loan.payload_mut().copy_from_slice(b"hello");
-    let meta = PublishMeta { trace_id: 77, ..PublishMeta::now() };
+    let meta = &mut SampleHeader { trace_id: 77, ..SampleHeader::stamped_now() };
     assert_eq!(p.publish(loan, meta).unwrap(), 1);
     assert!(s.has_unread());
     let sample = s.take_latest().unwrap().unwrap();
@@ -152,11 +152,11 @@ fn loans_are_bounded_and_come_back() {
         let y = p.loan(1).unwrap();
         assert_eq!(p.loan(1).unwrap_err(), LoanError::TooManyLoans { loans: 2 });
         std::thread::spawn(move || drop(x)).join().unwrap();
-        p.publish(y, PublishMeta::now()).unwrap();
+        p.publish(y, &mut SampleHeader::stamped_now()).unwrap();
     }
     let mut q = publisher(&a, |_| {});
     let foreign = p.loan(1).unwrap();
-    assert_eq!(q.publish(foreign, PublishMeta::now()).unwrap_err(), PublishError::ForeignLoan);
+    assert_eq!(q.publish(foreign, &mut SampleHeader::stamped_now()).unwrap_err(), PublishError::ForeignLoan);
     drop((p.loan(1).unwrap(), p.loan(1).unwrap()));
     let mut l = p.loan(200).unwrap();
     l.shrink(300);
@@ -197,7 +197,7 @@ fn several_publishers_are_merged_by_publish_time() {
     let at = |p: &mut Publisher, t: u64, text: &str| {
         let mut l = p.loan(text.len()).unwrap();
         l.payload_mut().copy_from_slice(text.as_bytes());
-        p.publish(l, PublishMeta { publish_time: MonotonicNs(t), ..PublishMeta::now() }).unwrap();
+        p.publish(l, &mut SampleHeader { publish_time: MonotonicNs(t), ..SampleHeader::stamped_now() }).unwrap();
     };
     at(&mut p, 10, "p10");
     at(&mut p, 30, "p30");
@@ -328,7 +328,7 @@ fn lifespan_and_checksum_are_kept() {
     eventually(|| p.matched() == 1 && s.matched() == 1);
     let loan = p.loan(10).unwrap();
     let old = MonotonicNs(MonotonicNs::now().0.saturating_sub(61_000_000_000).max(1));
-    p.publish(loan, PublishMeta { publish_time: old, ..PublishMeta::now() }).unwrap();
+    p.publish(loan, &mut SampleHeader { publish_time: old, ..SampleHeader::stamped_now() }).unwrap();
     say(&mut p, "young");
     let x = s.take_next().unwrap().unwrap();
     assert_eq!(text(&x), "young");

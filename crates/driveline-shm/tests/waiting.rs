@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use driveline_shm::*;
-use driveline_types::{MonotonicNs, Schema};
+use driveline_types::{MonotonicNs, SampleHeader, Schema};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn eventually(mut f: impl FnMut() -> bool) {
 
 fn publish(p: &mut Publisher) {
     let loan = p.loan(8).unwrap();
-    p.publish(loan, PublishMeta::now()).unwrap();
+    p.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
 }
 
 fn in_ms(ms: u64) -> Option<MonotonicNs> {

@@ -5,7 +5,7 @@
 //! words. Version 1 is frozen: new facts go into the reserved words, never into those in use.
 
 use crate::id::TopicId;
-use crate::time::MonotonicNs;
+use crate::time::{MonotonicNs, wall_offset_ns};
 use thiserror::Error;
 
 /// Version written by this library.
@@ -99,6 +99,22 @@ impl Origins {
         }
     }
 
+    /// Makes the list one origin: data of `source` that was published at `publish_time`.
+    pub fn begin(&mut self, topic: TopicId, source: MonotonicNs, publish_time: MonotonicNs) {
+        let computation_ns = publish_time.0.saturating_sub(source.0);
+        self.list[0] = Origin { topic, source_oldest: source, source_newest: source, computation_ns, ..Origin::default() };
+        self.len = 1;
+        self.dropped = 0;
+    }
+
+    /// Takes over another list; only what is in use is copied.
+    fn copy_from(&mut self, other: &Self) {
+        let used = usize::from(other.len);
+        self.list[..used].copy_from_slice(&other.list[..used]);
+        self.len = other.len;
+        self.dropped = other.dropped;
+    }
+
     fn each(&mut self, mut f: impl FnMut(&mut Origin)) {
         for o in &mut self.list[..usize::from(self.len)] {
             f(o);
@@ -156,22 +172,19 @@ impl Lineage {
         self.origins.dropped = self.origins.dropped.saturating_add(header.origins.dropped);
     }
 
-    /// The origins and trace id of a sample published at `publish_time` as endpoint `topic`, sequence `sequence`.
+    /// Fills in the origins and the trace id of a sample of `topic` that is published at `header.publish_time`.
     ///
-    /// Without ancestors the sample is itself an origin with the given source time.
-    #[must_use]
-    pub fn publish(&self, topic: TopicId, source_time: Option<MonotonicNs>, publish_time: MonotonicNs, fresh_trace: u64) -> (Origins, u64) {
-        let mut origins = self.origins;
-        let trace = if self.trace_id == 0 { fresh_trace } else { self.trace_id };
-        if origins.len == 0 {
-            let source = source_time.unwrap_or(publish_time);
-            let computing = publish_time.0.saturating_sub(source.0);
-            origins.merge(Origin { topic, source_oldest: source, source_newest: source, computation_ns: computing, ..Origin::default() });
+    /// Without ancestors the sample is itself an origin, with the given source time or, without one, its publish time.
+    /// In place, because a list of origins is long and mostly empty.
+    pub fn stamp(&self, header: &mut SampleHeader, topic: TopicId, source_time: Option<MonotonicNs>, fresh_trace: u64) {
+        header.trace_id = if self.trace_id == 0 { fresh_trace } else { self.trace_id };
+        if self.has_ancestors() {
+            let computing = header.publish_time.0.saturating_sub(self.since.0);
+            header.origins.copy_from(&self.origins);
+            header.origins.each(|o| o.computation_ns = o.computation_ns.wrapping_add(computing));
         } else {
-            let computing = publish_time.0.saturating_sub(self.since.0);
-            origins.each(|o| o.computation_ns = o.computation_ns.wrapping_add(computing));
+            header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
         }
-        (origins, trace)
     }
 
     /// Whether anything was inherited.
@@ -218,6 +231,24 @@ pub enum HeaderError {
 }
 
 impl SampleHeader {
+    /// A header with the present time on both clocks; no sequence, trace or origins.
+    #[must_use]
+    pub fn stamped_now() -> Self {
+        Self { publish_time: MonotonicNs::now(), wall_offset_ns: wall_offset_ns(), ..Self::default() }
+    }
+
+    /// Takes over another header; of the origins, only those in use are copied.
+    pub fn copy_from(&mut self, other: &Self) {
+        let Self { sequence, publish_time, wall_offset_ns, trace_id, payload_len, checksum, origins } = other;
+        self.sequence = *sequence;
+        self.publish_time = *publish_time;
+        self.wall_offset_ns = *wall_offset_ns;
+        self.trace_id = *trace_id;
+        self.payload_len = *payload_len;
+        self.checksum = *checksum;
+        self.origins.copy_from(origins);
+    }
+
     /// Number of origins that did not fit into the list anywhere along the way.
     #[must_use]
     pub fn origins_dropped(&self) -> u32 {

@@ -3,9 +3,14 @@ use super::*;
 use proptest::prelude::*;
 
 fn root(topic: u64, source: u64, publish: u64) -> SampleHeader {
-    let (origins, trace_id) =
-        Lineage::start(MonotonicNs(source)).publish(TopicId(topic), Some(MonotonicNs(source)), MonotonicNs(publish), 77);
-    SampleHeader { sequence: 1, publish_time: MonotonicNs(publish), trace_id, origins, ..SampleHeader::default() }
+    let h = published(&Lineage::start(MonotonicNs(source)), topic, Some(source), publish, 77);
+    SampleHeader { sequence: 1, ..h }
+}
+
+fn published(by: &Lineage, topic: u64, source: Option<u64>, publish: u64, fresh_trace: u64) -> SampleHeader {
+    let mut header = SampleHeader { publish_time: MonotonicNs(publish), ..SampleHeader::default() };
+    by.stamp(&mut header, TopicId(topic), source.map(MonotonicNs), fresh_trace);
+    header
 }
 
 fn closes(h: &SampleHeader) -> bool {
@@ -29,15 +34,13 @@ fn two_ways_from_one_source_become_one_origin_and_the_sum_closes() {
     let camera = root(5, 100, 100);
     let mut detect = Lineage::start(MonotonicNs(120));
     detect.inherit(&camera, Arrival::Triggered, MonotonicNs(120));
-    let (origins, trace_id) = detect.publish(TopicId(6), None, MonotonicNs(200), 1);
-    let detections = SampleHeader { publish_time: MonotonicNs(200), trace_id, origins, ..SampleHeader::default() };
+    let detections = published(&detect, 6, None, 200, 1);
 
     let newer_camera = root(5, 240, 240);
     let mut fuse = Lineage::start(MonotonicNs(250));
     fuse.inherit(&newer_camera, Arrival::Triggered, MonotonicNs(250));
     fuse.inherit(&detections, Arrival::Read, MonotonicNs(260));
-    let (origins, _) = fuse.publish(TopicId(7), None, MonotonicNs(300), 1);
-    let scene = SampleHeader { publish_time: MonotonicNs(300), origins, ..SampleHeader::default() };
+    let scene = published(&fuse, 7, None, 300, 1);
 
     let o = scene.origins.as_slice();
     assert_eq!(o.len(), 1);
@@ -52,9 +55,24 @@ fn origins_beyond_the_bound_are_counted() {
     for t in 0..MAX_ORIGINS as u64 + 3 {
         all.inherit(&root(t, 1, 2), Arrival::Read, MonotonicNs(10));
     }
-    let (origins, _) = all.publish(TopicId(99), None, MonotonicNs(11), 1);
+    let origins = published(&all, 99, None, 11, 1).origins;
     assert_eq!(origins.as_slice().len(), MAX_ORIGINS);
     assert_eq!(origins.dropped(), 3);
+}
+
+#[test]
+fn stamping_a_used_header_leaves_nothing_of_before() {
+    let mut all = Lineage::start(MonotonicNs(10));
+    for t in 0..MAX_ORIGINS as u64 + 3 {
+        all.inherit(&root(t, 1, 2), Arrival::Read, MonotonicNs(10));
+    }
+    let mut used = published(&all, 99, None, 11, 1);
+    used.copy_from(&root(5, 100, 130));
+    assert_eq!(used, root(5, 100, 130));
+    all.stamp(&mut used, TopicId(99), None, 1);
+    Lineage::start(MonotonicNs(7)).stamp(&mut used, TopicId(3), Some(MonotonicNs(120)), 9);
+    assert_eq!((used.origins.as_slice().len(), used.origins.dropped(), used.trace_id), (1, 0, 9));
+    assert_eq!(used.origins.as_slice()[0].computation_ns, 10);
 }
 
 proptest! {
@@ -83,9 +101,7 @@ proptest! {
             let mut l = Lineage::start(MonotonicNs(start));
             if triggered { l.inherit(&h, Arrival::Triggered, MonotonicNs(start)); }
             else { l.inherit(&h, Arrival::Read, MonotonicNs(start + read_late)); }
-            let publish = start + read_late + compute;
-            let (origins, trace_id) = l.publish(TopicId(2), None, MonotonicNs(publish), 5);
-            h = SampleHeader { publish_time: MonotonicNs(publish), trace_id, origins, ..h };
+            h = published(&l, 2, None, start + read_late + compute, 5);
             prop_assert!(closes(&h));
             prop_assert_eq!(h.trace_id, 77);
         }
@@ -97,8 +113,6 @@ proptest! {
         let taken = late.publish_time.0 + take;
         let mut l = Lineage::start(MonotonicNs(start));
         l.inherit(&late, Arrival::Read, MonotonicNs(taken));
-        let (origins, _) = l.publish(TopicId(2), None, MonotonicNs(taken + end), 5);
-        let h = SampleHeader { publish_time: MonotonicNs(taken + end), origins, ..late };
-        prop_assert!(closes(&h));
+        prop_assert!(closes(&published(&l, 2, None, taken + end, 5)));
     }
 }

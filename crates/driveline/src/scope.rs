@@ -5,7 +5,7 @@
 //! it. A thread without a scope (one that a component made itself) publishes samples that are origins of their own.
 
 use driveline_types::header::Arrival;
-use driveline_types::{Lineage, MonotonicNs, Origins, SampleHeader, TopicId};
+use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId};
 use std::cell::RefCell;
 
 thread_local! {
@@ -35,16 +35,16 @@ pub(crate) fn read(header: &SampleHeader) {
     });
 }
 
-/// Origins and trace id for a sample that is published now. An explicit source time makes it an origin if nothing was
-/// consumed, and is ignored otherwise.
-pub(crate) fn stamp(topic: TopicId, source_time: Option<MonotonicNs>, publish_time: MonotonicNs, fresh_trace: u64) -> (Origins, u64) {
+/// Fills in origins and trace id of a sample that is published at `header.publish_time`. An explicit source time makes it
+/// an origin if nothing was consumed, and is ignored otherwise.
+pub(crate) fn stamp(header: &mut SampleHeader, topic: TopicId, source_time: Option<MonotonicNs>, fresh_trace: u64) {
     RUNNING.with(|r| match r.borrow().as_ref() {
-        Some(lineage) => {
-            let source = source_time.or(if lineage.has_ancestors() { None } else { Some(publish_time) });
-            lineage.publish(topic, source, publish_time, fresh_trace)
+        Some(lineage) => lineage.stamp(header, topic, source_time, fresh_trace),
+        None => {
+            header.trace_id = fresh_trace;
+            header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
         }
-        None => Lineage::start(publish_time).publish(topic, source_time, publish_time, fresh_trace),
-    })
+    });
 }
 
 /// A trace id that is never zero, distinct per publisher and sequence with overwhelming probability.
@@ -62,19 +62,21 @@ mod tests {
 
     #[test]
     fn what_a_callback_publishes_inherits_and_what_others_publish_does_not() {
-        let source = MonotonicNs::now();
-        let (origins, trace_id) = stamp(TopicId(1), Some(source), MonotonicNs::now(), 7);
-        let header = SampleHeader { publish_time: MonotonicNs::now(), origins, trace_id, ..SampleHeader::default() };
+        let stamped = |topic, source, fresh_trace| {
+            let mut header = SampleHeader::stamped_now();
+            stamp(&mut header, TopicId(topic), source, fresh_trace);
+            header
+        };
+        let header = stamped(1, Some(MonotonicNs::now()), 7);
         {
             let start = MonotonicNs::now();
             let mut lineage = Lineage::start(start);
             lineage.inherit(&header, Arrival::Triggered, start);
             let _scope = enter(lineage);
-            let (derived, trace) = stamp(TopicId(2), None, MonotonicNs::now(), 8);
-            assert_eq!(trace, 7);
-            assert_eq!(derived.as_slice()[0].topic, TopicId(1));
+            let derived = stamped(2, None, 8);
+            assert_eq!((derived.origins.as_slice()[0].topic, derived.trace_id), (TopicId(1), 7));
         }
-        let (fresh, trace) = stamp(TopicId(2), None, MonotonicNs::now(), 8);
-        assert_eq!((fresh.as_slice()[0].topic, trace), (TopicId(2), 8));
+        let fresh = stamped(2, None, 8);
+        assert_eq!((fresh.origins.as_slice()[0].topic, fresh.trace_id), (TopicId(2), 8));
     }
 }

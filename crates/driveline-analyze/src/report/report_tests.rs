@@ -44,8 +44,10 @@ fn pipeline(frames: u64) -> Collector {
             if let Some(header) = from {
                 lineage.inherit(header, Arrival::Triggered, MonotonicNs(start));
             }
-            let (origins, _) = lineage.publish(topic(name).id(), Some(MonotonicNs(start)), MonotonicNs(at), frame);
-            SampleHeader { sequence: frame, publish_time: MonotonicNs(at), trace_id: frame, origins, ..SampleHeader::default() }
+            let mut header = SampleHeader { sequence: frame, publish_time: MonotonicNs(at), ..SampleHeader::default() };
+            lineage.stamp(&mut header, topic(name).id(), Some(MonotonicNs(start)), frame);
+            header.trace_id = frame;
+            header
         };
         let call = |run: &mut Collector, stage: &str, input: &str, header: Option<&SampleHeader>, missed, start, end| {
             let inputs: Vec<_> = header

@@ -147,8 +147,8 @@ mod tests {
         let facts = RunFacts { graph: "demo".into(), speed_kmh: Some(36.0), stages: vec![camera, lane], ..RunFacts::default() };
         let mut run = Collector::new(facts);
         let (at, start, end) = (MonotonicNs(1_000_000), MonotonicNs(1_050_000), MonotonicNs(21_050_000));
-        let (origins, trace_id) = Lineage::start(at).publish(topic.id(), Some(at), at, 7);
-        let header = SampleHeader { sequence: 3, publish_time: at, trace_id, origins, ..SampleHeader::default() };
+        let mut header = SampleHeader { sequence: 3, publish_time: at, ..SampleHeader::default() };
+        Lineage::start(at).stamp(&mut header, topic.id(), Some(at), 7);
         let input = StageInput { input: "image", topic: topic.id(), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true };
         run.add(&StageRecord { stage: "lane", start, end, failed: true, inputs: &[input] });
         run

@@ -30,8 +30,9 @@ fn read(bytes: &[u8]) -> Vec<Record> {
 
 fn header(sequence: u64) -> SampleHeader {
     let at = MonotonicNs(1000 + sequence);
-    let (origins, trace_id) = Lineage::start(at).publish(TopicId(u64::MAX), Some(MonotonicNs(900)), at, 7);
-    SampleHeader { sequence, publish_time: at, wall_offset_ns: -5, trace_id, payload_len: 64, checksum: None, origins }
+    let mut header = SampleHeader { sequence, publish_time: at, wall_offset_ns: -5, payload_len: 64, ..SampleHeader::default() };
+    Lineage::start(at).stamp(&mut header, TopicId(u64::MAX), Some(MonotonicNs(900)), 7);
+    header
 }
 
 fn call(writer: &Writer, sequence: u64) {

@@ -5,7 +5,7 @@
 use crate::support::peer::{publish, schema};
 use crate::support::{Domain, eventually};
 use driveline_shm::*;
-use driveline_types::MonotonicNs;
+use driveline_types::{MonotonicNs, SampleHeader};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ impl All {
         must("unread", !self.s.has_unread());
         must("payload of a sample", self.held.payload().is_empty());
         must("payload of a loan", self.loan.payload().is_empty() && self.loan.payload_mut().is_empty());
-        must("publish", self.p.publish(self.loan, PublishMeta::now()) == Err(PublishError::Forked));
+        must("publish", self.p.publish(self.loan, &mut SampleHeader::stamped_now()) == Err(PublishError::Forked));
         must("wait", self.set.wait(None, Duration::ZERO) == Wake::Kicked);
         must("attach", matches!(self.set.attach(&self.s), Err(WaitSetError::Forked)));
         must("stats", self.p.stats() == PublisherStats::default() && self.s.stats() == SubscriptionStats::default());
@@ -146,7 +146,7 @@ pub(crate) fn try_everything() -> Result<String, String> {
     assert!(all.held.payload() == before && all.loan.payload().iter().all(|b| *b == 1));
     assert_eq!((all.p.matched(), all.s.matched()), (2, 1));
     assert_eq!(all.set.wait(None, Duration::ZERO), Wake::Data);
-    all.p.publish(all.loan, PublishMeta::now()).map_err(|e| e.to_string())?;
+    all.p.publish(all.loan, &mut SampleHeader::stamped_now()).map_err(|e| e.to_string())?;
     Ok(String::new())
 }
 

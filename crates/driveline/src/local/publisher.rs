@@ -134,18 +134,18 @@ impl LocalPublisher {
         Ok(LocalLoan { sample: Some(sample), home: self.returned.clone(), publisher: self.end.id })
     }
 
-    pub(crate) fn publish_loan(&mut self, mut loan: LocalLoan, header: SampleHeader) -> Delivery {
+    pub(crate) fn publish_loan(&mut self, mut loan: LocalLoan, header: &SampleHeader) -> Delivery {
         let Some(mut sample) = loan.sample.take() else { return Delivery::default() };
         self.out = self.out.saturating_sub(1);
         if let Some(s) = Arc::get_mut(&mut sample) {
-            s.header = header;
+            s.header.copy_from(header);
         }
         self.pool.push(sample.clone());
         self.deliver(&sample)
     }
 
-    pub(crate) fn publish_object(&mut self, object: Arc<dyn LocalObject>, header: SampleHeader) -> Delivery {
-        let sample = Arc::new(LocalSample { header, publisher: self.end.id, body: Body::Object(object) });
+    pub(crate) fn publish_object(&mut self, object: Arc<dyn LocalObject>, header: &SampleHeader) -> Delivery {
+        let sample = Arc::new(LocalSample { header: *header, publisher: self.end.id, body: Body::Object(object) });
         self.deliver(&sample)
     }
 

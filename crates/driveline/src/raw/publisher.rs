@@ -7,7 +7,7 @@ use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalLoan, LocalObject, LocalPublisher};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
-use driveline_shm::{PublishMeta, PublisherConfig};
+use driveline_shm::PublisherConfig;
 use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,10 @@ pub struct RawPublisher {
     host: Option<driveline_shm::Publisher>,
     /// Late subscriptions outside get the last samples, so they are serialised whether or not anybody listens.
     keeps_history: bool,
-    wall: (MonotonicNs, i64),
+    /// Header of the sample that is being published: kept, because filling it in place is cheaper than making one.
+    header: SampleHeader,
+    /// When the header's wall-clock offset was read.
+    wall_read: MonotonicNs,
     stats: PublisherStats,
     max_payload: usize,
     context: Context,
@@ -117,7 +120,7 @@ impl RawPublisher {
                 Some(made.map_err(|source| EndpointError::Publisher { topic: topic.to_string(), source })?)
             }
         };
-        let wall = (MonotonicNs::now(), wall_offset_ns());
+        let header = SampleHeader::stamped_now();
         Ok(Self {
             topic_id: topic.id(),
             topic,
@@ -126,7 +129,8 @@ impl RawPublisher {
             local,
             host,
             keeps_history,
-            wall,
+            wall_read: header.publish_time,
+            header,
             stats: PublisherStats::default(),
             max_payload,
             context: context.clone(),
@@ -166,29 +170,23 @@ impl RawPublisher {
     /// # Errors
     /// [`PublishError`]; the loan is given back.
     pub fn publish(&mut self, loan: RawLoan) -> Result<u64, PublishError> {
-        let now = MonotonicNs::now();
-        let wall_offset_ns = self.wall_offset(now);
+        self.stamp_times();
+        let Self { header, topic, topic_id, id, .. } = self;
         match (loan.place, &mut self.host, &mut self.local) {
             (Place::Host(place), Some(host), _) => {
-                let (origins, trace_id) =
-                    scope::stamp(self.topic_id, loan.source_time, now, scope::fresh_trace(self.id, host.next_sequence()));
-                let meta = PublishMeta { publish_time: now, wall_offset_ns, trace_id, origins };
-                let sequence = host.publish(place, meta).map_err(|source| PublishError::Host { topic: self.topic.to_string(), source })?;
-                self.stats.published += 1;
-                Ok(sequence)
+                scope::stamp(header, *topic_id, loan.source_time, scope::fresh_trace(*id, host.next_sequence()));
+                host.publish(place, header).map_err(|source| PublishError::Host { topic: topic.to_string(), source })?;
             }
-            (Place::Local(place), _, Some(local)) if place.publisher == self.id => {
-                let sequence = local.next_sequence;
-                let payload_len = place.payload().len() as u64;
-                let (origins, trace_id) = scope::stamp(self.topic_id, loan.source_time, now, scope::fresh_trace(self.id, sequence));
-                let header = SampleHeader { sequence, publish_time: now, wall_offset_ns, trace_id, payload_len, checksum: None, origins };
-                let delivery = local.publish_loan(place, header);
-                self.stats.published += 1;
-                self.stats.overwritten += delivery.overwritten;
-                Ok(sequence)
+            (Place::Local(place), _, Some(local)) if place.publisher == *id => {
+                header.sequence = local.next_sequence;
+                header.payload_len = place.payload().len() as u64;
+                scope::stamp(header, *topic_id, loan.source_time, scope::fresh_trace(*id, header.sequence));
+                self.stats.overwritten += local.publish_loan(place, header).overwritten;
             }
-            _ => Err(PublishError::ForeignLoan { topic: self.topic.to_string() }),
+            _ => return Err(PublishError::ForeignLoan { topic: topic.to_string() }),
         }
+        self.stats.published += 1;
+        Ok(self.header.sequence)
     }
 
     /// Publishes a value (protobuf and object): the pointer inside the process; outside, bytes, written once into shared
@@ -200,13 +198,15 @@ impl RawPublisher {
         if !matches!(self.kind, PayloadKind::Protobuf | PayloadKind::Object) {
             return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
         }
-        let now = MonotonicNs::now();
-        let wall_offset_ns = self.wall_offset(now);
+        self.stamp_times();
+        let header = &mut self.header;
         let Some(local) = &mut self.local else { return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind }) };
         let sequence = local.next_sequence;
-        let (origins, trace_id) = scope::stamp(self.topic_id, source_time, now, scope::fresh_trace(self.id, sequence));
+        header.sequence = sequence;
         // The length is only known to who serialises, which pointers are spared.
-        let header = SampleHeader { sequence, publish_time: now, wall_offset_ns, trace_id, payload_len: 0, checksum: None, origins };
+        header.payload_len = 0;
+        header.checksum = None;
+        scope::stamp(header, self.topic_id, source_time, scope::fresh_trace(self.id, sequence));
         let keeps_history = self.keeps_history;
         let outside = self.host.as_mut().filter(|h| h.matched() > 0 || keeps_history);
         let delivery = local.publish_object(object.clone(), header);
@@ -217,18 +217,20 @@ impl RawPublisher {
             let len = object.encoded_len().unwrap_or(0);
             let mut loan = host.loan(len).map_err(|source| LoanError::Host { topic: topic(), source })?;
             object.encode(loan.payload_mut()).map_err(|source| PublishError::Encode { topic: topic(), source })?;
-            let meta = PublishMeta { publish_time: now, wall_offset_ns, trace_id, origins };
-            host.publish(loan, meta).map_err(|source| PublishError::Host { topic: topic(), source })?;
+            host.publish(loan, header).map_err(|source| PublishError::Host { topic: topic(), source })?;
             self.stats.serialised += 1;
         }
         Ok(sequence)
     }
 
-    fn wall_offset(&mut self, now: MonotonicNs) -> i64 {
-        if now.since(self.wall.0) > WALL_OFFSET_VALID {
-            self.wall = (now, wall_offset_ns());
+    /// The present on both clocks.
+    fn stamp_times(&mut self) {
+        let now = MonotonicNs::now();
+        if now.since(self.wall_read) > WALL_OFFSET_VALID {
+            self.wall_read = now;
+            self.header.wall_offset_ns = wall_offset_ns();
         }
-        self.wall.1
+        self.header.publish_time = now;
     }
 
     /// Number of subscriptions that are matched now.

@@ -7,7 +7,7 @@ use super::follower::{Follower, Progress, check, echo, whole};
 use super::payload;
 use super::process::{Domain, MARK, PEER_VARIABLE};
 use driveline_shm::*;
-use driveline_types::{Durability, EndpointId, MonotonicNs, Reliability, Schema};
+use driveline_types::{Durability, EndpointId, MonotonicNs, Reliability, SampleHeader, Schema};
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -408,7 +408,7 @@ pub(crate) fn publish(p: &mut Publisher, len: usize) {
     let (number, id) = (p.next_sequence(), p.id());
     let mut loan = p.loan(len.max(payload::LEAST)).expect("there is a slot, whatever readers do");
     payload::fill(loan.payload_mut(), number, id);
-    p.publish(loan, PublishMeta::now()).expect("it is published");
+    p.publish(loan, &mut SampleHeader::stamped_now()).expect("it is published");
 }
 
 /// Becomes another user for good.
