@@ -7,7 +7,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+const PAGE: usize = 4096;
+/// Below this a thread costs more than it saves.
+const BYTES_PER_POPULATING_THREAD: usize = 8 << 20;
+/// More do not help: clearing memory is bound by its bandwidth.
+const MAX_POPULATING_THREADS: usize = 4;
 
 /// Whether this process may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +48,61 @@ impl Mapping {
             Mode::ReadOnly => ProtFlags::READ,
         };
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED | MapFlags::POPULATE, fd, 0) }?;
+        let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(p.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
         let mapping = Self { start, len, mode, birthplace };
         // SAFETY: advice on exactly this mapping.
         unsafe { madvise(p, len, Advice::LinuxDontFork) }?;
+        mapping.populate()?;
         Ok(mapping)
+    }
+
+    /// Makes every page present, so that nobody meets a fault later. The kernel clears fresh pages here, which for a great
+    /// segment is most of the time that its creation takes: several threads share it.
+    fn populate(&self) -> io::Result<()> {
+        let threads = (self.len / BYTES_PER_POPULATING_THREAD).clamp(1, MAX_POPULATING_THREADS);
+        let share = self.len.div_ceil(threads).next_multiple_of(PAGE);
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads)
+                .map(|i| std::thread::Builder::new().spawn_scoped(scope, move || self.populate_range(i * share, share)))
+                .collect();
+            let mut done = self.populate_range(0, share);
+            for (i, other) in (1..threads).zip(others) {
+                let part = match other {
+                    Ok(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that prefaults memory has died"))),
+                    Err(_) => self.populate_range(i * share, share),
+                };
+                done = done.and(part);
+            }
+            done
+        })
+    }
+
+    fn populate_range(&self, start: usize, len: usize) -> io::Result<()> {
+        let end = self.len.min(start.saturating_add(len));
+        if start >= end {
+            return Ok(());
+        }
+        let advice = match self.mode {
+            Mode::ReadWrite => Advice::LinuxPopulateWrite,
+            Mode::ReadOnly => Advice::LinuxPopulateRead,
+        };
+        // SAFETY: advice on a part of this mapping.
+        match unsafe { madvise(self.at(start, end - start, PAGE).cast(), end - start, advice) } {
+            Err(rustix::io::Errno::INVAL) => {
+                // Kernels before 5.14 do not know the advice: touch each page.
+                for page in (start..end).step_by(PAGE) {
+                    let word = self.word(page);
+                    let _ = if self.mode == Mode::ReadWrite { word.fetch_or(0, Relaxed) } else { word.load(Relaxed) };
+                }
+                Ok(())
+            }
+            // What a fault would answer with a signal.
+            Err(rustix::io::Errno::FAULT) => {
+                Err(io::Error::new(io::ErrorKind::OutOfMemory, "the kernel has no memory to back the segment"))
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Whether this is the process that made the mapping; elsewhere there is nothing at its address.
