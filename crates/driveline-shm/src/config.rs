@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a participant and its endpoints are created from.
 
+use crate::sys::peer::User;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use std::path::PathBuf;
 
@@ -15,6 +16,9 @@ pub struct ParticipantConfig {
 }
 
 /// Which users may subscribe to a topic, by the kernel-given user id of the peer.
+///
+/// In a user namespace that does not map everybody (most containers) the kernel shows all who are left out as one user,
+/// 65534. That number then has no rights, also if it is this process's own or is named here; only `Anyone` includes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The publisher's own effective user only.
@@ -27,13 +31,12 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether a user, as the kernel names them, has the right. This process's own user always has it.
-    #[must_use]
-    pub fn permits(&self, uid: u32) -> bool {
-        let own = uid == rustix::process::geteuid().as_raw();
+    /// Whether a user has the right. This process's own user always has it, if it has a name in this user namespace.
+    pub(crate) fn permits(&self, user: User) -> bool {
+        let own = user.is_surely(User::own());
         match self {
             Self::OwnUser => own,
-            Self::Users(users) => own || users.contains(&uid),
+            Self::Users(users) => own || users.iter().any(|uid| user.is_surely(User::Known(*uid))),
             Self::Anyone => true,
         }
     }

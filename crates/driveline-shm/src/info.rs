@@ -122,7 +122,7 @@ pub struct MatchInfo {
     pub node: String,
     /// Its process id, as it sees it itself.
     pub pid: u32,
-    /// Its user.
+    /// Its user; 65534 also for all that have no name in the publisher's user namespace.
     pub uid: u32,
     /// Pins granted.
     pub pins: u32,

@@ -13,17 +13,18 @@ use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
+use crate::sys::peer::User;
 use crate::wire::Hello;
 use driveline_types::{EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
-/// Readers of one user. They share a wake word, in memory of their own: whoever can read a word can also disturb those
+/// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever can read a word can also disturb those
 /// who sleep on it.
 #[derive(Debug)]
 pub(crate) struct Group {
-    uid: u32,
+    user: User,
     pub(crate) fd: GuardedFd,
     map: Mapping,
 }
@@ -37,14 +38,14 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// The group of a user, made if it is new. Only the control thread calls this. `None`: too many.
-    pub(crate) fn of(&self, uid: u32) -> io::Result<Option<usize>> {
+    pub(crate) fn of(&self, user: User) -> io::Result<Option<usize>> {
         let len = self.len.load(Relaxed);
-        if let Some(i) = self.iter().position(|g| g.uid == uid) {
+        if let Some(i) = self.iter().position(|g| g.user.is_surely(user)) {
             return Ok(Some(i));
         }
         let Some(place) = self.list.get(len) else { return Ok(None) };
         let (fd, map) = memfd::create("driveline-wake", WAKE_LEN)?;
-        if place.set(Group { uid, fd, map }).is_err() {
+        if place.set(Group { user, fd, map }).is_err() {
             return Err(io::Error::other("two threads add trust groups"));
         }
         self.len.store(len + 1, Release);
@@ -65,7 +66,7 @@ impl Groups {
 pub(crate) struct PubMatch {
     page: Mapping,
     pub(crate) hello: Hello,
-    pub(crate) uid: u32,
+    pub(crate) user: User,
     group: usize,
     woken: AtomicU64,
     /// Whether publishing waits for it.
@@ -81,11 +82,11 @@ pub(crate) struct PubMatch {
 pub(crate) const NOT_BEGUN: u64 = u64::MAX;
 
 impl PubMatch {
-    pub(crate) fn new(page: Mapping, hello: Hello, uid: u32, group: usize, reliable: bool) -> Self {
+    pub(crate) fn new(page: Mapping, hello: Hello, user: User, group: usize, reliable: bool) -> Self {
         Self {
             page,
             hello,
-            uid,
+            user,
             group,
             woken: AtomicU64::new(0),
             reliable: AtomicBool::new(reliable),
@@ -235,7 +236,7 @@ impl Publication {
             subscription: m.hello.subscription,
             node: m.hello.node.to_string(),
             pid: m.hello.pid,
-            uid: m.uid,
+            uid: m.user.uid(),
             pins: m.hello.pins,
             observer: m.hello.observer,
             held: held.collect(),

@@ -117,13 +117,9 @@ impl Control {
         }
         match socket::dial(&self.identity.directory, name) {
             Ok(socket) => match crate::sys::peer::user(&socket) {
-                Ok(uid) if state.inlet.access.permits(uid) => self.hello(id, name, socket, pause),
-                Ok(uid) => {
-                    let text = format!(
-                        "topic '{}': a publisher of user {uid} is not believed; run it as user {} or add {uid} to the topic's users here",
-                        state.inlet.topic,
-                        rustix::process::geteuid().as_raw()
-                    );
+                Ok(user) if state.inlet.access.permits(user) => self.hello(id, name, socket, pause),
+                Ok(user) => {
+                    let text = format!("topic '{}': a publisher of {user} is not believed; {} here", state.inlet.topic, user.remedy());
                     self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
                 }
                 Err(e) => {

@@ -36,7 +36,7 @@ pub(super) struct Outlet {
 pub(super) struct Peer {
     outlet: EndpointId,
     socket: GuardedFd,
-    uid: u32,
+    user: peer::User,
     state: PeerState,
 }
 
@@ -89,19 +89,15 @@ impl Control {
                 Ok(None) => return,
                 Err(_) => return self.rest(key),
             };
-            let Ok(uid) = peer::user(&connection) else { continue };
+            let Ok(user) = peer::user(&connection) else { continue };
             let publication = Arc::clone(&outlet.publication);
-            if !publication.access.permits(uid) {
-                let text = format!(
-                    "topic '{}': user {uid} has no right to subscribe; run as user {} or add {uid} to the topic's users",
-                    publication.topic,
-                    rustix::process::geteuid().as_raw()
-                );
+            if !publication.access.permits(user) {
+                let text = format!("topic '{}': {user} has no right to subscribe; {}", publication.topic, user.remedy());
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
                 continue;
             }
             let pending = |s: &&Source| matches!(s, Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Silent { .. }));
-            let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.uid == uid);
+            let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.user == user);
             if self.sources.values().filter(pending).count() >= MAX_PENDING
                 || self.sources.values().filter(pending).filter(of_user).count() >= MAX_PENDING_PER_USER
             {
@@ -111,7 +107,7 @@ impl Control {
             }
             let Ok(key) = self.watch(&connection, EventFlags::IN) else { continue };
             let until = self.now + Duration::from_millis(HANDSHAKE_MS);
-            self.sources.insert(key, Source::Peer(Peer { outlet: id, socket: connection, uid, state: PeerState::Silent { until } }));
+            self.sources.insert(key, Source::Peer(Peer { outlet: id, socket: connection, user, state: PeerState::Silent { until } }));
             // The message is usually there already.
             self.peer_ready(key);
         }
@@ -275,7 +271,7 @@ impl Outlet {
             };
             return no(RefusalCode::Pins, text);
         }
-        let group = match p.groups.of(peer.uid) {
+        let group = match p.groups.of(peer.user) {
             Ok(Some(group)) => group,
             Ok(None) => return no(RefusalCode::Limit, format!("topic '{topic}': subscriptions of more than {MAX_GROUPS} users")),
             Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {e}")),
@@ -286,7 +282,7 @@ impl Outlet {
 
         let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
         let requested = hello.qos.clone();
-        let m = Arc::new(PubMatch::new(page, hello, peer.uid, group, reliable));
+        let m = Arc::new(PubMatch::new(page, hello, peer.user, group, reliable));
         let mut list = matches.clone();
         list.push(Arc::clone(&m));
         self.reclaiming |= !self.changes.replace(list);

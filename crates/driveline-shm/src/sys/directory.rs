@@ -2,6 +2,7 @@
 //! The domain directory: opened once, checked, and used only through its descriptor.
 
 use super::fork::GuardedFd;
+use super::peer::User;
 use crate::error::OpenError;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdir, open, renameat, statat, statx, unlinkat};
@@ -29,11 +30,19 @@ impl Directory {
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
         let explicit =
             configured.map(Path::to_owned).or_else(|| std::env::var_os(DOMAIN_DIR_VARIABLE).filter(|v| !v.is_empty()).map(Into::into));
-        let uid = rustix::process::geteuid().as_raw();
         match explicit {
             Some(path) => Self::open_at(&path, None),
             None => {
+                let user = User::own();
+                let uid = user.uid();
                 let parent = PathBuf::from(format!("/dev/shm/driveline-{uid}"));
+                if matches!(user, User::Nameless(_)) {
+                    return Err(OpenError::Unsafe {
+                        path: parent,
+                        reason: format!("this process runs as {user}, so that it could be anybody's"),
+                        remedy: "run as a user that the user namespace maps, or choose a directory with DRIVELINE_DOMAIN_DIR",
+                    });
+                }
                 // In a directory where everybody may create names, the parent must be proven ours before it is used.
                 Self::open_at(&parent, Some(uid))?;
                 Self::open_at(&parent.join("default"), Some(uid))

@@ -4,14 +4,115 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
 
-/// Effective user of the peer when it connected (or listened), as this user namespace sees it; 65534 if it has no name
-/// here. The process id that the kernel also tells is 0 across PID namespaces and identifies nobody: not used.
-pub(crate) fn user(socket: impl AsFd) -> io::Result<u32> {
+/// What the kernel calls users that have no name in this user namespace, if `/proc` does not tell.
+const USUAL_OVERFLOW_UID: u32 = 65_534;
+/// How many user ids there are: all 32-bit numbers but the last.
+const ALL_USERS: u64 = u32::MAX as u64;
+
+/// A user, as this user namespace sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum User {
+    /// One user, and always the same.
+    Known(u32),
+    /// Any of those that have no name in this user namespace: the kernel shows all of them as this number. Not even
+    /// equal to another of its kind.
+    Nameless(u32),
+}
+
+impl User {
+    /// The user that a number from the kernel stands for here and now.
+    pub(crate) fn of(uid: u32) -> Self {
+        if uid == overflow_uid() && !everybody_has_a_name() { Self::Nameless(uid) } else { Self::Known(uid) }
+    }
+
+    /// The user that this process runs as.
+    pub(crate) fn own() -> Self {
+        Self::of(rustix::process::geteuid().as_raw())
+    }
+
+    /// The number that the kernel shows.
+    pub(crate) fn uid(self) -> u32 {
+        match self {
+            Self::Known(uid) | Self::Nameless(uid) => uid,
+        }
+    }
+
+    /// What to do so that an end of this user is permitted at one of this process.
+    pub(crate) fn remedy(self) -> String {
+        match (self, Self::own()) {
+            (Self::Known(uid), Self::Known(own)) => format!("run it as user {own} or add {uid} to the topic's users"),
+            _ => "run both processes in one user namespace that maps their users, or open the topic to anyone".into(),
+        }
+    }
+
+    /// Whether the two are certainly the same user.
+    pub(crate) fn is_surely(self, other: Self) -> bool {
+        matches!((self, other), (Self::Known(a), Self::Known(b)) if a == b)
+    }
+}
+
+impl std::fmt::Display for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Known(uid) => write!(f, "user {uid}"),
+            Self::Nameless(uid) => write!(f, "user {uid} (which here stands for every user that this user namespace does not map)"),
+        }
+    }
+}
+
+fn overflow_uid() -> u32 {
+    static UID: OnceLock<u32> = OnceLock::new();
+    *UID.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
+        text.and_then(|t| t.trim().parse().ok()).unwrap_or(USUAL_OVERFLOW_UID)
+    })
+}
+
+fn everybody_has_a_name() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| names_everybody(&map))
+}
+
+/// Whether a map (lines of: id here, id there, how many) leaves nobody out. The kernel permits no overlaps.
+fn names_everybody(map: &str) -> bool {
+    let counts = map.lines().map(|line| line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()));
+    counts.sum::<Option<u64>>().is_some_and(|n| n >= ALL_USERS)
+}
+
+/// Effective user of the peer when it connected (or listened). The process id that the kernel also tells is 0 across PID
+/// namespaces and identifies nobody: not used.
+pub(crate) fn user(socket: impl AsFd) -> io::Result<User> {
     let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `cred` and `len` are valid for writing and `len` is the size of `cred`.
     let r =
         unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut cred).cast(), &raw mut len) };
-    if r == 0 && len as usize == size_of::<libc::ucred>() { Ok(cred.uid) } else { Err(io::Error::last_os_error()) }
+    if r == 0 && len as usize == size_of::<libc::ucred>() { Ok(User::of(cred.uid)) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Access;
+
+    #[test]
+    fn only_a_map_of_all_users_leaves_nobody_without_a_name() {
+        assert!(names_everybody("         0          0 4294967295\n"));
+        assert!(names_everybody("0 1 1\n1 0 1\n2 2 4294967293\n"));
+        // The second is what a container of the usual kind has: its 65534 is one user, and all strangers as well.
+        for partial in ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"] {
+            assert!(!names_everybody(partial), "{partial:?}");
+        }
+    }
+
+    #[test]
+    fn the_nameless_have_no_rights_of_their_number() {
+        let nobody = User::Nameless(65_534);
+        assert!(!nobody.is_surely(nobody) && !nobody.is_surely(User::Known(65_534)));
+        let access = Access::Users(vec![65_534]);
+        assert!(access.permits(User::Known(65_534)) && !access.permits(nobody) && !Access::OwnUser.permits(nobody));
+        assert!(Access::Anyone.permits(nobody));
+        assert!(Access::OwnUser.permits(User::own()), "these tests run as a user with a name");
+    }
 }

@@ -192,7 +192,7 @@ mod tests {
             assert!(accept(&listener).unwrap().is_none(), "the probe must leave no connection");
             let a = dial(&dir, &name.text).unwrap();
             let b = accept(&listener).unwrap().unwrap();
-            assert_eq!(crate::sys::peer::user(&b).unwrap(), rustix::process::geteuid().as_raw());
+            assert_eq!(crate::sys::peer::user(&b).unwrap(), crate::sys::peer::User::own());
             send(&a, b"hi", &[listener.as_fd()]).unwrap();
             let mut buffer = [0; 16];
             let Received::Message(2, fds) = receive(&b, &mut buffer).unwrap() else { panic!() };

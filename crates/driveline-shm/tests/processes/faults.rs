@@ -151,11 +151,15 @@ fn a_writer_dies_while_it_makes_its_sockets() {
     for point in BINDING {
         for nth in 1..=SOCKETS_OF_PUBLISHER {
             let d = Domain::new();
-            let r = surviving_reader(&d);
+            let mut r = surviving_reader(&d);
+            // Else it may have removed what was left behind before anybody looks.
+            r.signal(Signal::STOP);
+            r.stopped();
             let mut w = d.doomed_peer(point, point, nth);
             w.tell("publisher p");
             w.died();
             assert!(d.names().len() > 2, "it left something behind");
+            r.signal(Signal::CONT);
             succeed_writer(&d, r, point);
         }
     }

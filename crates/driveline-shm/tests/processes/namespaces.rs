@@ -153,3 +153,30 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     drop(w);
     same.until("matched open", |t| t == "0");
 }
+
+/// In a user namespace all users that it does not map look the same: like its own, if that is not mapped either.
+#[test]
+fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
+    let wrapper = ["unshare", "--user"];
+    let d = Domain::open_to_all();
+    let mut inside = d.peer_behind("nameless", &wrapper);
+    inside.ask("publisher p topic=t");
+    inside.ask("publisher named topic=named access=65534");
+    inside.ask("publisher open topic=open access=any");
+    inside.ask("subscription s topic=s");
+    let mut outside = user(&d, OWNER);
+    outside.ask("publisher s topic=s access=any");
+    // Root may open the sockets of the one inside, which is root outside; that one sees only a stranger.
+    let mut root = d.peer("root");
+    for (who, topic) in [("root", "t"), ("root", "named"), ("other", "named")] {
+        let p = if who == "root" { &mut root } else { &mut outside };
+        p.ask(&format!("subscription {topic} topic={topic} access=0"));
+        let text = p.until(&format!("events {topic}"), |t| t.contains("Refused"));
+        assert!(text.contains("code: Access") && text.contains("does not map"), "{text}");
+        assert_eq!(p.ask(&format!("matched {topic}")), "0");
+    }
+    outside.ask("subscription open topic=open access=0");
+    outside.ask("await open 1");
+    let text = inside.until("events s", |t| t.contains("Refused"));
+    assert!(text.contains("code: Access") && text.contains("not believed"), "{text}");
+}
