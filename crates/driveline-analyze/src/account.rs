@@ -75,7 +75,8 @@ impl Collector {
             })
             .collect();
         let (start, end) = (MonotonicNs(call.start_ns), MonotonicNs(call.end_ns));
-        self.add(&StageRecord { stage: &call.component, start, end, failed: call.failed, inputs: &inputs });
+        let (conversion_ns, encoding_ns) = (call.conversion_ns, call.encoding_ns);
+        self.add(&StageRecord { stage: &call.component, start, end, conversion_ns, encoding_ns, failed: call.failed, inputs: &inputs });
     }
 }
 
@@ -101,7 +102,15 @@ mod tests {
             origins: vec![origin],
             ..Default::default()
         };
-        let call = CallbackAccount { component: "lane".into(), start_ns: 2_000, end_ns: 5_000, failed: true, inputs: vec![input] };
+        let call = CallbackAccount {
+            component: "lane".into(),
+            start_ns: 2_000,
+            end_ns: 5_000,
+            conversion_ns: 1_000,
+            failed: true,
+            inputs: vec![input],
+            ..Default::default()
+        };
         run.take("perception", &Record::Callback(call));
         for callbacks in [3, 5] {
             run.take("perception", &Record::Lost { callbacks });
@@ -126,8 +135,8 @@ mod tests {
 
         let s = run.summary();
         assert_eq!((s.frames_published, s.missed()), (7, 2));
-        assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed), (0.5, 3.0, 1));
-        assert_eq!((s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us), (0.5, 3.5));
+        assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed), (1.5, 2.0, 1));
+        assert_eq!((s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us), (1.5, 2.5));
         assert_eq!(s.stages[0].counters.map(|c| c.skipped_stale), Some(4));
         assert_eq!((s.detector.as_deref(), s.facts.len(), s.facts[0].component.as_str()), (Some("classical"), 1, "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);

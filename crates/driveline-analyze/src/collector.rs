@@ -67,7 +67,7 @@ pub struct StageFacts {
 }
 
 /// One run of one component's callback.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct StageRecord<'a> {
     /// The component's name.
     pub stage: &'a str,
@@ -75,6 +75,10 @@ pub struct StageRecord<'a> {
     pub start: MonotonicNs,
     /// Its end.
     pub end: MonotonicNs,
+    /// Of the time in between, what went into conversions that belong to this component's transmission.
+    pub conversion_ns: u64,
+    /// And what went into encoding what it published, which belongs to the transmission of the next.
+    pub encoding_ns: u64,
     /// Whether it reported an error.
     pub failed: bool,
     /// What it was triggered by and what else it read.
@@ -126,7 +130,7 @@ pub(crate) struct StageSeries {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageSample {
-    /// Publish to start of the callback; none if nothing but time triggered it.
+    /// Publish to start of the callback, and its conversions; none if nothing but time triggered it.
     pub(crate) transmission_ns: Option<u64>,
     pub(crate) processing_ns: u64,
 }
@@ -202,15 +206,16 @@ impl Collector {
         }
 
         let trigger = record.inputs.iter().filter(|i| i.arrival == Arrival::Triggered).map(|i| i.header.publish_time).max();
-        let in_order = trigger.is_none_or(|t| t <= record.start) && record.start <= record.end;
-        if !in_order {
+        let converted = record.conversion_ns.checked_add(record.encoding_ns);
+        let processing_ns = record.end.0.checked_sub(record.start.0).zip(converted).and_then(|(whole, part)| whole.checked_sub(part));
+        let (Some(processing_ns), true) = (processing_ns, trigger.is_none_or(|t| t <= record.start)) else {
             self.contradictions += 1;
             return;
-        }
+        };
         if stage.samples.len() < MAX_SAMPLES {
-            stage
-                .samples
-                .push(StageSample { transmission_ns: trigger.map(|t| record.start.0 - t.0), processing_ns: record.end.0 - record.start.0 });
+            // A conversion fits between start and end, so the sum stays within a time.
+            let transmission_ns = trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
+            stage.samples.push(StageSample { transmission_ns, processing_ns });
         } else {
             self.not_kept += 1;
         }
@@ -291,10 +296,21 @@ impl StageSeries {
     /// Extends the ages that the inputs carry to the end of this callback. False if the parts do not add up to the age.
     fn add_ages(&mut self, record: &StageRecord<'_>) -> bool {
         let mut lineage = Lineage::start(record.start);
+        // Conversions count as communication in whichever order they came.
+        let (converted, mut until) = (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
         for input in record.inputs {
-            // What was published while the callback ran was read no earlier than that.
-            lineage.inherit(input.header, input.arrival, record.start.max(input.header.publish_time));
+            let published = input.header.publish_time;
+            // Of what was published while the callback ran, only conversions after that were on the way: at most as much as
+            // was left of the call.
+            let before = MonotonicNs(record.start.0.saturating_add(converted.saturating_sub(record.end.0.saturating_sub(published.0))));
+            if published > record.start && before > until {
+                lineage.convert(until, before);
+                until = before;
+            }
+            // It was read no earlier than it was published.
+            lineage.inherit(input.header, input.arrival, record.start.max(published));
         }
+        lineage.convert(until, MonotonicNs(record.start.0.saturating_add(converted)));
         if !lineage.has_ancestors() {
             return true;
         }

@@ -14,7 +14,7 @@
 //!
 //! let mut collector = Collector::new(RunFacts { graph: "demo".into(), ..RunFacts::default() });
 //! let (start, end) = (MonotonicNs(1_000_000), MonotonicNs(3_500_000));
-//! collector.add(&StageRecord { stage: "camera", start, end, failed: false, inputs: &[] });
+//! collector.add(&StageRecord { stage: "camera", start, end, ..StageRecord::default() });
 //! let summary = collector.summary();
 //! assert_eq!(summary.stages[0].processing_us.p50, 2500.0);
 //! ```

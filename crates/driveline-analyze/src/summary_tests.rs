@@ -53,7 +53,7 @@ fn input<'a>(name: &'a str, of: &str, arrival: Arrival, header: &'a SampleHeader
 fn frame(run: &mut Collector, t: u64, sequence: u64, missed: u64) {
     let at = |ms: u64| t + ms * MS;
     let add = |run: &mut Collector, stage, start, end, inputs: &[StageInput<'_>]| {
-        run.add(&StageRecord { stage, start: MonotonicNs(at(start)), end: MonotonicNs(at(end)), failed: false, inputs });
+        run.add(&StageRecord { stage, start: MonotonicNs(at(start)), end: MonotonicNs(at(end)), inputs, ..StageRecord::default() });
     };
     let image = published("image", sequence, &[], at(0), at(2));
     add(run, "camera", 0, 2, &[]);
@@ -108,7 +108,7 @@ fn a_sample_seen_again_is_received_once() {
     for (i, fresh) in [true, false, false].into_iter().enumerate() {
         let at = MonotonicNs((2 + i as u64) * MS);
         let again = StageInput { fresh, ..input("image", "image", Arrival::Read, &image, 4) };
-        run.add(&StageRecord { stage: "lane", start: at, end: at, failed: false, inputs: &[again] });
+        run.add(&StageRecord { stage: "lane", start: at, end: at, inputs: &[again], ..StageRecord::default() });
     }
     let s = run.summary();
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (1, 4));
@@ -122,7 +122,13 @@ fn joined_data_of_two_times_has_two_ages() {
     let (old, new) = (published("image", 1, &[], 0, MS), published("image", 2, &[], 20 * MS, 21 * MS));
     let lanes = published("lanes", 1, &[(&old, Arrival::Triggered)], 2 * MS, 5 * MS);
     let inputs = [input("image", "image", Arrival::Triggered, &new, 0), input("lanes", "lanes", Arrival::Read, &lanes, 0)];
-    run.add(&StageRecord { stage: "fusion", start: MonotonicNs(22 * MS), end: MonotonicNs(23 * MS), failed: false, inputs: &inputs });
+    run.add(&StageRecord {
+        stage: "fusion",
+        start: MonotonicNs(22 * MS),
+        end: MonotonicNs(23 * MS),
+        inputs: &inputs,
+        ..StageRecord::default()
+    });
     let end = &run.summary().end_to_end[0];
     assert_eq!((end.age_us.p50, end.newest_age_us.p50), (23_000.0, 3_000.0));
     assert_eq!(end.p50, Split { communication_us: 1000.0, computation_us: 5000.0, idle_us: 17_000.0 });
@@ -138,11 +144,40 @@ fn times_that_contradict_each_other_are_said_and_left_out() {
         end: MonotonicNs(6 * MS),
         failed: true,
         inputs: &[input("image", "image", Arrival::Triggered, &image, 0)],
+        ..StageRecord::default()
     };
     run.add(&early);
     let s = run.summary();
     assert_eq!((s.stages[0].runs, s.stages[0].failed, s.stages[0].processing_us.n), (1, 1, 0));
     assert!(s.notes.iter().any(|n| n.contains("contradict")), "{:?}", s.notes);
+}
+
+#[test]
+fn conversions_are_transmission_and_not_processing() {
+    let mut run = Collector::new(facts());
+    let image = published("image", 1, &[], 0, MS);
+    let call = |conversion_ns, encoding_ns| StageRecord {
+        stage: "lane",
+        start: MonotonicNs(2 * MS),
+        end: MonotonicNs(12 * MS),
+        conversion_ns,
+        encoding_ns,
+        ..StageRecord::default()
+    };
+    // Encoding is in the transmission of whoever gets what was encoded.
+    run.add(&StageRecord { inputs: &[input("image", "image", Arrival::Triggered, &image, 0)], ..call(3 * MS, 4 * MS) });
+    let s = run.summary();
+    assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50), (4000.0, 3000.0));
+    assert_eq!(s.along_the_way[0].p50, Split { communication_us: 8000.0, computation_us: 4000.0, idle_us: 0.0 });
+
+    // What was published during the call: at most the rest of the call was on its way.
+    let late = published("image", 2, &[], 10 * MS, 10 * MS);
+    run.add(&StageRecord { inputs: &[input("image", "image", Arrival::Read, &late, 0)], ..call(3 * MS, 4 * MS) });
+    let s = run.summary();
+    assert_eq!((s.along_the_way[0].age_us.n, run.contradictions), (2, 0));
+
+    run.add(&call(6 * MS, 5 * MS));
+    assert_eq!(run.contradictions, 1, "longer than the call");
 }
 
 #[test]
@@ -192,19 +227,22 @@ fn a_stage_that_publishes_what_nobody_reads_is_a_sink_and_a_lone_camera_is_none(
 proptest! {
     /// Over any chain and any waits, what the sink reports adds up, and equals the time from first source to last end.
     #[test]
-    fn split_adds_up_to_age(hops in prop::collection::vec((0u64..50, 0u64..50, 0u64..50, any::<bool>()), 1..6), late in 0u64..20) {
+    fn split_adds_up_to_age(
+        hops in prop::collection::vec((0u64..50, 0u64..50, 0u64..50, 0u64..50, any::<bool>()), 1..6), late in 0u64..20,
+    ) {
         let mut run = Collector::new(RunFacts::default());
         let mut now = 1_000 * MS;
         let source = now;
         now += late * MS;
         let mut header = published("image", 1, &[], source, now);
-        for (i, &(wait, compute, rest, triggered)) in hops.iter().enumerate() {
+        for (i, &(wait, compute, rest, convert, triggered)) in hops.iter().enumerate() {
             let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
             let start = now + wait * MS;
             let end = start + (compute + rest) * MS;
             let name = format!("stage{i}");
+            let (conversion_ns, encoding_ns) = (convert.min(compute) * MS, convert.min(rest) * MS);
             let inputs = [input("in", "image", arrival, &header, 0)];
-            run.add(&StageRecord { stage: &name, start: MonotonicNs(start), end: MonotonicNs(end), failed: false, inputs: &inputs });
+            run.add(&StageRecord { stage: &name, start: MonotonicNs(start), end: MonotonicNs(end), conversion_ns, encoding_ns, inputs: &inputs, failed: false });
             now = start + compute * MS;
             header = published("t", 1, &[(&header, arrival)], start, now);
             let summary = run.summary();
@@ -222,6 +260,7 @@ proptest! {
     #[test]
     fn any_record_gives_a_summary(
         words in prop::collection::vec(any::<u64>(), 64), start in any::<u64>(), end in any::<u64>(), triggered in any::<bool>(), missed in any::<u64>(),
+        conversion_ns in any::<u64>(), encoding_ns in 0u64..3,
     ) {
         let mut w: [u64; 64] = words.try_into().unwrap();
         w[0] = 1 | (w[0] & 7) << 16;
@@ -229,7 +268,7 @@ proptest! {
         let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
         let mut run = Collector::new(RunFacts { speed_kmh: Some(100.0), ..RunFacts::default() });
         let inputs = [input("<b>", "image", arrival, &header, missed), input("<b>", "image", arrival, &header, missed)];
-        let record = StageRecord { stage: "<script>", start: MonotonicNs(start), end: MonotonicNs(end), failed: false, inputs: &inputs };
+        let record = StageRecord { stage: "<script>", start: MonotonicNs(start), end: MonotonicNs(end), conversion_ns, encoding_ns, inputs: &inputs, failed: false };
         run.add(&record);
         run.add(&record);
         let summary = run.summary();

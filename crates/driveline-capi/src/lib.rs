@@ -15,6 +15,7 @@
 
 pub mod component;
 pub mod context;
+pub mod conversion;
 pub mod event;
 pub mod host;
 pub mod loader;

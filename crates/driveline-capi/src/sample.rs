@@ -57,7 +57,7 @@ impl Held {
         let len =
             object.encoded_len().ok_or_else(|| fail(&"an object cannot be read as bytes; read it in the language that published it"))?;
         let mut bytes = vec![0; len];
-        object.encode(&mut bytes).map_err(|e| fail(&e))?;
+        driveline::conversion::during(|| object.encode(&mut bytes)).map_err(|e| fail(&e))?;
         // Another thread may have been faster; both have the same bytes.
         Ok(self.encoded.get_or_init(|| bytes))
     }

@@ -30,9 +30,10 @@ pub struct Origin {
     pub source_oldest: MonotonicNs,
     /// Source time of the newest data that contributed.
     pub source_newest: MonotonicNs,
-    /// Nanoseconds from a publish to the start of the callback that it triggered, summed over the hops.
+    /// Nanoseconds from a publish to the start of the callback that it triggered, and in conversions, summed over the hops.
     pub communication_ns: u64,
-    /// Nanoseconds from the start of a callback (or from the source time, at the source) to the publish, summed.
+    /// Nanoseconds from the start of a callback (or from the source time, at the source) to the publish, without
+    /// conversions, summed.
     pub computation_ns: u64,
     /// Nanoseconds that data lay ready until something else (a timer, another input) had it read, summed.
     pub idle_ns: u64,
@@ -137,13 +138,16 @@ pub struct Lineage {
     origins: Origins,
     trace_id: u64,
     since: MonotonicNs,
+    /// Of the time since then, what went into conversions, and when the last one ended.
+    converted_ns: u64,
+    converted_until: MonotonicNs,
 }
 
 impl Lineage {
     /// A lineage with no ancestors, for a callback that starts at `start`.
     #[must_use]
     pub fn start(start: MonotonicNs) -> Self {
-        Self { origins: Origins::default(), trace_id: 0, since: start }
+        Self { origins: Origins::default(), trace_id: 0, since: start, converted_ns: 0, converted_until: start }
     }
 
     /// Adds a sample that the callback was triggered by or has read at `taken`.
@@ -164,12 +168,24 @@ impl Lineage {
                 Arrival::Read => o.idle_ns = o.idle_ns.saturating_add(waited.saturating_sub(early)),
             }
             if arrival == Arrival::Read && early > waited {
-                // Published after this callback began: only the time since then was spent computing on it.
-                o.computation_ns = o.computation_ns.wrapping_sub(early - waited);
+                // Published after this callback began: only the time since then was spent computing on it, and none of
+                // the conversions so far were on its way.
+                o.computation_ns = o.computation_ns.wrapping_sub(early - waited).wrapping_add(self.converted_ns);
+                o.communication_ns = o.communication_ns.wrapping_sub(self.converted_ns);
             }
             self.origins.merge(o);
         }
         self.origins.dropped = self.origins.dropped.saturating_add(header.origins.dropped);
+    }
+
+    /// Says that the callback decoded or encoded messages from `began` to `ended`: communication, not computation.
+    ///
+    /// Returns how many nanoseconds of that count: none from before the callback's start, and none twice.
+    pub fn convert(&mut self, began: MonotonicNs, ended: MonotonicNs) -> u64 {
+        let spent = ended.0.saturating_sub(began.max(self.converted_until).0);
+        self.converted_ns = self.converted_ns.saturating_add(spent);
+        self.converted_until = self.converted_until.max(ended);
+        spent
     }
 
     /// Fills in the origins and the trace id of a sample of `topic` that is published at `header.publish_time`.
@@ -181,7 +197,10 @@ impl Lineage {
         if self.has_ancestors() {
             let computing = header.publish_time.0.saturating_sub(self.since.0);
             header.origins.copy_from(&self.origins);
-            header.origins.each(|o| o.computation_ns = o.computation_ns.wrapping_add(computing));
+            header.origins.each(|o| {
+                o.communication_ns = o.communication_ns.wrapping_add(self.converted_ns);
+                o.computation_ns = o.computation_ns.wrapping_add(computing).wrapping_sub(self.converted_ns);
+            });
         } else {
             header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
         }

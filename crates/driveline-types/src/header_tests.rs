@@ -50,6 +50,20 @@ fn two_ways_from_one_source_become_one_origin_and_the_sum_closes() {
 }
 
 #[test]
+fn conversions_are_communication_once_and_only_within_the_callback() {
+    let mut l = Lineage::start(MonotonicNs(120));
+    l.inherit(&root(5, 100, 110), Arrival::Triggered, MonotonicNs(120));
+    assert_eq!(l.convert(MonotonicNs(90), MonotonicNs(130)), 10);
+    assert_eq!(l.convert(MonotonicNs(125), MonotonicNs(140)), 10);
+    assert_eq!(l.convert(MonotonicNs(125), MonotonicNs(135)), 0);
+    let h = published(&l, 6, None, 200, 1);
+    let o = h.origins.as_slice()[0];
+    // Computation: 10 at the source, and 80 less 20 in the callback.
+    assert_eq!((o.communication_ns, o.computation_ns, o.idle_ns), (10 + 20, 10 + 60, 0));
+    assert!(closes(&h));
+}
+
+#[test]
 fn origins_beyond_the_bound_are_counted() {
     let mut all = Lineage::start(MonotonicNs(10));
     for t in 0..MAX_ORIGINS as u64 + 3 {
@@ -101,6 +115,7 @@ proptest! {
             let mut l = Lineage::start(MonotonicNs(start));
             if triggered { l.inherit(&h, Arrival::Triggered, MonotonicNs(start)); }
             else { l.inherit(&h, Arrival::Read, MonotonicNs(start + read_late)); }
+            l.convert(MonotonicNs(start + read_late), MonotonicNs(start + read_late + compute / 3));
             h = published(&l, 2, None, start + read_late + compute, 5);
             prop_assert!(closes(&h));
             prop_assert_eq!(h.trace_id, 77);
@@ -108,11 +123,16 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_published_while_the_callback_ran_still_adds_up(start in 0u64..1000, publish in 1000u64..2000, take in 0u64..500, end in 0u64..500) {
+    fn a_sample_published_while_the_callback_ran_still_adds_up(start in 0u64..1000, publish in 1000u64..2000, take in 0u64..500, end in 0u64..500, converted in 0u64..2000) {
         let late = root(3, 900 + publish, 1000 + publish);
         let taken = late.publish_time.0 + take;
         let mut l = Lineage::start(MonotonicNs(start));
+        // Conversions before it was read were not on its way, those after it were.
+        l.convert(MonotonicNs(start), MonotonicNs(start + converted.min(taken - start)));
         l.inherit(&late, Arrival::Read, MonotonicNs(taken));
-        prop_assert!(closes(&published(&l, 2, None, taken + end, 5)));
+        l.convert(MonotonicNs(taken), MonotonicNs(taken + end / 2));
+        let h = published(&l, 2, None, taken + end, 5);
+        prop_assert!(closes(&h));
+        prop_assert_eq!(h.origins.as_slice()[0].communication_ns, end / 2);
     }
 }

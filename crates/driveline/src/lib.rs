@@ -24,6 +24,7 @@
 //! ```
 
 mod context;
+pub mod conversion;
 mod error;
 mod event;
 mod executor;
@@ -36,6 +37,7 @@ mod trigger;
 mod typed;
 
 pub use context::{Context, ContextOptions, Node};
+pub use conversion::Conversions;
 pub use driveline_derive::*;
 pub use driveline_shm::Access;
 pub use driveline_types as types;

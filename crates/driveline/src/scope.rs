@@ -4,20 +4,34 @@
 //! Components do nothing for it: the executor opens a scope around each callback, reads add to it, publishes stamp from
 //! it. A thread without a scope (one that a component made itself) publishes samples that are origins of their own.
 
+use crate::conversion::Conversions;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId};
 use std::cell::RefCell;
 
 thread_local! {
-    static RUNNING: RefCell<Option<Lineage>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// The callback that runs on this thread.
+struct Running {
+    lineage: Lineage,
+    conversions: Conversions,
 }
 
 /// Ends the scope when the callback ends, also by a panic.
-pub(crate) struct Scope(Option<Lineage>);
+pub(crate) struct Scope(Option<Running>);
 
 /// Opens a scope with what triggered the callback. Scopes nest; the inner one counts.
 pub(crate) fn enter(lineage: Lineage) -> Scope {
-    Scope(RUNNING.with(|r| r.borrow_mut().replace(lineage)))
+    Scope(RUNNING.with(|r| r.borrow_mut().replace(Running { lineage, conversions: Conversions::default() })))
+}
+
+impl Scope {
+    /// What was spent on conversions in this scope, the innermost, so far.
+    pub(crate) fn conversions(&self) -> Conversions {
+        RUNNING.with(|r| r.borrow().as_ref().map(|running| running.conversions).unwrap_or_default())
+    }
 }
 
 impl Drop for Scope {
@@ -26,11 +40,27 @@ impl Drop for Scope {
     }
 }
 
+/// Whether a callback runs on this thread.
+pub(crate) fn is_open() -> bool {
+    RUNNING.with(|r| r.borrow().is_some())
+}
+
+/// The callback on this thread, if one runs here, has converted messages since `began`.
+pub(crate) fn converted(began: MonotonicNs, total: impl FnOnce(&mut Conversions) -> &mut u64) {
+    RUNNING.with(|r| {
+        if let Some(running) = r.borrow_mut().as_mut() {
+            let spent = running.lineage.convert(began, MonotonicNs::now());
+            let total = total(&mut running.conversions);
+            *total = total.saturating_add(spent);
+        }
+    });
+}
+
 /// A sample was read now, inside or outside a callback.
 pub(crate) fn read(header: &SampleHeader) {
     RUNNING.with(|r| {
-        if let Some(lineage) = r.borrow_mut().as_mut() {
-            lineage.inherit(header, Arrival::Read, MonotonicNs::now());
+        if let Some(running) = r.borrow_mut().as_mut() {
+            running.lineage.inherit(header, Arrival::Read, MonotonicNs::now());
         }
     });
 }
@@ -39,7 +69,7 @@ pub(crate) fn read(header: &SampleHeader) {
 /// an origin if nothing was consumed, and is ignored otherwise.
 pub(crate) fn stamp(header: &mut SampleHeader, topic: TopicId, source_time: Option<MonotonicNs>, fresh_trace: u64) {
     RUNNING.with(|r| match r.borrow().as_ref() {
-        Some(lineage) => lineage.stamp(header, topic, source_time, fresh_trace),
+        Some(running) => running.lineage.stamp(header, topic, source_time, fresh_trace),
         None => {
             header.trace_id = fresh_trace;
             header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);

@@ -6,6 +6,7 @@
 //! [`Object`]. All of them are the raw endpoints with a schema checked at creation and matching.
 
 use crate::context::Node;
+use crate::conversion;
 use crate::error::{EncodeError, EndpointError, LoanError, PublishError, ReadError};
 use crate::local::{Language, LocalObject};
 use crate::options::{PublisherOptions, SubscriptionOptions, WaitMode};
@@ -361,14 +362,15 @@ impl<V: Value> ValueSample<V> {
     /// [`ReadError::Parse`] if the bytes are not a message of this type.
     pub fn new(raw: RawSample) -> Result<Self, ReadError> {
         let parse = |bytes: &[u8]| {
-            V::decode(bytes).map(Held::Parsed).map_err(|reason| ReadError::Parse { name: V::schema().name.into_owned(), reason })
+            let parsed = conversion::during(|| V::decode(bytes));
+            parsed.map(Held::Parsed).map_err(|reason| ReadError::Parse { name: V::schema().name.into_owned(), reason })
         };
         let value = match (raw.object(), raw.payload()) {
             (Some(o), _) if o.language() == Language::Rust && o.as_any().is::<V::Inner>() => Held::Pointer(o.clone()),
             // A pointer of another language is worth nothing here; its bytes are.
             (Some(o), _) => {
                 let mut bytes = vec![0; o.encoded_len().ok_or(ReadError::Kind { kind: PayloadKind::Object })?];
-                o.encode(&mut bytes)?;
+                conversion::during(|| o.encode(&mut bytes))?;
                 parse(&bytes)?
             }
             (None, Some(bytes)) => parse(bytes)?,

@@ -84,11 +84,13 @@ int bounded(int count, std::size_t most) { return std::min(count, static_cast<in
 }  // namespace
 
 void to_message(const LaneEstimate& lanes, msgs::LaneMarkings& message) {
+  const driveline::Conversion conversion;
   to_message(lanes.left, msgs::LANE_SIDE_EGO_LEFT, *message.add_lines());
   to_message(lanes.right, msgs::LANE_SIDE_EGO_RIGHT, *message.add_lines());
 }
 
 LaneEstimate from_message(const msgs::LaneMarkings& message) {
+  const driveline::Conversion conversion;
   LaneEstimate lanes;
   for (const auto& line : message.lines()) {
     if (line.side() == msgs::LANE_SIDE_EGO_LEFT) lanes.left = from_message(line);
@@ -98,6 +100,7 @@ LaneEstimate from_message(const msgs::LaneMarkings& message) {
 }
 
 void to_message(const std::vector<Detection>& detections, msgs::Detections2D& message) {
+  const driveline::Conversion conversion;
   for (const Detection& d : detections) {
     auto* out = message.add_detections();
     to_message(d.box, *out->mutable_box());
@@ -108,6 +111,7 @@ void to_message(const std::vector<Detection>& detections, msgs::Detections2D& me
 }
 
 DetectionSet from_message(const msgs::Detections2D& message) {
+  const driveline::Conversion conversion;
   DetectionSet set;
   set.source_time_ns = static_cast<std::int64_t>(message.header().source_time_ns());
   for (int i = 0; i < bounded(message.detections_size(), kMaxDetections); ++i) {
@@ -118,6 +122,7 @@ DetectionSet from_message(const msgs::Detections2D& message) {
 }
 
 void to_message(const std::vector<Track>& tracks, msgs::Tracks2D& message) {
+  const driveline::Conversion conversion;
   for (const Track& t : tracks) {
     auto* out = message.add_tracks();
     out->set_id(t.id);
@@ -132,6 +137,7 @@ void to_message(const std::vector<Track>& tracks, msgs::Tracks2D& message) {
 }
 
 std::vector<Track> from_message(const msgs::Tracks2D& message) {
+  const driveline::Conversion conversion;
   std::vector<Track> tracks;
   for (int i = 0; i < bounded(message.tracks_size(), kMaxTracks); ++i) {
     const auto& t = message.tracks(i);
@@ -149,6 +155,7 @@ std::vector<Track> from_message(const msgs::Tracks2D& message) {
 }
 
 void to_message(const FusedScene& scene, msgs::FusedScene& message) {
+  const driveline::Conversion conversion;
   auto& ego = *message.mutable_ego_lane();
   ego.set_valid(scene.lanes.left.valid && scene.lanes.right.valid);
   to_message(scene.lanes.left, msgs::LANE_SIDE_EGO_LEFT, *ego.mutable_left());
@@ -167,6 +174,7 @@ void to_message(const FusedScene& scene, msgs::FusedScene& message) {
 }
 
 FusedScene from_message(const msgs::FusedScene& message) {
+  const driveline::Conversion conversion;
   FusedScene scene;
   scene.frame_time_ns = static_cast<std::int64_t>(message.header().source_time_ns());
   scene.lanes.left = from_message(message.ego_lane().left());

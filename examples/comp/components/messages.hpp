@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vision stages' values as Driveline messages, and back. Only here do the two vocabularies meet.
+// The vision stages' values as Driveline messages, and back. Only here do the two vocabularies meet; the time that it takes
+// counts as communication, as in the experiment that the pipeline is after.
 #pragma once
 
 #include <string>
 
+#include "driveline/conversion.hpp"
 #include "driveline/image.hpp"
 #include "driveline/msgs/detections_2d.pb.h"
 #include "driveline/msgs/fused_scene.pb.h"

@@ -54,7 +54,14 @@ fn pipeline(frames: u64) -> Collector {
                 .map(|header| StageInput { input, topic: topic(input).id(), arrival: Arrival::Triggered, header, missed, fresh: true })
                 .into_iter()
                 .collect();
-            run.add(&StageRecord { stage, start: MonotonicNs(start), end: MonotonicNs(end), failed: frame % 97 == 0, inputs: &inputs });
+            run.add(&StageRecord {
+                stage,
+                start: MonotonicNs(start),
+                end: MonotonicNs(end),
+                failed: frame % 97 == 0,
+                inputs: &inputs,
+                ..StageRecord::default()
+            });
         };
         let published_at = t + random(1_500_000);
         let image = publish("image", None, t, published_at);
@@ -148,7 +155,7 @@ fn names_cannot_break_out_of_the_page() {
     run.take(evil, &Record::Failure { component: evil.into(), topic: None, sequence: None, text: evil.into(), count: 1 });
     let header = SampleHeader { sequence: 1, publish_time: MonotonicNs(1), ..SampleHeader::default() };
     let inputs = [StageInput { input: evil, topic: TopicId(1), arrival: Arrival::Triggered, header: &header, missed: 1, fresh: true }];
-    run.add(&StageRecord { stage: evil, start: MonotonicNs(5_000), end: MonotonicNs(9_000), failed: false, inputs: &inputs });
+    run.add(&StageRecord { stage: evil, start: MonotonicNs(5_000), end: MonotonicNs(9_000), inputs: &inputs, ..StageRecord::default() });
     let page = render(&run, &run.summary());
     check_page(&page);
     assert!(!page.contains("<img"));

@@ -150,7 +150,7 @@ mod tests {
         let mut header = SampleHeader { sequence: 3, publish_time: at, ..SampleHeader::default() };
         Lineage::start(at).stamp(&mut header, topic.id(), Some(at), 7);
         let input = StageInput { input: "image", topic: topic.id(), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true };
-        run.add(&StageRecord { stage: "lane", start, end, failed: true, inputs: &[input] });
+        run.add(&StageRecord { stage: "lane", start, end, failed: true, inputs: &[input], ..StageRecord::default() });
         run
     }
 

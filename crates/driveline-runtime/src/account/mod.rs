@@ -104,14 +104,24 @@ pub enum Record {
 pub struct CallbackAccount {
     /// Component, or name of a timer of its own.
     pub component: String,
-    /// When the call began, its inputs decoded.
+    /// When the call began.
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// Of the time in between, what went into decoding inputs and other conversions of its own: communication.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub conversion_ns: u64,
+    /// What went into encoding what it published, after the publish time: communication of the next hop.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub encoding_ns: u64,
     /// Whether it failed.
     pub failed: bool,
     /// What it was called with, and what it read.
     pub inputs: Vec<InputAccount>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// One sample in a call.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use driveline::{CallbackRecord, InputRecord, Observer};
+use driveline::{CallbackRecord, Conversions, InputRecord, Observer};
 use driveline_types::Lineage;
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -38,7 +38,8 @@ fn header(sequence: u64) -> SampleHeader {
 fn call(writer: &Writer, sequence: u64) {
     let header = header(sequence);
     let inputs = [InputRecord { input: "image", topic: TopicId(9), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true }];
-    writer.callback(&CallbackRecord { callback: "lane", start: MonotonicNs(2000), end: MonotonicNs(3000), inputs: &inputs, failed: false });
+    let (start, end, conversions) = (MonotonicNs(2000), MonotonicNs(3000), Conversions { own_ns: 30, publish_ns: 0 });
+    writer.callback(&CallbackRecord { callback: "lane", start, end, conversions, inputs: &inputs, failed: false });
 }
 
 #[test]
@@ -54,6 +55,7 @@ fn what_is_observed_is_read_back() {
     assert!(matches!(&records[1], Record::Counters { stats, .. } if stats.invocations == 4));
     let Record::Callback(account) = &records[2] else { panic!("{records:?}") };
     assert_eq!((account.component.as_str(), account.start_ns, account.end_ns), ("lane", 2000, 3000));
+    assert_eq!((account.conversion_ns, account.encoding_ns), (30, 0));
     let input = &account.inputs[0];
     assert_eq!((input.input.as_str(), input.topic, input.missed, input.arrival()), ("image", TopicId(9), 2, Arrival::Triggered));
     assert_eq!(input.header(), header(1));

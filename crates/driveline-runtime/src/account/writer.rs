@@ -3,7 +3,7 @@
 
 use super::{CallbackAccount, InputAccount, OriginAccount, Record};
 use crossbeam_queue::ArrayQueue;
-use driveline::{CallbackRecord, Observer};
+use driveline::{CallbackRecord, Conversions, Observer};
 use driveline_types::header::Arrival;
 use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
 use std::io::Write;
@@ -55,6 +55,7 @@ struct Slot {
     callback: Name,
     start: MonotonicNs,
     end: MonotonicNs,
+    conversions: Conversions,
     failed: bool,
     inputs: Vec<Input>,
 }
@@ -111,7 +112,8 @@ impl Writer {
         });
         for _ in 0..SLOTS {
             let inputs = Vec::with_capacity(MAX_INPUTS);
-            let slot = Slot { callback: Name::of(""), start: MonotonicNs(0), end: MonotonicNs(0), failed: false, inputs };
+            let (start, end) = (MonotonicNs(0), MonotonicNs(0));
+            let slot = Slot { callback: Name::of(""), start, end, conversions: Conversions::default(), failed: false, inputs };
             let _ = shared.free.push(slot);
         }
         let (rare, received) = sync_channel(RARE);
@@ -160,6 +162,7 @@ impl Observer for Writer {
             return self.shared.wake();
         };
         (slot.callback, slot.start, slot.end, slot.failed) = (Name::of(record.callback), record.start, record.end, record.failed);
+        slot.conversions = record.conversions;
         slot.inputs.clear();
         for i in record.inputs.iter().take(MAX_INPUTS) {
             slot.inputs.push(Input {
@@ -264,6 +267,8 @@ impl Slot {
             component: self.callback.text(),
             start_ns: self.start.0,
             end_ns: self.end.0,
+            conversion_ns: self.conversions.own_ns,
+            encoding_ns: self.conversions.publish_ns,
             failed: self.failed,
             inputs: self.inputs.iter().map(input).collect(),
         }

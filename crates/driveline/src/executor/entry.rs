@@ -391,9 +391,9 @@ impl Job<'_> {
             failed: Cell::new(false),
             read: RefCell::default(),
         };
-        let outcome = {
-            let _scope = scope::enter(lineage);
-            catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation)))
+        let (outcome, conversions) = {
+            let scope = scope::enter(lineage);
+            (catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation))), scope.conversions())
         };
         if outcome.is_err() {
             tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),
@@ -403,7 +403,7 @@ impl Job<'_> {
         entry.invocations.fetch_add(1, Ordering::Relaxed);
         entry.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
         if let Some(observer) = observer {
-            invocation.observe(observer, failed);
+            invocation.observe(observer, conversions, failed);
         }
         drop(invocation);
         drop(self.samples);
@@ -412,7 +412,7 @@ impl Job<'_> {
 }
 
 impl Invocation<'_> {
-    fn observe(&self, observer: &dyn Observer, failed: bool) {
+    fn observe(&self, observer: &dyn Observer, conversions: crate::Conversions, failed: bool) {
         let end = MonotonicNs::now();
         let read = self.read.borrow();
         let state = self.entry.state();
@@ -432,6 +432,6 @@ impl Invocation<'_> {
                 })
             })
             .collect();
-        observer.callback(&CallbackRecord { callback: &self.entry.name, start: self.start, end, inputs: &inputs, failed });
+        observer.callback(&CallbackRecord { callback: &self.entry.name, start: self.start, end, conversions, inputs: &inputs, failed });
     }
 }

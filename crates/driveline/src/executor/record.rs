@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an executor tells about each call.
 
+use crate::conversion::Conversions;
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, SampleHeader, TopicId};
 
@@ -9,10 +10,12 @@ use driveline_types::{MonotonicNs, SampleHeader, TopicId};
 pub struct CallbackRecord<'a> {
     /// Name of the callback.
     pub callback: &'a str,
-    /// When it was entered, with its inputs decoded.
+    /// When it was entered.
     pub start: MonotonicNs,
     /// When it returned.
     pub end: MonotonicNs,
+    /// How much of the time in between went into conversions, and is communication.
+    pub conversions: Conversions,
     /// What it was called with, and what it read while it ran.
     pub inputs: &'a [InputRecord<'a>],
     /// Whether it failed.

@@ -220,6 +220,98 @@ fn the_observer_sees_every_call_and_published_samples_inherit_their_origins() {
     assert_eq!(*log.0.lock().unwrap(), vec!["callback camera#1!"]);
 }
 
+/// Start and conversions of each call.
+#[derive(Default)]
+struct Conversions(Mutex<Vec<(MonotonicNs, crate::Conversions)>>);
+
+impl Observer for Conversions {
+    fn callback(&self, r: &CallbackRecord<'_>) {
+        assert!(r.conversions.own_ns + r.conversions.publish_ns <= r.end.0 - r.start.0);
+        self.0.lock().unwrap().push((r.start, r.conversions));
+    }
+}
+
+/// A message whose every conversion takes its time.
+struct Slow;
+
+impl crate::Value for Slow {
+    type Inner = u8;
+    fn schema() -> driveline_types::Schema {
+        driveline_types::Schema { kind: driveline_types::PayloadKind::Protobuf, ..driveline_types::Schema::bytes("test.Slow", "", "") }
+    }
+    fn encoded_len(_: &u8) -> Option<usize> {
+        Some(1)
+    }
+    fn encode(inner: &u8, into: &mut [u8]) -> Result<(), crate::EncodeError> {
+        std::thread::sleep(SLOW);
+        into[0] = *inner;
+        Ok(())
+    }
+    fn decode(bytes: &[u8]) -> Result<u8, String> {
+        std::thread::sleep(SLOW);
+        Ok(bytes[0])
+    }
+}
+
+const SLOW: Duration = Duration::from_millis(3);
+
+/// All figures are compared with each other, so that it does not matter how long anything took.
+#[test]
+fn slow_conversions_are_communication_and_not_computation() {
+    let r = rig(1);
+    // What comes from outside comes as bytes.
+    let outside = Context::new(ContextOptions { name: "other".into(), domain_dir: Some(r._dir.path().join("domain")) }).unwrap();
+    let outside = outside.node("other").unwrap();
+    let p = || PublisherOptions { reach: crate::Reach::Host, ..Default::default() };
+    let s =
+        || SubscriptionOptions { reach: crate::Reach::Host, qos: Qos { depth: 4, ..Qos::default() }, max_held: 4, ..Default::default() };
+    let mut source = outside.value_publisher::<Slow>("in", p()).unwrap();
+    let mut sink = outside.value_subscription::<Slow>("second", s()).unwrap().into_raw();
+    let outputs = Mutex::new(["first", "second"].map(|t| r.node.value_publisher::<Slow>(t, p()).unwrap()));
+    let mut first = outside.value_subscription::<Slow>("first", s()).unwrap().into_raw();
+    let input = r.node.value_subscription::<Slow>("in", s()).unwrap().into_raw();
+    let log = Arc::new(Conversions::default());
+    r.executor.set_observer(log.clone());
+    let handle = r.callback(Trigger::any(), vec![("in".into(), input)], move |invocation| {
+        let value = crate::ValueSample::<Slow>::new(invocation.sample(0).unwrap().clone()).unwrap();
+        let mut outputs = outputs.lock().unwrap();
+        while outputs.iter_mut().any(|o| o.raw().matched() == 0) {
+            std::thread::yield_now();
+        }
+        for output in outputs.iter_mut() {
+            output.publish(*value + 1).unwrap();
+        }
+    });
+    while source.raw().matched() == 0 {
+        std::thread::yield_now();
+    }
+    source.publish(1).unwrap();
+    while handle.stats().invocations == 0 {
+        r.executor.run_ready();
+    }
+    let (start, conversions) = log.0.lock().unwrap()[0];
+    let slow = SLOW.as_nanos() as u64;
+    assert!(conversions.own_ns >= slow && conversions.publish_ns >= 2 * slow, "{conversions:?}");
+
+    let (first, second) = (first.take().unwrap().unwrap(), sink.take().unwrap().unwrap());
+    let split = |s: &crate::RawSample| {
+        let o = s.header().origins.as_slice()[0];
+        assert_eq!(o.communication_ns + o.computation_ns + o.idle_ns, s.header().publish_time.0 - o.source_oldest.0);
+        (o.communication_ns - (start.0 - o.source_oldest.0), o.computation_ns)
+    };
+    // Encoding the first sample comes after its publish time, and so is on the way of the second one only.
+    assert_eq!(split(&first).0, conversions.own_ns);
+    let (converted, computed) = split(&second);
+    assert!(converted >= conversions.own_ns + slow && converted < conversions.own_ns + conversions.publish_ns);
+    assert_eq!(converted + computed, second.header().publish_time.0 - start.0);
+}
+
+#[test]
+fn conversions_where_no_callback_runs_are_nobodys() {
+    assert_eq!(crate::conversion::begin(), None);
+    assert_eq!(crate::conversion::during(|| 7), 7);
+}
+
 #[derive(Default)]
 struct Freshness(Mutex<Vec<Vec<(u64, bool)>>>);
 

@@ -2,6 +2,7 @@
 //! The sending end.
 
 use crate::context::Context;
+use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalLoan, LocalObject, LocalPublisher};
@@ -214,9 +215,13 @@ impl RawPublisher {
         self.stats.overwritten += delivery.overwritten;
         if let Some(host) = outside {
             let topic = || self.topic.to_string();
-            let len = object.encoded_len().unwrap_or(0);
-            let mut loan = host.loan(len).map_err(|source| LoanError::Host { topic: topic(), source })?;
-            object.encode(loan.payload_mut()).map_err(|source| PublishError::Encode { topic: topic(), source })?;
+            // On its way since the publish time, and so part of the next hop's communication.
+            let loan = conversion::publishing(|| {
+                let len = object.encoded_len().unwrap_or(0);
+                let mut loan = host.loan(len).map_err(|source| LoanError::Host { topic: topic(), source })?;
+                object.encode(loan.payload_mut()).map_err(|source| PublishError::Encode { topic: topic(), source })?;
+                Ok::<_, PublishError>(loan)
+            })?;
             host.publish(loan, header).map_err(|source| PublishError::Host { topic: topic(), source })?;
             self.stats.serialised += 1;
         }

@@ -572,6 +572,14 @@ dl_status dl_node_new(const dl_context *context,
 // `node` is NULL or points to NULL or to an owned handle.
 void dl_node_drop(dl_node **node);
 
+// When a conversion between a message and its bytes begins, for `dl_conversion_end`; 0 where no callback runs on this
+// thread. Any thread. One clock reading.
+uint64_t dl_conversion_begin(void);
+
+// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback that runs on this
+// thread, and not as its computation. Nothing counts twice, nothing from before the callback, and 0 does nothing.
+void dl_conversion_end(uint64_t began);
+
 // Runs the host with the arguments of its `main` and returns its exit status. Blocks until the module has ended, and
 // takes over SIGINT and SIGTERM. The executable that calls it must share this library with the components.
 //

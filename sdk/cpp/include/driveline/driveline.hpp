@@ -7,6 +7,7 @@
 
 #include "driveline/component.hpp"
 #include "driveline/context.hpp"
+#include "driveline/conversion.hpp"
 #include "driveline/image.hpp"
 #include "driveline/imu.hpp"
 #include "driveline/point_cloud.hpp"

@@ -13,6 +13,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "driveline/conversion.hpp"
 #include "driveline/handle.hpp"
 #include "driveline/image.hpp"
 #include "driveline/payload.hpp"
@@ -135,6 +136,7 @@ private:
         if constexpr (Protobuf<T>) {
             auto payload = payload_of(sample);
             if (!payload) return std::move(payload).error();
+            const Conversion conversion;
             auto message = std::make_shared<T>();
             if (payload->size() > INT_MAX || !message->ParseFromArray(payload->data(), static_cast<int>(payload->size()))) {
                 return undecodable(sample, std::to_string(payload->size()) + " bytes are not a " + T::descriptor()->full_name());

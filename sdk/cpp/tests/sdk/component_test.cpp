@@ -94,6 +94,36 @@ TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
     EXPECT_EQ(run.count("timer of class Lane failed: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
 }
 
+TEST(Components, ConversionsAreCommunicationAndNotComputation) {
+    const test::Directory directory;
+    const std::string file = directory / "graph.yaml";
+    // Two processes, so that messages are decoded and encoded.
+    std::ofstream(file) << "driveline: 1\ntopics:\n  there: {reach: host}\n  back: {reach: host}\nmodules:\n  one:\n    components:\n"
+                        << "      source:\n" << library
+                        << "        class: SlowSource\n"
+                           "        trigger: {kind: timer, period_ms: 10}\n"
+                           "        inputs: {back: back}\n"
+                           "        outputs: {out: there}\n"
+                           "  two:\n    components:\n      relay:\n"
+                        << library
+                        << "        class: SlowRelay\n"
+                           "        inputs: {in: there}\n"
+                           "        outputs: {before: before, out: back, after: after}\n"
+                           "      judge:\n"
+                        << library << "        class: SlowJudge\n        inputs: {before: before, after: after}\n";
+    const std::vector<std::string> domain{"DRIVELINE_DOMAIN_DIR=" + directory / "domain"};
+    test::Child one({SDK_HOST, "run", "--graph", file, "--module", "one"}, domain);
+    test::Child two({SDK_HOST, "run", "--graph", file, "--module", "two"}, domain);
+    const struct Run run{0, two.output()};
+    EXPECT_EQ(two.status, 0) << run.output;
+    one.signal(SIGTERM);
+    EXPECT_EQ(one.wait(), 0);
+    for (const char* when : {"before", "after"}) {
+        EXPECT_GE(run.count(std::string(when) + ": converting was communication, working was computation"), 1u) << run.output;
+    }
+    EXPECT_EQ(run.count("COMMUNICATION") + run.count("COMPUTATION"), 0u) << run.output;
+}
+
 TEST(Components, WhoseInitFailsEndTheModuleWithTheReason) {
     const auto run = run_graph(pipeline("refuse: true"));
     EXPECT_NE(run.status, 0);

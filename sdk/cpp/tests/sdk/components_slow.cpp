@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages whose conversions take long, and where that time is accounted. A part of the first test library.
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <driveline/driveline.hpp>
+
+namespace testing_components {
+
+constexpr std::chrono::milliseconds slow{5};
+
+/// What the SDK takes for a generated protobuf message.
+struct Slow {
+    std::uint8_t number = 0;
+
+    struct Description {
+        [[nodiscard]] std::string full_name() const { return "testing.Slow"; }
+    };
+    static const Description* descriptor() {
+        static const Description description;
+        return &description;
+    }
+    [[nodiscard]] std::size_t ByteSizeLong() const { return 1; }
+    [[nodiscard]] bool IsInitialized() const { return true; }
+    [[nodiscard]] std::string InitializationErrorString() const { return {}; }
+    bool SerializeToArray(void* into, int) const {
+        std::this_thread::sleep_for(slow);
+        std::memcpy(into, &number, 1);
+        return true;
+    }
+    bool ParseFromArray(const void* from, int) {
+        std::this_thread::sleep_for(slow);
+        std::memcpy(&number, from, 1);
+        return true;
+    }
+};
+
+}  // namespace testing_components
+
+template <>
+struct driveline::protobuf::Identity<testing_components::Slow> {
+    static std::string name() { return "testing.Slow"; }
+    static std::string definition() { return "driveline protobuf 1\nmessage testing.Slow\n"; }
+};
+
+namespace testing_components {
+
+/// Publishes slow messages, and listens to those that come back, so that they have to be encoded.
+class SlowSource : public driveline::Component {
+    void on_trigger(const driveline::Trigger&) override { out_.publish(Slow{1}).value(); }
+
+    driveline::Output<Slow> out_{*this, "out"};
+    driveline::Input<Slow> back_{*this, "back"};
+};
+
+/// When a call began, and how long its sample had waited.
+struct Call {
+    driveline::MonotonicTime start;
+    std::chrono::nanoseconds waited;
+};
+
+/// Decodes a message, works, converts something itself, encodes a message; tells in between when it did.
+class SlowRelay : public driveline::Component {
+    void on_trigger(const driveline::Trigger& trigger) override {
+        const auto in = in_.sample();
+        if (!in) throw std::logic_error("the message triggers");
+        if (out_.matched() == 0) return;
+        const auto call = std::make_shared<const Call>(Call{trigger.start(), trigger.start() - in->header().publish_time});
+        std::this_thread::sleep_for(slow);
+        {
+            const driveline::Conversion conversion;
+            const driveline::Conversion same_time_again;
+            std::this_thread::sleep_for(slow);
+        }
+        before_.publish(call).value();
+        out_.publish(Slow{2}).value();
+        after_.publish(call).value();
+    }
+
+    driveline::Input<Slow> in_{*this, "in"};
+    driveline::Output<Call> before_{*this, "before"};
+    driveline::Output<Slow> out_{*this, "out"};
+    driveline::Output<Call> after_{*this, "after"};
+};
+
+/// Holds the age of what the relay published against what the relay did.
+class SlowJudge : public driveline::Component {
+    void on_trigger(const driveline::Trigger&) override {
+        if (const auto call = before_.sample()) judge("before", *call, 2);
+        if (const auto call = after_.sample()) judge("after", *call, 3);
+        if (seen_ == 2) finish();
+    }
+
+    // Times are compared with each other, so that it does not matter how long anything took.
+    void judge(const char* name, const driveline::Sample<Call>& call, int conversions) {
+        const auto origin = call.origin(0).value();
+        const auto converted = origin.communication - call->waited;
+        const auto rest = call.header().publish_time - call->start - converted;
+        log_info(name, ": ", converted >= conversions * slow ? "converting was communication" : "NOT ALL WAS COMMUNICATION", ", ",
+                 rest == origin.computation && rest >= slow ? "working was computation" : "COMPUTATION IS WRONG");
+        ++seen_;
+    }
+
+    driveline::Input<Call> before_{*this, "before"};
+    driveline::Input<Call> after_{*this, "after"};
+    int seen_ = 0;
+};
+
+}  // namespace testing_components
+
+DRIVELINE_COMPONENT(testing_components::SlowSource);
+DRIVELINE_COMPONENT(testing_components::SlowRelay);
+DRIVELINE_COMPONENT(testing_components::SlowJudge);
