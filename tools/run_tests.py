@@ -68,7 +68,10 @@ STEPS = [
     Step(
         "loom",
         "Models of the lock-free code under every interleaving",
-        [cargo("test", "-p", "driveline-shm", "--release", "--test", "loom")],
+        [
+            cargo("test", "-p", "driveline-shm", "--release", "--test", "loom"),
+            cargo("test", "-p", "driveline", "--release", "--test", "loom_gate"),
+        ],
         "tests",
         {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},
     ),

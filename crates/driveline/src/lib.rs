@@ -22,6 +22,8 @@
 //! assert_eq!(sample.payload(), Some(&b"hello"[..]));
 //! # Ok(()) }
 //! ```
+// The models of single files (tests/loom_*.rs) need nothing of the rest.
+#![cfg(not(loom))]
 
 mod context;
 pub mod conversion;
@@ -46,7 +48,7 @@ pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
     WaitError,
 };
-pub use event::EndpointEvent;
+pub use event::{EndpointEvent, Severity};
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
     InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,

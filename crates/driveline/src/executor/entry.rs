@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One callback or timer in an executor.
 
+use super::gate::Gate;
 use super::record::{CallbackRecord, InputRecord, Observer};
-use crate::raw::{Order, RawSample, SubscriptionStats};
+use crate::event::{EndpointEvent, Severity};
+use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{Fresh, InputPort, Polled, Samples, Skips, Trigger, TriggerState};
 use driveline_types::header::Arrival;
@@ -34,27 +36,27 @@ pub enum GroupKind {
 #[derive(Clone, Debug)]
 pub struct CallbackGroup {
     kind: GroupKind,
-    busy: Arc<AtomicBool>,
+    gate: Arc<Gate>,
 }
 
 impl CallbackGroup {
     pub(super) fn new(kind: GroupKind) -> Self {
-        Self { kind, busy: Arc::default() }
+        Self { kind, gate: Arc::default() }
     }
 
     fn enter(&self) -> bool {
-        // Acquire pairs with the Release in `leave`: the callback before has finished with what the group protects.
-        self.kind == GroupKind::Reentrant || !self.busy.swap(true, Ordering::Acquire)
+        self.kind == GroupKind::Reentrant || self.gate.enter()
     }
 
-    fn leave(&self) {
-        if self.kind == GroupKind::MutuallyExclusive {
-            self.busy.store(false, Ordering::Release);
-        }
+    /// `true`: the waiting thread has left the group out and must be kicked.
+    #[must_use]
+    fn leave(&self) -> bool {
+        self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        self.kind == GroupKind::MutuallyExclusive && self.busy.load(Ordering::Acquire)
+    /// Whether the waiting thread has to leave the group out; then it is kicked when the running call ends.
+    pub(super) fn pass_over(&self) -> bool {
+        self.kind == GroupKind::MutuallyExclusive && self.gate.pass_over()
     }
 }
 
@@ -143,7 +145,8 @@ impl Invocation<'_> {
     }
 
     /// The sample that the trigger chose or else the newest sample of an input, read now; it may have been seen by an
-    /// earlier call. `None` if there never was one.
+    /// earlier call. `None` if there never was one, or if samples that the callback keeps leave no room for it (counted as
+    /// `held_limit`).
     #[must_use]
     pub fn read(&self, input: usize) -> Option<RawSample> {
         if let Some(chosen) = self.sample(input) {
@@ -155,7 +158,7 @@ impl Invocation<'_> {
         let (newest, fresh) = {
             let mut state = self.entry.state();
             let port = state.ports.get_mut(input)?;
-            let fresh = refresh(port);
+            let fresh = port.refresh(&self.entry.skips);
             (port.newest.clone(), fresh)
         };
         if let Some(sample) = &newest {
@@ -168,27 +171,6 @@ impl Invocation<'_> {
     /// Marks the call as failed: counted, and visible in its record.
     pub fn fail(&self) {
         self.failed.set(true);
-    }
-}
-
-/// Replaces the cached sample by a newer one if there is any; says whether it did.
-fn refresh(port: &mut InputPort) -> bool {
-    if !port.subscription.has_unread() {
-        return false;
-    }
-    // The old one goes first, so that a reader needs to hold one sample only.
-    let old = port.newest.take();
-    let only_one = port.subscription.held_limit_reached();
-    let kept = if only_one { None } else { old };
-    match port.subscription.next_sample(Order::Newest) {
-        Ok(Some(s)) => {
-            port.newest = Some(s);
-            true
-        }
-        _ => {
-            port.newest = kept;
-            false
-        }
     }
 }
 
@@ -211,17 +193,28 @@ pub(super) struct Entry {
     callback: Callback,
     state: Mutex<State>,
     topics: Vec<TopicId>,
+    input_names: Vec<String>,
+    /// An input has a deadline that this entry has to watch itself.
+    watches_silence: bool,
     /// When it has to be looked at even if no sample comes; nanoseconds.
     deadline: AtomicU64,
     /// Inputs rest until then because too many samples are held; nanoseconds, 0 if they do not.
     resting_until: AtomicU64,
-    /// The waiting thread passed this entry over because its group was busy; whoever ends the call kicks it.
-    pub(super) passed_over: AtomicBool,
     pub(super) muted: AtomicBool,
     skips: Skips,
     invocations: AtomicU64,
     failed: AtomicU64,
     overruns: AtomicU64,
+}
+
+/// What a look at an entry gave.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once; a box would allocate on the data path")]
+pub(super) enum Poll<'a> {
+    Due(Job<'a>),
+    Nothing {
+        /// The waiting thread left the group out while it was entered for the look, and must be kicked.
+        kick: bool,
+    },
 }
 
 /// A call that is due. Its group is entered.
@@ -246,6 +239,8 @@ impl Entry {
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
+        let input_names = ports.iter().map(|p| p.name.clone()).collect();
+        let watches_silence = ports.iter().any(|p| p.subscription.has_deadline());
         let trigger = TriggerState::new(trigger, ports.len())?;
         Ok(Self {
             name: name.into(),
@@ -253,9 +248,10 @@ impl Entry {
             callback,
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
+            input_names,
+            watches_silence,
             deadline: AtomicU64::new(NEVER),
             resting_until: AtomicU64::new(0),
-            passed_over: AtomicBool::new(false),
             muted: AtomicBool::new(false),
             skips: Skips::default(),
             invocations: AtomicU64::new(0),
@@ -266,6 +262,34 @@ impl Entry {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When an input whose deadline nobody else watches will have been silent for too long. Looks at the inputs only if
+    /// there is such a one.
+    pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
+        if !self.watches_silence {
+            return None;
+        }
+        self.state().ports.iter().filter_map(|p| p.subscription.silence_deadline()).min()
+    }
+
+    /// Logs what happened to the inputs besides samples.
+    pub(super) fn log_events(&self) {
+        let mut events: SmallVec<[(usize, EndpointEvent); 4]> = SmallVec::new();
+        // Logging may take long; the inputs are not kept from others meanwhile.
+        for (i, port) in self.state().ports.iter_mut().enumerate() {
+            while let Some(event) = port.subscription.poll_event() {
+                events.push((i, event));
+            }
+        }
+        for (i, event) in events {
+            let (callback, input) = (&*self.name, self.input_names.get(i).map_or("", String::as_str));
+            match event.severity() {
+                Severity::Error => tracing::error!(callback, input, "{event}"),
+                Severity::Warning => tracing::warn!(callback, input, "{event}"),
+                Severity::Info => tracing::info!(callback, input, "{event}"),
+            }
+        }
     }
 
     /// Inputs whose samples may start a call.
@@ -300,25 +324,24 @@ impl Entry {
         self.resting_until.load(Ordering::Acquire) != 0
     }
 
-    /// Finds out whether a call is due, and claims it. Never blocks.
-    pub(super) fn poll(&self, now: MonotonicNs) -> Option<Job<'_>> {
+    /// Finds out whether a call is due, and claims it. Waits at most while another thread looks at the same inputs.
+    pub(super) fn poll(&self, now: MonotonicNs) -> Poll<'_> {
         let resting = self.resting_until.load(Ordering::Acquire);
         if now.0 < resting && self.deadline.load(Ordering::Acquire) > now.0 {
-            return None;
+            return Poll::Nothing { kick: false };
         }
         if !self.group.enter() {
-            return None;
+            return Poll::Nothing { kick: false };
         }
-        let job = self.claim(now);
-        if job.is_none() {
-            self.group.leave();
+        match self.claim(now) {
+            Some(job) => Poll::Due(job),
+            None => Poll::Nothing { kick: self.group.leave() },
         }
-        job
     }
 
     fn claim(&self, now: MonotonicNs) -> Option<Job<'_>> {
-        // Held by another thread only while it claims or reads; it looks again itself.
-        let mut state = self.state.try_lock().ok()?;
+        // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
+        let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {
             if now < clock.next {
@@ -366,8 +389,10 @@ impl Entry {
 }
 
 impl Job<'_> {
-    /// Makes the call and leaves the group. A panic is caught, counted and logged.
-    pub(super) fn run(self, observer: Option<&dyn Observer>) {
+    /// Makes the call and leaves the group. A panic is caught, counted and logged. `true`: the waiting thread has left
+    /// the group out and must be kicked.
+    #[must_use]
+    pub(super) fn run(self, observer: Option<&dyn Observer>) -> bool {
         let entry = self.entry;
         let start = MonotonicNs::now();
         let mut lineage = Lineage::start(start);
@@ -375,9 +400,8 @@ impl Job<'_> {
         if let Some(sample) = self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref) {
             lineage.inherit(sample.header(), Arrival::Triggered, start);
         }
-        for (i, sample) in self.samples.iter().enumerate().filter(|(i, _)| Some(*i) != self.trigger) {
-            let _ = i;
-            if let Some(sample) = sample {
+        for (i, sample) in self.samples.iter().enumerate() {
+            if let (Some(sample), true) = (sample, Some(i) != self.trigger) {
                 lineage.inherit(sample.header(), Arrival::Read, start);
             }
         }
@@ -407,7 +431,7 @@ impl Job<'_> {
         }
         drop(invocation);
         drop(self.samples);
-        entry.group.leave();
+        entry.group.leave()
     }
 }
 

@@ -7,6 +7,7 @@
 //! looks again. An executor with one thread has no hand-over at all.
 
 mod entry;
+mod gate;
 mod record;
 mod schedule;
 mod worker;

@@ -424,3 +424,98 @@ fn impossible_set_ups_are_refused_with_the_reason() {
     r.executor.run_ready();
     assert!(add(Trigger::any(), vec![]).unwrap().contains("runs already"));
 }
+
+/// The kernel lets a thread wait for 128 things at once.
+#[test]
+fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
+    const TOPICS: usize = 140;
+    let dir = tempfile::tempdir().unwrap();
+    let node = |name: &str| {
+        let options = ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) };
+        Context::new(options).unwrap().node(name).unwrap()
+    };
+    let (sender, receiver) = (node("sender"), node("receiver"));
+    let executor = Executor::new(ExecutorOptions::default()).unwrap();
+    let host = crate::Reach::Host;
+    let (called, calls) = mpsc::channel();
+    let mut publishers: Vec<_> = (0..TOPICS)
+        .map(|i| {
+            let name = format!("topic{i}");
+            let o = PublisherOptions { reach: host, max_payload: 64, ..Default::default() };
+            let publisher = sender.bytes_publisher(&name, "raw", o).unwrap();
+            let o = SubscriptionOptions { reach: host, ..Default::default() };
+            let inputs = vec![(name.clone(), receiver.bytes_subscription(&name, "raw", o).unwrap())];
+            let called = called.clone();
+            let group = executor.group(GroupKind::MutuallyExclusive);
+            executor
+                .add_callback(CallbackOptions { name, group, trigger: Trigger::any(), inputs }, move |_| called.send(i).unwrap())
+                .unwrap();
+            publisher
+        })
+        .collect();
+    executor.start().unwrap();
+    let patience = Duration::from_secs(20);
+    let deadline = MonotonicNs::now() + patience;
+    while publishers.iter_mut().any(|p| p.matched() == 0) {
+        assert!(MonotonicNs::now() < deadline, "not matched within {patience:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // One at a time: each has to wake the sleeping executor by itself.
+    for (i, publisher) in publishers.iter_mut().enumerate() {
+        send(publisher, 1, 1);
+        assert_eq!(calls.recv_timeout(patience), Ok(i));
+    }
+}
+
+#[test]
+fn an_input_that_may_hold_one_sample_is_read_anew_at_every_reach() {
+    for reach in [crate::Reach::Process, crate::Reach::Host] {
+        let rig = rig(1);
+        let o = PublisherOptions { reach, ..Default::default() };
+        let mut publisher = rig.node.bytes_publisher("data", "raw", o).unwrap();
+        let o = SubscriptionOptions { reach, max_held: 1, ..Default::default() };
+        let inputs = vec![rig.input("tick", 1), ("data".to_owned(), rig.node.bytes_subscription("data", "raw", o).unwrap())];
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        let handle = rig.callback(Trigger::Any { on: vec![0] }, inputs, move |i| {
+            sink.lock().unwrap().push(i.read(1).map(|s| s.payload().unwrap()[0]));
+        });
+        let mut tick = rig.publisher("tick");
+        while publisher.matched() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for v in 1..=3 {
+            send(&mut publisher, v, 1);
+            send(&mut tick, 0, 1);
+            assert_eq!(rig.executor.run_ready(), 1);
+        }
+        assert_eq!(*seen.lock().unwrap(), [Some(1), Some(2), Some(3)], "{reach:?}");
+        assert_eq!(handle.stats().held_limit, 0);
+    }
+}
+
+/// Somebody else may look at a callback's inputs at the very moment that a sample comes.
+#[test]
+fn a_sample_is_not_forgotten_because_the_inputs_are_being_looked_at() {
+    let rig = rig(2);
+    let (called, calls) = mpsc::channel();
+    let handle = rig
+        .callback(Trigger::any(), vec![rig.input("topic", 1)], move |i| called.send(i.sample(0).unwrap().payload().unwrap()[0]).unwrap());
+    let mut publisher = rig.publisher("topic");
+    rig.executor.start().unwrap();
+    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let looking = {
+        let (handle, done) = (handle.clone(), done.clone());
+        std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                let _ = handle.inputs();
+            }
+        })
+    };
+    for round in 0..2000u32 {
+        send(&mut publisher, round as u8, 1);
+        assert_eq!(calls.recv_timeout(Duration::from_secs(20)), Ok(round as u8), "round {round}");
+    }
+    done.store(true, Ordering::Relaxed);
+    looking.join().unwrap();
+}

@@ -5,7 +5,7 @@
 //! them. A thread that finds no work becomes the leader, or sleeps if there is one; a leader that found work gives the
 //! flag back before it runs the callback and wakes one sleeper, if any. So whenever a thread is idle there is a leader.
 
-use super::entry::Entry;
+use super::entry::{Entry, Poll};
 use super::record::Observer;
 use crate::error::ExecutorError;
 use driveline_shm::{Kicker, WaitBackend, WaitSet};
@@ -111,23 +111,20 @@ impl Shared {
         for step in 0..entries.len() {
             let i = (first + step) % entries.len();
             let entry = &entries[i];
-            if let Some(job) = entry.poll(now) {
-                self.next.store(i + 1, Ordering::Relaxed);
-                before_call();
-                job.run(self.observer.get().map(Arc::as_ref));
-                self.after_call(entry);
-                return true;
+            match entry.poll(now) {
+                Poll::Due(job) => {
+                    self.next.store(i + 1, Ordering::Relaxed);
+                    before_call();
+                    if job.run(self.observer.get().map(Arc::as_ref)) {
+                        self.kicker.kick();
+                    }
+                    return true;
+                }
+                Poll::Nothing { kick: true } => self.kicker.kick(),
+                Poll::Nothing { kick: false } => {}
             }
         }
         false
-    }
-
-    /// The leader may sleep without this group's entries; let it look again.
-    fn after_call(&self, ended: &Entry) {
-        let _ = ended;
-        if self.threads > 1 && self.entries().iter().any(|e| e.passed_over.swap(false, Ordering::AcqRel)) {
-            self.kicker.kick();
-        }
     }
 
     pub(super) fn run_ready(&self) -> usize {
@@ -182,17 +179,14 @@ impl Shared {
         let mut set = lock(&self.wait_set);
         let mut deadline: Option<MonotonicNs> = None;
         for entry in self.entries() {
-            let busy = entry.group.is_busy();
-            if busy {
-                // Set before the wait; the end of the call sees it and kicks. Looked at again below, in case it ended.
-                entry.passed_over.store(true, Ordering::Release);
-            }
-            let mute = (busy && entry.group.is_busy()) || entry.is_resting();
+            let busy = entry.group.pass_over();
+            let mute = busy || entry.is_resting();
             if mute != entry.muted.load(Ordering::Relaxed) {
                 entry.muted.store(mute, Ordering::Relaxed);
                 entry.for_each_waking(|port| port.subscription.mute(&mut set, mute));
             }
-            if !busy && let Some(d) = entry.deadline() {
+            let due = if busy { None } else { entry.deadline() };
+            for d in due.into_iter().chain(entry.silence_deadline()) {
                 deadline = Some(deadline.map_or(d, |have| have.min(d)));
             }
         }
@@ -209,16 +203,13 @@ impl Shared {
     fn look_at_events(&self) {
         let now = MonotonicNs::now();
         let last = MonotonicNs(self.events_at.load(Ordering::Relaxed));
-        if now.since(last) < EVENT_INTERVAL {
-            return;
+        let all = now.since(last) >= EVENT_INTERVAL;
+        if all {
+            self.events_at.store(now.0, Ordering::Relaxed);
         }
-        self.events_at.store(now.0, Ordering::Relaxed);
         for entry in self.entries() {
-            let mut state = entry.state();
-            for port in &mut state.ports {
-                while let Some(event) = port.subscription.poll_event() {
-                    tracing::info!(callback = &*entry.name, input = port.name, topic = %port.subscription.topic(), "{event}");
-                }
+            if all || entry.silence_deadline().is_some_and(|d| d <= now) {
+                entry.log_events();
             }
         }
     }

@@ -25,6 +25,25 @@ pub(crate) struct InputPort {
 }
 
 impl InputPort {
+    /// Replaces the newest sample by a newer one if there is any; says whether it did.
+    pub(crate) fn refresh(&mut self, skips: &Skips) -> bool {
+        if !self.subscription.has_unread() {
+            return false;
+        }
+        let mut taken = self.subscription.next_sample(Order::Newest);
+        if taken.as_ref().is_err_and(is_held_limit) && self.newest.take().is_some() {
+            // The old one may have been the one too many.
+            taken = self.subscription.next_sample(Order::Newest);
+        }
+        match counted(taken, &self.name, skips) {
+            Taken::Sample(sample) => {
+                self.newest = Some(sample);
+                true
+            }
+            Taken::Nothing | Taken::HeldLimit => false,
+        }
+    }
+
     fn keep(&mut self, sample: RawSample) {
         self.newest = Some(sample);
         self.unseen = true;
@@ -242,24 +261,28 @@ enum Taken {
 }
 
 fn take(port: &mut InputPort, order: Order, skips: &Skips) -> Taken {
-    match port.subscription.next_sample(order) {
+    counted(port.subscription.next_sample(order), &port.name, skips)
+}
+
+fn counted(taken: Result<Option<RawSample>, TakeError>, input: &str, skips: &Skips) -> Taken {
+    match taken {
         Ok(Some(s)) => Taken::Sample(s),
         Ok(None) => Taken::Nothing,
-        Err(TakeError::HeldLimit { .. }) => {
-            skips.held_limit.fetch_add(1, Ordering::Relaxed);
-            Taken::HeldLimit
-        }
-        Err(TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. }) => {
+        Err(error) if is_held_limit(&error) => {
             skips.held_limit.fetch_add(1, Ordering::Relaxed);
             Taken::HeldLimit
         }
         Err(error) => {
             if skips.take_errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                tracing::error!(input = port.name, "{error}; further errors of this callback's inputs are only counted");
+                tracing::error!(input, "{error}; further errors of this callback's inputs are only counted");
             }
             Taken::Nothing
         }
     }
+}
+
+fn is_held_limit(error: &TakeError) -> bool {
+    matches!(error, TakeError::HeldLimit { .. } | TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. })
 }
 
 /// The trigger without what the heap holds.

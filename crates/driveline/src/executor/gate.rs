@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One callback at a time: the gate of a group, and the promise that nobody sleeps through its opening.
+//!
+//! The waiting thread leaves the inputs of a shut group out of its wait. Whoever opens the gate again must end that
+//! wait. Two words, two writers: the caller writes `shut`, the waiter writes `passed_over`, each looks at the other's
+//! word after writing its own. Release and Acquire do not order that, a full fence on both sides does: at least one of
+//! them sees the other. `tests/loom_gate.rs` runs this file under every interleaving.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    shut: AtomicBool,
+    passed_over: AtomicBool,
+}
+
+impl Gate {
+    /// Shuts the gate behind the caller; `false` if it is shut already.
+    pub(crate) fn enter(&self) -> bool {
+        // Acquire pairs with the Release in `leave`: the callback before has finished with what the group protects.
+        // Not a swap: who does not get in must not write `shut`.
+        self.shut.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Opens the gate. `true`: a waiter has passed the group over meanwhile and must be kicked.
+    #[must_use]
+    pub(crate) fn leave(&self) -> bool {
+        self.shut.store(false, Ordering::Release);
+        // Pairs with the fence in `pass_over`.
+        fence(Ordering::SeqCst);
+        self.passed_over.load(Ordering::Relaxed) && self.passed_over.swap(false, Ordering::Relaxed)
+    }
+
+    /// For the waiter: whether the group has to be left out of the wait that follows. If so, it is kicked when the gate
+    /// opens.
+    pub(crate) fn pass_over(&self) -> bool {
+        if !self.shut.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.passed_over.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `leave`: either we see the gate open, or `leave` sees us.
+        fence(Ordering::SeqCst);
+        self.shut.load(Ordering::Relaxed)
+    }
+}
