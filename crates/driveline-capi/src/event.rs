@@ -23,6 +23,10 @@ pub enum dl_event_kind {
     DL_EVENT_LIVELINESS_LOST = 5,
     /// It is back.
     DL_EVENT_LIVELINESS_GAINED = 6,
+    /// A reliable subscription is served best effort from now on; the text says which and why.
+    DL_EVENT_DOWNGRADED = 7,
+    /// Events were lost because nobody asked for them in time; the text says how many.
+    DL_EVENT_EVENTS_LOST = 8,
 }
 
 /// An event of a publisher or a subscription.
@@ -50,6 +54,8 @@ impl EventText {
             Some(EndpointEvent::DeadlineMissed { .. }) => dl_event_kind::DL_EVENT_DEADLINE_MISSED,
             Some(EndpointEvent::LivelinessLost { .. }) => dl_event_kind::DL_EVENT_LIVELINESS_LOST,
             Some(EndpointEvent::LivelinessGained { .. }) => dl_event_kind::DL_EVENT_LIVELINESS_GAINED,
+            Some(EndpointEvent::Downgraded { .. }) => dl_event_kind::DL_EVENT_DOWNGRADED,
+            Some(EndpointEvent::EventsLost { .. }) => dl_event_kind::DL_EVENT_EVENTS_LOST,
         };
         dl_event { kind, text: self.0.as_ptr() }
     }

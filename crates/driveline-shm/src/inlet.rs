@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 
 /// The subscriber's own page for one match.
 #[derive(Debug)]
@@ -249,6 +249,15 @@ impl Inlet {
 
     pub(crate) fn edges(&self) -> Vec<Arc<Edge>> {
         lock(&self.edges).clone()
+    }
+
+    /// The list, unless it is just being changed.
+    pub(crate) fn try_edges(&self) -> Option<Vec<Arc<Edge>>> {
+        match self.edges.try_lock() {
+            Ok(edges) => Some(edges.clone()),
+            Err(TryLockError::Poisoned(edges)) => Some(edges.into_inner().clone()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Changes the list of edges, on the control thread or the consumer's, and has everybody look again.

@@ -30,6 +30,8 @@ pub mod floor;
 pub mod limits;
 
 #[cfg(not(loom))]
+mod choice;
+#[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
 mod control;
@@ -102,5 +104,6 @@ pub use self::{
     publisher::Publisher,
     sample::{Copied, Sample},
     subscription::Subscription,
+    sys::memory::{AvailableMemory, available_memory},
     waitset::{Kicker, WaitBackend, WaitSet, Wake},
 };

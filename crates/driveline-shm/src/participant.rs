@@ -116,7 +116,7 @@ impl Participant {
         check_numbers(&config).and_then(|()| check_sendable(&config.schema)).map_err(refuse)?;
         let cells = (config.pins + OBSERVER_PINS) as usize;
         let layout = Layout::new(config.qos.depth as usize, config.loans as usize, cells, config.max_payload).map_err(refuse)?;
-        let available = memory::available();
+        let available = memory::available_memory();
         if layout.len() as u64 > available.bytes {
             return Err(CreatePublisherError::Memory {
                 topic,

@@ -126,9 +126,12 @@ impl Publisher {
         if sequence > MAX_SEQUENCE {
             return Err(PublishError::SequenceExhausted);
         }
-        let waited = self.shared.is_reliable() && self.wait_for_reliable(sequence);
-        if waited || header.publish_time.0 == 0 {
+        if header.publish_time.0 == 0 {
             header.publish_time = MonotonicNs::now();
+        }
+        if self.shared.is_reliable() {
+            // The publish time stays: a wait is a part of the way to the reader.
+            self.wait_for_reliable(sequence);
         }
         let publish_time = header.publish_time;
         header.sequence = sequence;

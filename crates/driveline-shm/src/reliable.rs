@@ -23,13 +23,13 @@ enum Position {
 }
 
 impl Publisher {
-    /// Waits until every reliable subscription has read up to `sequence - depth`. Whether it waited at all.
-    pub(crate) fn wait_for_reliable(&mut self, sequence: u64) -> bool {
+    /// Waits until every reliable subscription has read up to `sequence - depth`, at most `max_blocking_ms`.
+    pub(crate) fn wait_for_reliable(&mut self, sequence: u64) {
         let publication = Arc::clone(&self.shared);
-        let Some(needed) = sequence.checked_sub(u64::from(publication.qos.depth)).filter(|n| *n > 0) else { return false };
+        let Some(needed) = sequence.checked_sub(u64::from(publication.qos.depth)).filter(|n| *n > 0) else { return };
         let published = sequence - 1;
         if first_lagging(&self.matches.enter(), &publication, needed, published).is_none() {
-            return false;
+            return;
         }
         add(&publication.counters.reliable_waits, 1);
         let deadline = MonotonicNs::now() + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
@@ -54,7 +54,6 @@ impl Publisher {
             }
         }
         publication.segment.waiting().store(0, Relaxed);
-        true
     }
 }
 

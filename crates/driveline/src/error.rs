@@ -44,6 +44,21 @@ pub enum EndpointError {
         /// The topic.
         topic: String,
     },
+    /// The buffers for samples inside the process do not fit into memory.
+    #[error(
+        "topic '{topic}': {needed} bytes are needed for samples inside the process, and {available} are left of {limit}; lower \
+         max_payload, depth, loans or max_held"
+    )]
+    Memory {
+        /// The topic.
+        topic: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes left.
+        available: u64,
+        /// Where the limit sits.
+        limit: String,
+    },
     /// The host transport refused.
     #[error("topic '{topic}': {source}")]
     Publisher {
@@ -90,6 +105,14 @@ pub enum LoanError {
         topic: String,
         /// Declared number of loans.
         limit: u32,
+    },
+    /// Subscriptions that have left still hold their samples.
+    #[error("topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are gone too; drop those samples")]
+    AllHeld {
+        /// The topic.
+        topic: String,
+        /// Buffers of the publisher.
+        buffers: usize,
     },
     /// The topic carries protobuf messages or objects.
     #[error("topic '{topic}' carries {kind} values: publish the value itself instead of a loan")]

@@ -36,6 +36,41 @@ pub enum EndpointEvent {
         /// Node at the other end.
         peer: String,
     },
+    /// A reliable subscription is served best effort from now on.
+    Downgraded {
+        /// Which, and why.
+        text: String,
+    },
+    /// Events were lost because nobody asked for them in time.
+    EventsLost {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// How much an event should worry whoever reads of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be.
+    Info,
+    /// Works, but worse than was asked for.
+    Warning,
+    /// Does not work until somebody changes something.
+    Error,
+}
+
+impl EndpointEvent {
+    /// How much it should worry whoever reads of it.
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Matched { .. } | Self::Unmatched { .. } | Self::LivelinessGained { .. } => Severity::Info,
+            Self::DeadlineMissed { .. } | Self::LivelinessLost { .. } | Self::Downgraded { .. } | Self::EventsLost { .. } => {
+                Severity::Warning
+            }
+            Self::Refused { .. } => Severity::Error,
+        }
+    }
 }
 
 impl fmt::Display for EndpointEvent {
@@ -43,7 +78,8 @@ impl fmt::Display for EndpointEvent {
         match self {
             Self::Matched { peer } => write!(f, "matched with {peer}"),
             Self::Unmatched { peer } => write!(f, "{peer} went away"),
-            Self::Refused { text } | Self::DeadlineMissed { text } => f.write_str(text),
+            Self::Refused { text } | Self::DeadlineMissed { text } | Self::Downgraded { text } => f.write_str(text),
+            Self::EventsLost { count } => write!(f, "{count} events were lost because nobody asked for them"),
             Self::LivelinessLost { peer } => write!(f, "{peer} gives no sign of life"),
             Self::LivelinessGained { peer } => write!(f, "{peer} is alive again"),
         }

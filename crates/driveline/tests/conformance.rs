@@ -188,6 +188,40 @@ conformance! {
         assert_eq!((first.0, first.2), (2, 1), "the oldest gave way, and is counted");
     }
 
+    /// 60 waits of half a second would take 30 s.
+    fn a_reader_that_was_waited_for_in_vain_is_not_waited_for_again_before_it_reads(r: &Rig) {
+        let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 500, ..Qos::default() };
+        let (mut p, mut s) = r.pair(reliable.clone(), reliable);
+        let before = MonotonicNs::now();
+        for v in 0..60 {
+            send(&mut p, v);
+        }
+        assert!(MonotonicNs::now().since(before) < Duration::from_secs(15));
+        assert_eq!(receive(&mut s), Some((59, 60, 59)));
+        send(&mut p, 60);
+        let before = MonotonicNs::now();
+        send(&mut p, 61);
+        assert!(MonotonicNs::now().since(before) >= Duration::from_millis(500), "it reads again, so it counts again");
+    }
+
+    fn the_parts_of_an_age_add_up_also_when_the_publisher_had_to_wait(r: &Rig) {
+        let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 20, ..Qos::default() };
+        let (mut p, mut s) = r.pair(reliable.clone(), reliable);
+        for v in 0..3 {
+            let mut loan = p.loan(1).unwrap();
+            loan.payload_mut()[0] = v;
+            loan.set_source_time(MonotonicNs(MonotonicNs::now().0 - 1_000_000));
+            p.publish(loan).unwrap();
+            if v == 0 {
+                continue;
+            }
+            let sample = s.take().unwrap().unwrap();
+            let (header, origin) = (sample.header(), sample.header().origins.as_slice()[0]);
+            let parts = origin.communication_ns + origin.computation_ns + origin.idle_ns;
+            assert_eq!(i64::try_from(parts).unwrap(), origin.age_ns(header.publish_time));
+        }
+    }
+
     fn a_reliable_publisher_goes_on_as_soon_as_there_is_room(r: &Rig) {
         let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 20_000, ..Qos::default() };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);
@@ -241,6 +275,37 @@ conformance! {
             assert_eq!(receive(&mut s), None);
             assert!(!readable(&mut s, 3));
         }
+    }
+
+    fn the_descriptor_stays_when_the_reader_waits_by_other_means(r: &Rig) {
+        use std::os::fd::AsRawFd;
+        let (mut p, mut s) = r.pair(depth(4), depth(4));
+        let before = s.fd().unwrap().as_raw_fd();
+        assert!(!s.wait(Some(Duration::from_millis(5)), WaitMode::Block).unwrap());
+        for mode in [WaitMode::Block, WaitMode::SpinThenBlock(Duration::from_micros(50))] {
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| s.wait(Some(PATIENCE), mode).unwrap());
+                std::thread::sleep(Duration::from_millis(3));
+                send(&mut p, 1);
+                assert!(waiting.join().unwrap());
+            });
+            assert!(receive(&mut s).is_some());
+        }
+        assert_eq!(s.fd().unwrap().as_raw_fd(), before);
+    }
+
+    fn a_reader_that_holds_its_last_sample_gets_the_next_after_it_lets_go(r: &Rig) {
+        let mut p = r.publisher(depth(1));
+        let options = SubscriptionOptions { reach: r.reach, max_held: 1, ..Default::default() };
+        let mut s = r.receiver.raw_subscription("topic", bytes(), options).unwrap();
+        until("matched", || p.matched() == 1 && s.matched() == 1);
+        send(&mut p, 1);
+        let held = s.latest().unwrap().unwrap();
+        send(&mut p, 2);
+        assert!(s.latest().is_err_and(|e| e.to_string().contains("topic")), "one is all it may hold");
+        send(&mut p, 3);
+        drop(held);
+        assert_eq!(s.latest().unwrap().map(|x| (x.payload().unwrap()[0], x.missed())), Some((3, 1)));
     }
 
     fn two_publishers_are_merged_by_time(r: &Rig) {

@@ -6,23 +6,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The tightest of the limits that apply.
+/// The tightest of the limits on memory that apply to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Available {
-    pub(crate) bytes: u64,
-    pub(crate) limit: String,
+pub struct AvailableMemory {
+    /// How many bytes may still be reserved.
+    pub bytes: u64,
+    /// Where the limit sits, for people.
+    pub limit: String,
 }
 
-/// Reads MemAvailable and all memory cgroups above this process. Unreadable files do not limit.
-pub(crate) fn available() -> Available {
+/// Reads MemAvailable and all memory cgroups above this process. Unreadable files do not limit. Allocates and reads files.
+#[must_use]
+pub fn available_memory() -> AvailableMemory {
     read(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-fn read(proc: &Path, cgroups: &Path) -> Available {
-    let mut best = Available { bytes: u64::MAX, limit: "none known".into() };
+fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
+    let mut best = AvailableMemory { bytes: u64::MAX, limit: "none known".into() };
     let mut tighter = |bytes: u64, limit: String| {
         if bytes < best.bytes {
-            best = Available { bytes, limit };
+            best = AvailableMemory { bytes, limit };
         }
     };
     if let Ok(text) = fs::read_to_string(proc.join("meminfo"))

@@ -3,7 +3,8 @@
 //!
 //! One [`topic::LocalTopic`] per topic and process matches publishers and subscriptions. A publisher pushes into a
 //! bounded queue per subscription; a full queue loses its oldest sample (keep-last), or makes a reliable publisher wait
-//! for a bounded time. Payload buffers come from a pool that belongs to the publisher and grows only when it is matched.
+//! for a bounded time. Payload buffers come from a pool that belongs to the publisher: reserved when it is created,
+//! and brought along by the subscriptions that come later.
 
 mod buffer;
 mod held;

@@ -58,15 +58,15 @@ pub(crate) struct LocalPublisher {
     returned: Arc<ArrayQueue<Arc<LocalSample>>>,
     capacity: usize,
     out: usize,
-    max_payload: usize,
     loans: u32,
     pub(crate) next_sequence: u64,
 }
 
 impl LocalPublisher {
-    pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, max_payload: usize, loans: u32) -> Self {
+    /// Reserves the buffers for its loans, its history and the readers that are there.
+    pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, loans: u32) -> Self {
         topic.add_writer(Writer { end: end.clone(), retained: VecDeque::new() });
-        Self {
+        let mut publisher = Self {
             topic,
             end,
             readers: Vec::new(),
@@ -75,10 +75,24 @@ impl LocalPublisher {
             returned: Arc::new(ArrayQueue::new(loans as usize + 1)),
             capacity: 0,
             out: 0,
-            max_payload,
             loans,
             next_sequence: 1,
+        };
+        publisher.refresh();
+        if publisher.end.buffer_len > 0 {
+            while publisher.pool.len() < publisher.capacity {
+                publisher.pool.push(publisher.fresh());
+            }
         }
+        publisher
+    }
+
+    fn fresh(&self) -> Arc<LocalSample> {
+        self.sample_in(AlignedBytes::zeroed(self.end.buffer_len))
+    }
+
+    fn sample_in(&self, buffer: AlignedBytes) -> Arc<LocalSample> {
+        Arc::new(LocalSample { header: SampleHeader::default(), publisher: self.end.id, body: Body::Bytes { buffer, len: 0 } })
     }
 
     pub(crate) fn matched(&mut self) -> usize {
@@ -97,6 +111,11 @@ impl LocalPublisher {
         let held: usize = self.readers.iter().map(|r| r.queue.depth() + r.max_held as usize).sum();
         let wanted = self.loans as usize + self.kept() + held + 1;
         self.capacity = self.capacity.max(wanted);
+        for buffer in self.end.take_spare() {
+            if self.pool.len() + self.out < self.capacity {
+                self.pool.push(self.sample_in(buffer));
+            }
+        }
     }
 
     fn kept(&self) -> usize {
@@ -104,9 +123,8 @@ impl LocalPublisher {
     }
 
     pub(crate) fn loan(&mut self, len: usize) -> Result<LocalLoan, LoanError> {
-        let topic = || self.topic.name.to_string();
-        if len > self.max_payload {
-            return Err(LoanError::TooLong { topic: topic(), requested: len, limit: self.max_payload });
+        if len > self.end.buffer_len {
+            return Err(LoanError::TooLong { topic: self.topic.name.to_string(), requested: len, limit: self.end.buffer_len });
         }
         self.refresh();
         while let Some(sample) = self.returned.pop() {
@@ -119,13 +137,9 @@ impl LocalPublisher {
         let free = self.pool.iter_mut().position(|s| Arc::get_mut(s).is_some());
         let mut sample = match free {
             Some(i) => self.pool.swap_remove(i),
-            // Reached while the pool fills up to its bound, after a match.
-            None if self.pool.len() + self.out < self.capacity => Arc::new(LocalSample {
-                header: SampleHeader::default(),
-                publisher: self.end.id,
-                body: Body::Bytes { buffer: AlignedBytes::zeroed(self.max_payload), len: 0 },
-            }),
-            None => return Err(LoanError::AllOut { topic: self.topic.name.to_string(), limit: self.loans }),
+            // Only when a reader and this publisher were created at the same time, and neither saw the other.
+            None if self.pool.len() + self.out < self.capacity => self.fresh(),
+            None => return Err(LoanError::AllHeld { topic: self.topic.name.to_string(), buffers: self.capacity }),
         };
         if let Some(Body::Bytes { len: l, .. }) = Arc::get_mut(&mut sample).map(|s| &mut s.body) {
             *l = len;

@@ -31,6 +31,7 @@ impl LocalReader {
     pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, max_held: u32) -> Self {
         let reliable = end.qos.reliability == driveline_types::Reliability::Reliable;
         let queue = Arc::new(LocalQueue::new(end.qos.depth, reliable));
+        topic.bring_buffers(&end, queue.depth() + max_held as usize);
         topic.add_reader(end.clone(), queue.clone(), max_held);
         Self { topic, end, queue, held: HeldCounters::new(max_held), last: Vec::with_capacity(8), head: None, expired: 0 }
     }
@@ -76,10 +77,6 @@ impl LocalReader {
     /// Drops the sample that [`Self::peek`] shows, and says how many are lost by that.
     pub(crate) fn discard(&mut self) -> u64 {
         self.head.take().map_or(0, |n| n.missed + 1)
-    }
-
-    pub(crate) fn held_limit_reached(&self) -> bool {
-        self.held.is_exhausted()
     }
 
     fn account(&mut self, sample: Arc<LocalSample>) -> Option<Next> {

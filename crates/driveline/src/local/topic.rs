@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Matching inside the process.
 
-use super::{LocalQueue, LocalSample};
+use super::{AlignedBytes, LocalQueue, LocalSample};
 use crate::event::EndpointEvent;
 use driveline_types::{Durability, Qos, Schema, TopicName};
 use std::collections::VecDeque;
@@ -11,13 +11,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Most events that wait for one endpoint; older ones give way.
 const MAX_EVENTS: usize = 64;
 
+/// Events that wait to be polled, and how many gave way before them.
+#[derive(Default)]
+struct Events {
+    waiting: VecDeque<EndpointEvent>,
+    lost: u64,
+}
+
 /// One end as the topic knows it.
 pub(crate) struct LocalEnd {
     pub(crate) id: u64,
     pub(crate) node: String,
     pub(crate) schema: Schema,
     pub(crate) qos: Qos,
-    events: Mutex<VecDeque<EndpointEvent>>,
+    /// Writers of bytes only: length of a payload buffer, else 0.
+    pub(crate) buffer_len: usize,
+    /// Buffers that readers have brought along for this writer.
+    spare: Mutex<Vec<AlignedBytes>>,
+    events: Mutex<Events>,
     /// Writers only: last sequence published.
     pub(super) published: AtomicU64,
     /// Readers only: (writer, its last sequence before this reader came).
@@ -26,15 +37,36 @@ pub(crate) struct LocalEnd {
 
 impl LocalEnd {
     pub(crate) fn new(id: u64, node: &str, schema: Schema, qos: Qos) -> Self {
-        Self { id, node: node.to_owned(), schema, qos, events: Mutex::default(), published: AtomicU64::new(0), baselines: Mutex::default() }
+        Self {
+            id,
+            node: node.to_owned(),
+            schema,
+            qos,
+            buffer_len: 0,
+            spare: Mutex::default(),
+            events: Mutex::default(),
+            published: AtomicU64::new(0),
+            baselines: Mutex::default(),
+        }
+    }
+
+    /// Of a writer whose payloads are bytes.
+    pub(crate) fn with_buffers(self, buffer_len: usize) -> Self {
+        Self { buffer_len, ..self }
+    }
+
+    /// Buffers that were brought along since the last call.
+    pub(super) fn take_spare(&self) -> Vec<AlignedBytes> {
+        std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn event(&self, event: EndpointEvent) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if events.len() == MAX_EVENTS {
-            events.pop_front();
+        if events.waiting.len() == MAX_EVENTS {
+            events.waiting.pop_front();
+            events.lost += 1;
         }
-        events.push_back(event);
+        events.waiting.push_back(event);
     }
 
     /// Last sequence of a writer that this reader cannot have missed.
@@ -52,7 +84,11 @@ impl LocalEnd {
     }
 
     pub(crate) fn poll_event(&self) -> Option<EndpointEvent> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::take(&mut events.lost) {
+            0 => events.waiting.pop_front(),
+            count => Some(EndpointEvent::EventsLost { count }),
+        }
     }
 }
 
@@ -149,6 +185,22 @@ impl LocalTopic {
                 w.retained.pop_front();
             }
             w.retained.push_back(sample.clone());
+        }
+    }
+
+    /// Payload memory that a new reader's samples will take, in bytes, over all its writers.
+    pub(crate) fn buffers_for(&self, reader: &LocalEnd, samples: usize) -> u64 {
+        self.ends().writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()).map(|w| (w.end.buffer_len * samples) as u64).sum()
+    }
+
+    /// Gives each writer as many buffers as the new reader can keep from it, so that no writer has to allocate when the
+    /// reader comes. Not under the topic's lock: clearing the memory takes time.
+    pub(crate) fn bring_buffers(&self, reader: &LocalEnd, samples: usize) {
+        let writers: Vec<Arc<LocalEnd>> =
+            self.ends().writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()).map(|w| w.end.clone()).collect();
+        for writer in writers.iter().filter(|w| w.buffer_len > 0) {
+            let buffers: Vec<AlignedBytes> = (0..samples).map(|_| AlignedBytes::zeroed(writer.buffer_len)).collect();
+            writer.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(buffers);
         }
     }
 

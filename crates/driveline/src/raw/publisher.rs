@@ -16,6 +16,9 @@ use std::time::Duration;
 /// How long one reading of the wall clock's offset is good for: it costs two clock readings.
 const WALL_OFFSET_VALID: Duration = Duration::from_millis(100);
 
+/// Less than what one look at the limits costs to make.
+const NOT_WORTH_CHECKING: u64 = 1 << 16;
+
 /// Publisher of any payload kind. One thread at a time; dropping it tells its subscriptions.
 ///
 /// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system calls, except for the
@@ -58,6 +61,18 @@ pub struct RawLoan {
 enum Place {
     Host(driveline_shm::Loan),
     Local(LocalLoan),
+}
+
+/// What samples inside the process take is touched when it is reserved: more than there is would end the process.
+pub(super) fn check_memory(topic: &TopicName, needed: u64) -> Result<(), EndpointError> {
+    if needed < NOT_WORTH_CHECKING {
+        return Ok(());
+    }
+    let memory = driveline_shm::available_memory();
+    if needed > memory.bytes {
+        return Err(EndpointError::Memory { topic: topic.to_string(), needed, available: memory.bytes, limit: memory.limit });
+    }
+    Ok(())
 }
 
 impl RawLoan {
@@ -105,10 +120,16 @@ impl RawPublisher {
         let keeps_history = o.qos.durability == Durability::TransientLocal;
         let id = context.next_id();
         let by_pointer = o.reach == Reach::Process || kind == PayloadKind::Protobuf;
-        let local = by_pointer.then(|| {
-            let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), o.qos.clone()));
-            LocalPublisher::new(context.topic(&topic), end, o.max_payload, o.loans)
-        });
+        let local = if by_pointer {
+            let end = LocalEnd::new(id, node.as_str(), schema.clone(), o.qos.clone());
+            let has_buffers = matches!(kind, PayloadKind::Plain | PayloadKind::Bytes);
+            let end = Arc::new(if has_buffers { end.with_buffers(max_payload) } else { end });
+            let kept = if keeps_history { u64::from(o.qos.depth) } else { 0 };
+            check_memory(&topic, (u64::from(o.loans) + kept + 1) * end.buffer_len as u64)?;
+            Some(LocalPublisher::new(context.topic(&topic), end, o.loans))
+        } else {
+            None
+        };
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host => {

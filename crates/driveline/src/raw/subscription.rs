@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving end.
 
+use super::publisher::check_memory;
 use super::watch::{Notifier, subscription_event};
 use super::{RawSample, Waker};
 use crate::context::Context;
@@ -29,6 +30,8 @@ pub struct RawSubscription {
     notifier: Option<Notifier>,
     received: u64,
     missed: u64,
+    /// Passed over, and not yet told to anybody.
+    missed_pending: u64,
     last_arrival: MonotonicNs,
     deadline: Option<Duration>,
     deadline_reported: bool,
@@ -58,7 +61,9 @@ impl RawSubscription {
     ) -> Result<Self, EndpointError> {
         // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle.
         let end = Arc::new(LocalEnd::new(context.next_id(), node.as_str(), schema.clone(), o.qos.clone()));
-        let local = Some(LocalReader::new(context.topic(&topic), end, o.max_held));
+        let local_topic = context.topic(&topic);
+        check_memory(&topic, local_topic.buffers_for(&end, (o.qos.depth + o.max_held) as usize))?;
+        let local = Some(LocalReader::new(local_topic, end, o.max_held));
         let deadline = o.qos.deadline_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let host = match o.reach {
             Reach::Process => None,
@@ -84,6 +89,7 @@ impl RawSubscription {
             notifier: None,
             received: 0,
             missed: 0,
+            missed_pending: 0,
             last_arrival: MonotonicNs::now(),
             deadline,
             deadline_reported: false,
@@ -158,15 +164,16 @@ impl RawSubscription {
             };
             self.host_head = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
         }
-        let mut lost = 0;
         if order == Order::Newest {
             if let Some(local) = &mut self.local {
                 local.skip_to_newest();
             }
             if let (Some(host), Some(_)) = (&mut self.host, &self.host_head)
-                && let Some(newer) = host.take_latest().map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?
+                && host.has_unread()
             {
-                lost += self.host_head.replace(newer).map_or(0, |old| old.missed() + 1);
+                // The head goes first: it may be all that may be held.
+                self.missed_pending += self.host_head.take().map_or(0, |old| old.missed() + 1);
+                self.host_head = host.take_latest().map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
             }
         }
         // Looking first is cheaper: an empty pop ends in a full fence.
@@ -179,7 +186,7 @@ impl RawSubscription {
             (Some(l), Some(h)) if order == Order::Newest => {
                 let host_wins = h > l;
                 // The loser is older than what is returned: it is skipped like any other.
-                lost += if host_wins {
+                self.missed_pending += if host_wins {
                     self.local.as_mut().map_or(0, LocalReader::discard)
                 } else {
                     self.host_head.take().map_or(0, |s| s.missed() + 1)
@@ -196,7 +203,7 @@ impl RawSubscription {
             taken.map(|(next, token)| RawSample::local(next.sample, next.missed, token))
         };
         if let Some(s) = &mut sample {
-            s.add_missed(lost);
+            s.add_missed(std::mem::take(&mut self.missed_pending));
         }
         Ok(sample)
     }
@@ -215,6 +222,9 @@ impl RawSubscription {
     /// [`WaitError`] if the kernel refuses what waiting needs.
     pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
         let deadline = timeout.map(|t| MonotonicNs::now() + t);
+        if self.notifier.is_some() {
+            return self.wait_for_fd(deadline, mode);
+        }
         if self.own_wait.is_none() {
             let mut set = WaitSet::new(WaitBackend::Auto)?;
             self.attach(&mut set)?;
@@ -230,6 +240,27 @@ impl RawSubscription {
             if let Some(set) = &mut self.own_wait {
                 set.wait(deadline, mode.spin());
             }
+        }
+    }
+
+    /// Waiting once [`Self::fd`] was asked for: on the descriptor, which stays what it is.
+    fn wait_for_fd(&mut self, deadline: Option<MonotonicNs>, mode: WaitMode) -> Result<bool, WaitError> {
+        let spin_until = (!mode.spin().is_zero()).then(|| MonotonicNs::now() + mode.spin());
+        loop {
+            if self.has_unread() {
+                return Ok(true);
+            }
+            let now = MonotonicNs::now();
+            if deadline.is_some_and(|d| now >= d) {
+                return Ok(false);
+            }
+            if spin_until.is_some_and(|u| now < u) {
+                std::hint::spin_loop();
+                continue;
+            }
+            let Some(notifier) = &mut self.notifier else { return Ok(false) };
+            notifier.rearm();
+            notifier.sleep(deadline.map(|d| d.since(now)))?;
         }
     }
 
@@ -256,7 +287,8 @@ impl RawSubscription {
     }
 
     /// A descriptor that is readable while samples may be unread, for `poll`, `epoll` and the like. Read samples until
-    /// there is none; do not read from the descriptor. It costs one helper thread, which sleeps.
+    /// there is none; do not read from the descriptor. It costs one helper thread, which sleeps. The descriptor stays the
+    /// same and open as long as the subscription.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses a thread or a descriptor.
@@ -278,9 +310,18 @@ impl RawSubscription {
         self.local.as_ref().map_or(0, LocalReader::matched) + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
     }
 
-    /// Whether the reader inside the process holds as many samples as it may.
-    pub(crate) fn held_limit_reached(&self) -> bool {
-        self.local.as_ref().is_some_and(LocalReader::held_limit_reached)
+    /// Whether samples have to come within some time.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
+    }
+
+    /// When a topic whose samples come from inside the process will have been silent for longer than the deadline. The
+    /// host transport watches its own; `None` also after one silence was reported and until the next sample.
+    pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
+        let deadline = self.deadline.filter(|_| !self.deadline_reported && !self.has_unread())?;
+        // Pointers pass the host transport by.
+        let watched = self.host.is_none() || (self.schema.kind == PayloadKind::Protobuf && self.local.as_ref()?.matched() > 0);
+        watched.then(|| self.last_arrival + deadline)
     }
 
     /// The next event, if any.
@@ -291,8 +332,10 @@ impl RawSubscription {
         if let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
             return Some(subscription_event(e));
         }
-        let deadline =
-            self.deadline.filter(|d| self.host.is_none() && !self.deadline_reported && MonotonicNs::now().since(self.last_arrival) > *d)?;
+        let deadline = self.deadline?;
+        if MonotonicNs::now() < self.silence_deadline()? {
+            return None;
+        }
         self.deadline_reported = true;
         Some(EndpointEvent::DeadlineMissed { text: format!("topic '{}': no sample for more than {} ms", self.topic, deadline.as_millis()) })
     }

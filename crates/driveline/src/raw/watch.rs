@@ -46,6 +46,16 @@ impl Notifier {
         self.shared.event.as_fd()
     }
 
+    /// Sleeps until the descriptor is readable or the time is over.
+    pub(super) fn sleep(&self, timeout: Option<Duration>) -> std::io::Result<()> {
+        let timeout = timeout.map(rustix::event::Timespec::try_from).transpose().map_err(std::io::Error::other)?;
+        let mut fds = [rustix::event::PollFd::new(&self.shared.event, rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
     /// The reader found nothing more: clear the descriptor and watch again. What comes after the reader's last look is
     /// found by the helper, which looks before it sleeps.
     pub(super) fn rearm(&mut self) {
@@ -104,14 +114,12 @@ pub(super) fn publisher_event(event: PublisherEvent) -> EndpointEvent {
             text: format!("nothing was published for longer than the offered deadline ({total} times so far)"),
         },
         PublisherEvent::LivelinessLost { total } => {
-            EndpointEvent::DeadlineMissed { text: format!("no sign of life was given within the lease ({total} times so far)") }
+            EndpointEvent::LivelinessLost { peer: format!("this publisher ({total} times so far)") }
         }
-        PublisherEvent::Downgraded { node, .. } => EndpointEvent::Refused {
+        PublisherEvent::Downgraded { node, .. } => EndpointEvent::Downgraded {
             text: format!("subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"),
         },
-        PublisherEvent::Dropped { count } => {
-            EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") }
-        }
+        PublisherEvent::Dropped { count } => EndpointEvent::EventsLost { count },
     }
 }
 
@@ -125,8 +133,6 @@ pub(super) fn subscription_event(event: SubscriptionEvent) -> EndpointEvent {
         }
         SubscriptionEvent::LivelinessLost { publisher } => EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") },
         SubscriptionEvent::LivelinessGained { publisher } => EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") },
-        SubscriptionEvent::Dropped { count } => {
-            EndpointEvent::Refused { text: format!("{count} events were lost because nobody asked for them") }
-        }
+        SubscriptionEvent::Dropped { count } => EndpointEvent::EventsLost { count },
     }
 }
