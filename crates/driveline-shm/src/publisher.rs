@@ -116,6 +116,17 @@ impl Publisher {
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
     pub fn publish(&mut self, loan: Loan, header: &mut SampleHeader) -> Result<u64, PublishError> {
+        header.sequence = self.next_sequence();
+        self.publish_numbered(loan, header)
+    }
+
+    /// [`publish`](Self::publish) for a publisher some of whose samples are not written here: readers see the sequence
+    /// that is in `header`, which is at least the number of samples written. Missed ones are still counted among those
+    /// written.
+    ///
+    /// # Errors
+    /// See [`PublishError`]. The loan is returned to its publisher.
+    pub fn publish_numbered(&mut self, loan: Loan, header: &mut SampleHeader) -> Result<u64, PublishError> {
         if !self.shared.segment.map.is_here() {
             return Err(PublishError::Forked);
         }
@@ -134,13 +145,12 @@ impl Publisher {
             self.wait_for_reliable(sequence);
         }
         let publish_time = header.publish_time;
-        header.sequence = sequence;
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
         let slot = loan.into_slot();
         self.loaned -= 1;
         let shared = &*self.shared;
-        shared.segment.write_header(usize::from(slot), header);
+        shared.segment.write_header(usize::from(slot), sequence, header);
         if let Some(s) = shared.slot_sequences.get(usize::from(slot)) {
             s.store(sequence, Relaxed);
         }
@@ -153,7 +163,7 @@ impl Publisher {
         }
         self.slots.publish(&shared.segment, &mut self.matches, &mut GroupWakers(shared), slot);
         add(&shared.counters.bytes, header.payload_len);
-        Ok(sequence)
+        Ok(header.sequence)
     }
 
     /// Sequence number that the next sample will get.

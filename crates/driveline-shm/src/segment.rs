@@ -66,10 +66,11 @@ impl Segment {
         self.layout.payload_at(slot)
     }
 
-    /// Writes a header, all but its sequence, which makes the sample valid and is stored by the protocol.
-    pub(crate) fn write_header(&self, slot: usize, header: &SampleHeader) {
+    /// Writes the header of this segment's sample number `sequence`, all but that word, which makes the sample valid and is
+    /// stored by the protocol.
+    pub(crate) fn write_header(&self, slot: usize, sequence: u64, header: &SampleHeader) {
         let meta = self.meta(slot);
-        header.write(|i, word| {
+        header.write(sequence, |i, word| {
             if i != SEQUENCE_WORD {
                 // Relaxed: made visible by the Release of the sequence.
                 meta[i].store(word, Relaxed);
@@ -144,7 +145,7 @@ mod tests {
             for i in 0..origins {
                 h.origins.merge(Origin { topic: TopicId(i as u64 + 1), computation_ns: 77, ..Default::default() });
             }
-            own.write_header(1, &h);
+            own.write_header(1, 9, &h);
             let mut read = SampleHeader::default();
             peer.read_header(1, 9, &mut read).unwrap();
             assert_eq!(read, h);

@@ -18,6 +18,7 @@ pub const MAX_ORIGINS: usize = 8;
 const ORIGIN_WORDS: usize = 6;
 const FIRST_ORIGIN: usize = 8;
 const FLAG_CHECKSUM: u64 = 1;
+const FLAG_MORE_SEQUENCE: u64 = 2;
 
 /// One source that a sample descends from, and where its age went.
 ///
@@ -274,16 +275,18 @@ impl SampleHeader {
         self.origins.dropped
     }
 
-    /// Gives `store` every word that is in use, with its place; the words that are not need not be written.
-    pub fn write(&self, mut store: impl FnMut(usize, u64)) {
-        let flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 };
+    /// Gives `store` every word that is in use, with its place; the words that are not need not be written. `written` is
+    /// the number of this sample among those that are written at all, at most `sequence`.
+    pub fn write(&self, written: u64, mut store: impl FnMut(usize, u64)) {
+        let more = u32::try_from(self.sequence.saturating_sub(written)).unwrap_or(u32::MAX);
+        let flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 } | if more == 0 { 0 } else { FLAG_MORE_SEQUENCE };
         store(0, u64::from(HEADER_VERSION) | u64::from(self.origins.len) << 16 | flags << 32);
-        store(1, self.sequence);
+        store(1, written);
         store(2, self.publish_time.0);
         store(3, self.wall_offset_ns as u64);
         store(4, self.trace_id);
         store(5, self.payload_len);
-        store(6, u64::from(self.origins.dropped));
+        store(6, u64::from(self.origins.dropped) | u64::from(more) << 32);
         store(7, self.checksum.unwrap_or(0));
         for (i, o) in self.origins.as_slice().iter().enumerate() {
             let at = FIRST_ORIGIN + i * ORIGIN_WORDS;
@@ -307,7 +310,9 @@ impl SampleHeader {
         if usize::from(len) > MAX_ORIGINS {
             return Err(HeaderError::Origins { found: len });
         }
-        self.sequence = load(1);
+        let sixth = load(6);
+        let more = if (first >> 32) & FLAG_MORE_SEQUENCE == 0 { 0 } else { sixth >> 32 };
+        self.sequence = load(1).saturating_add(more);
         self.publish_time = MonotonicNs(load(2));
         self.wall_offset_ns = load(3) as i64;
         self.trace_id = load(4);
@@ -315,7 +320,7 @@ impl SampleHeader {
         self.checksum = ((first >> 32) & FLAG_CHECKSUM != 0).then(|| load(7));
         // What lies beyond `len` is cut off everywhere, so it need not be cleared.
         self.origins.len = len;
-        self.origins.dropped = load(6) as u32;
+        self.origins.dropped = sixth as u32;
         for (i, o) in self.origins.list[..usize::from(len)].iter_mut().enumerate() {
             let at = FIRST_ORIGIN + i * ORIGIN_WORDS;
             *o = Origin {
@@ -334,7 +339,7 @@ impl SampleHeader {
     #[must_use]
     pub fn encode(&self) -> [u64; HEADER_WORDS] {
         let mut words = [0; HEADER_WORDS];
-        self.write(|i, w| words[i] = w);
+        self.write(self.sequence, |i, w| words[i] = w);
         words
     }
 

@@ -89,6 +89,16 @@ fn stamping_a_used_header_leaves_nothing_of_before() {
     assert_eq!(used.origins.as_slice()[0].computation_ns, 10);
 }
 
+#[test]
+fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
+    for (sequence, written, read) in [(7, 7, 7), (7, 3, 7), (u64::MAX, 1, 1 + u64::from(u32::MAX))] {
+        let h = SampleHeader { sequence, ..SampleHeader::default() };
+        let mut words = [0; HEADER_WORDS];
+        h.write(written, |i, w| words[i] = w);
+        assert_eq!((words[1], SampleHeader::decode(&words).unwrap().sequence), (written, read));
+    }
+}
+
 proptest! {
     #[test]
     fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {

@@ -243,7 +243,7 @@ impl RawPublisher {
                 object.encode(loan.payload_mut()).map_err(|source| PublishError::Encode { topic: topic(), source })?;
                 Ok::<_, PublishError>(loan)
             })?;
-            host.publish(loan, header).map_err(|source| PublishError::Host { topic: topic(), source })?;
+            host.publish_numbered(loan, header).map_err(|source| PublishError::Host { topic: topic(), source })?;
             self.stats.serialised += 1;
         }
         Ok(sequence)
