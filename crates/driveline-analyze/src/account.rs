@@ -52,6 +52,7 @@ impl Collector {
             Record::Input { component, input, topic, stats } => {
                 self.set_subscription(component, input, *topic, stats.received, stats.missed);
             }
+            Record::Output { component, output, topic, published } => self.set_published(component, output, *topic, *published),
             Record::Lost { callbacks } => {
                 self.accounts.lost.insert(module.to_owned(), *callbacks);
             }

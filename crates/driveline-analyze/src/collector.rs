@@ -16,6 +16,7 @@ pub const MAX_SAMPLES: usize = 500_000;
 /// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could exhaust memory.
 const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
+const MAX_TOPICS: usize = 4_000;
 const MAX_ORIGINS_OF_STAGE: usize = 32;
 
 /// What is known about a run besides its records.
@@ -166,10 +167,17 @@ pub(crate) struct InputSeries {
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
     pub(crate) highest_sequence: u64,
-    /// The publisher's own counter, where it was given.
-    pub(crate) counted: Option<u64>,
+    /// The publishers' own counters, where they were given, by component and output.
+    publishers: BTreeMap<(String, String), PublisherSeries>,
     /// Whether its samples are their own origin: a sensor's topic.
     pub(crate) is_source: bool,
+}
+
+/// What a publisher counts; a restarted one begins anew.
+#[derive(Debug, Default)]
+struct PublisherSeries {
+    before_restart: u64,
+    since: u64,
 }
 
 impl Collector {
@@ -197,6 +205,9 @@ impl Collector {
         stage.failed += u64::from(record.failed);
 
         for input in record.inputs {
+            if self.topics.len() >= MAX_TOPICS && !self.topics.contains_key(&input.topic) {
+                continue;
+            }
             let topic = self.topics.entry(input.topic).or_default();
             topic.highest_sequence = topic.highest_sequence.max(input.header.sequence);
             topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
@@ -224,9 +235,22 @@ impl Collector {
         }
     }
 
-    /// How many samples a topic's publishers have published, from their own counters.
-    pub fn set_published(&mut self, topic: TopicId, published: u64) {
-        self.topics.entry(topic).or_default().counted = Some(published);
+    /// How many samples an output has published, from its own counter. A counter that goes down belongs to a restarted
+    /// component, and counts on top. Ignored for a stage or topic beyond the bounds.
+    pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
+        let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
+        // What a component publishes without having got anything comes from a sensor.
+        let is_source = self.facts.stages.iter().any(|s| s.name == stage && s.inputs.is_empty());
+        let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
+        series.is_source |= is_source;
+        let key = (stage.to_owned(), output.to_owned());
+        if series.publishers.len() < MAX_STAGES || series.publishers.contains_key(&key) {
+            let publisher = series.publishers.entry(key).or_default();
+            if published < publisher.since {
+                publisher.before_restart = publisher.before_restart.saturating_add(publisher.since);
+            }
+            publisher.since = published;
+        }
     }
 
     /// What a subscription has received and missed, from its own counters. Ignored for a stage beyond the bounds.
@@ -271,9 +295,11 @@ impl Collector {
 }
 
 impl TopicSeries {
-    /// The publisher's word, else what the sequence numbers prove.
+    /// The publishers' word, which comes once a second, or what the sequence numbers prove, if that is more: for a topic
+    /// that is published from outside, it is all there is.
     pub(crate) fn published(&self) -> u64 {
-        self.counted.unwrap_or(self.highest_sequence)
+        let counted = self.publishers.values().flat_map(|p| [p.before_restart, p.since]).fold(0, u64::saturating_add);
+        counted.max(self.highest_sequence)
     }
 }
 

@@ -94,11 +94,39 @@ fn a_known_chain_gives_the_known_figures() {
 fn counters_of_the_transport_have_the_last_word() {
     let mut run = Collector::new(facts());
     frame(&mut run, 0, 1, 0);
-    run.set_published(topic("image").id(), 50);
+    run.set_published("camera", "image", topic("image").id(), 50);
     run.set_subscription("lane", "image", topic("image").id(), 40, 10);
     let s = run.summary();
     assert_eq!(s.frames_published, 50);
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
+}
+
+#[test]
+fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
+    let mut run = Collector::new(facts());
+    // Nobody has read anything; a camera without inputs is a source all the same.
+    for published in [20, 50] {
+        run.set_published("camera", "image", topic("image").id(), published);
+    }
+    run.set_published("fusion", "scene", topic("scene").id(), 7);
+    let s = run.summary();
+    assert_eq!((s.frames_published, s.published["image"], s.published["scene"]), (50, 50, 7));
+    for published in [3, 4] {
+        run.set_published("camera", "image", topic("image").id(), published);
+    }
+    run.set_published("camera", "second_image", topic("image").id(), 100);
+    assert_eq!(run.summary().frames_published, 154);
+    // Readers may know of more than was told.
+    let image = published("image", 160, &[], 0, MS);
+    let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
+    run.add(&StageRecord {
+        stage: "lane",
+        start: MonotonicNs(2 * MS),
+        end: MonotonicNs(3 * MS),
+        inputs: &inputs,
+        ..StageRecord::default()
+    });
+    assert_eq!(run.summary().frames_published, 160);
 }
 
 #[test]

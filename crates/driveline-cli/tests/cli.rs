@@ -139,6 +139,15 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
 }
 
 #[test]
+fn what_is_published_counts_also_if_nobody_reads_it() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["run", "g.yaml", "--module", "source", "--report", "out"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert_eq!((&summary["frames_published"], &summary["published"]["a"]), (&20.into(), &20.into()), "{summary}");
+}
+
+#[test]
 fn a_run_in_json_is_one_record_per_line() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["run", "g.yaml", "--json"]);

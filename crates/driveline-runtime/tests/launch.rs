@@ -134,6 +134,11 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
     let at_the_end = calls.iter().find(|(_, c)| c.component == "printer").unwrap().1;
     assert_eq!(at_the_end.inputs[0].origins[0].topic, "a".parse::<driveline::types::TopicName>().unwrap().id());
     assert!(calls.iter().any(|(_, c)| c.component == "counter"), "a component's own timer is accounted to it");
+    let published = seen.records.iter().rev().find_map(|(_, r)| match r {
+        Record::Output { component, output, published, .. } if component == "counter" => Some((output.as_str(), *published)),
+        _ => None,
+    });
+    assert_eq!(published, Some(("count", 20)));
     let counted = seen.records.iter().rev().find_map(|(_, r)| match r {
         Record::Counters { component, stats } if component == "relay" => Some(stats.invocations),
         _ => None,

@@ -84,6 +84,17 @@ pub enum Record {
         #[serde(flatten)]
         stats: InputCounters,
     },
+    /// Counter of one output of a component, once a second if it changed, and at the end. From the start of the process.
+    Output {
+        /// Component.
+        component: String,
+        /// Output port.
+        output: String,
+        /// Its topic.
+        topic: TopicId,
+        /// Samples published.
+        published: u64,
+    },
     /// A component asks for the end of the run: its work is done.
     Finished {
         /// Component.

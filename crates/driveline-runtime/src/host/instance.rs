@@ -8,17 +8,27 @@ use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHand
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublisherOptions, RawSubscription, SubscriptionOptions,
-    Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublishedCounter, PublisherOptions, RawSubscription,
+    SubscriptionOptions, Trigger,
 };
+use driveline_types::TopicId;
 use std::sync::Arc;
 
 pub(super) struct Instance {
     name: String,
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
+    outputs: Vec<Output>,
     reported: CallbackCounters,
     reported_inputs: Vec<InputCounters>,
+}
+
+/// What an output has published, and how much of that was reported.
+struct Output {
+    port: String,
+    topic: TopicId,
+    published: PublishedCounter,
+    reported: u64,
 }
 
 /// What a component is brought up with.
@@ -39,7 +49,7 @@ impl Instance {
         for (parameter, value) in &spec.parameters {
             node.parameters().declare(parameter, value.clone()).map_err(|e| fail(e.to_string()))?;
         }
-        let mut outputs = Vec::new();
+        let (mut outputs, mut counted) = (Vec::new(), Vec::new());
         for output in &spec.outputs {
             let Some((topic, schema)) = with.graph.topics.get(&output.topic).zip(output.schema.clone()) else { continue };
             let options = PublisherOptions {
@@ -50,7 +60,10 @@ impl Instance {
                 pins: topic.pins,
                 access: access(&topic.access),
             };
-            outputs.push(node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?);
+            let publisher = node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
+            let published = publisher.published_counter();
+            counted.push(Output { port: output.port.clone(), topic: output.topic.id(), published, reported: 0 });
+            outputs.push(publisher);
         }
         let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
         for input in &spec.inputs {
@@ -76,13 +89,27 @@ impl Instance {
         component.init(io).map_err(|e| fail(e.text))?;
         let callback =
             add_callback(spec, &with.executor, group, inputs, component.clone(), with.account).map_err(|e| fail(e.to_string()))?;
-        Ok(Self { name: name.to_owned(), component, callback, reported: CallbackCounters::default(), reported_inputs: Vec::new() })
+        Ok(Self {
+            name: name.to_owned(),
+            component,
+            callback,
+            outputs: counted,
+            reported: CallbackCounters::default(),
+            reported_inputs: Vec::new(),
+        })
     }
 
     /// The counters that have changed since they were last asked for.
     pub(super) fn counters(&mut self) -> Vec<Record> {
-        let Some(callback) = &self.callback else { return Vec::new() };
         let mut changed = Vec::new();
+        for output in &mut self.outputs {
+            let published = output.published.get();
+            if std::mem::replace(&mut output.reported, published) != published {
+                let (component, output, topic) = (self.name.clone(), output.port.clone(), output.topic);
+                changed.push(Record::Output { component, output, topic, published });
+            }
+        }
+        let Some(callback) = &self.callback else { return changed };
         let stats = CallbackCounters::from(callback.stats());
         if stats != self.reported {
             self.reported = stats;

@@ -11,6 +11,7 @@ use crate::scope;
 use driveline_shm::PublisherConfig;
 use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long one reading of the wall clock's offset is good for: it costs two clock readings.
@@ -37,6 +38,7 @@ pub struct RawPublisher {
     /// When the header's wall-clock offset was read.
     wall_read: MonotonicNs,
     stats: PublisherStats,
+    published: PublishedCounter,
     max_payload: usize,
     context: Context,
 }
@@ -50,6 +52,24 @@ pub struct PublisherStats {
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
+}
+
+/// How many samples one publisher has published. Outlives it; clones are the same; any thread may look.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedCounter(Arc<AtomicU64>);
+
+impl PublishedCounter {
+    /// Samples so far. One atomic load.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        // Relaxed: the number stands for itself.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        // Only the publisher writes, so that the addition need not be atomic.
+        self.0.store(self.get() + 1, Ordering::Relaxed);
+    }
 }
 
 /// Memory for one payload that only the holder can see, until it is published. Dropping it gives it back.
@@ -154,6 +174,7 @@ impl RawPublisher {
             wall_read: header.publish_time,
             header,
             stats: PublisherStats::default(),
+            published: PublishedCounter::default(),
             max_payload,
             context: context.clone(),
         })
@@ -207,7 +228,7 @@ impl RawPublisher {
             }
             _ => return Err(PublishError::ForeignLoan { topic: topic.to_string() }),
         }
-        self.stats.published += 1;
+        self.published.count();
         Ok(self.header.sequence)
     }
 
@@ -232,7 +253,7 @@ impl RawPublisher {
         let keeps_history = self.keeps_history;
         let outside = self.host.as_mut().filter(|h| h.matched() > 0 || keeps_history);
         let delivery = local.publish_object(object.clone(), header);
-        self.stats.published += 1;
+        self.published.count();
         self.stats.overwritten += delivery.overwritten;
         if let Some(host) = outside {
             let topic = || self.topic.to_string();
@@ -275,7 +296,13 @@ impl RawPublisher {
     /// Counters since creation.
     #[must_use]
     pub fn stats(&self) -> PublisherStats {
-        self.stats
+        PublisherStats { published: self.published.get(), ..self.stats }
+    }
+
+    /// A view of how many samples were published, for other threads than the publisher's.
+    #[must_use]
+    pub fn published_counter(&self) -> PublishedCounter {
+        self.published.clone()
     }
 
     /// Counters of the host transport, at host reach.
