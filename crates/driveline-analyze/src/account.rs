@@ -45,6 +45,7 @@ impl Collector {
             }
             Record::Counters { component, stats } => {
                 self.accounts.counters.insert(component.clone(), *stats);
+                self.keep_stage(component);
             }
             Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
                 self.accounts.facts.insert((component.clone(), name.clone()), text.clone());

@@ -253,6 +253,13 @@ impl Collector {
         }
     }
 
+    /// A stage that shows even if no record of a call comes.
+    pub(crate) fn keep_stage(&mut self, stage: &str) {
+        if self.stages.len() < MAX_STAGES {
+            self.stages.entry(stage.to_owned()).or_default();
+        }
+    }
+
     /// What a subscription has received and missed, from its own counters. Ignored for a stage beyond the bounds.
     pub fn set_subscription(&mut self, stage: &str, input: &str, topic: TopicId, received: u64, missed: u64) {
         if !self.stages.contains_key(stage) && self.stages.len() >= MAX_STAGES {

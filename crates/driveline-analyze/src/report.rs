@@ -170,9 +170,8 @@ fn cards(page: &mut String, s: &Summary) {
             format!("{} of {} on average", duration(e.mean.communication_us), duration(e.mean.total_us())),
         ));
     }
-    let failed: u64 = s.stages.iter().map(|x| x.failed).sum();
-    if failed > 0 {
-        out.push((grouped(failed as f64), "callbacks failed".to_owned(), "see the table of components".to_owned()));
+    if s.failed() > 0 {
+        out.push((grouped(s.failed() as f64), "calls failed".to_owned(), "see the table of components".to_owned()));
     }
     for (value, label, detail) in out {
         card(value, &label, detail);

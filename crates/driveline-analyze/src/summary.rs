@@ -79,9 +79,9 @@ pub struct SubscriptionSummary {
 pub struct StageSummary {
     /// The component.
     pub stage: String,
-    /// Callbacks run.
+    /// Calls of its callback and timers.
     pub runs: u64,
-    /// Callbacks that reported an error.
+    /// Those that reported an error, threw or panicked.
     pub failed: u64,
     /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a timer triggers.
     pub transmission_us: Quantiles,
@@ -186,6 +186,12 @@ impl Summary {
         }
     }
 
+    /// Failed calls of all components together.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.stages.iter().fold(0, |sum, s| sum.saturating_add(s.failed))
+    }
+
     /// Samples missed by all subscriptions together.
     #[must_use]
     pub fn missed(&self) -> u64 {
@@ -234,14 +240,16 @@ fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSumma
     let mut transmission: Vec<u64> = stage.samples.iter().filter_map(|s| s.transmission_ns).collect();
     let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
     let (transmission_us, processing_us) = (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
+    // The component's process has counted the calls whose records were lost, too.
+    let counters = run.accounts.counters.get(name).copied();
     StageSummary {
         stage: name.to_owned(),
-        runs: stage.runs,
-        failed: stage.failed,
+        runs: counters.map_or(stage.runs, |c| c.invocations.max(stage.runs)),
+        failed: counters.map_or(stage.failed, |c| c.failed.max(stage.failed)),
         transmission_us,
         processing_us,
         transmission_to_processing: Ratio::of(&transmission_us, &processing_us),
-        counters: run.accounts.counters.get(name).copied(),
+        counters,
     }
 }
 

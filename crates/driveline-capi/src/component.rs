@@ -266,15 +266,12 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
         let (context, owner) = (Context(context), io.owner.clone());
         let added = io.timers.add(Duration::from_nanos(period_ns), move |tick| {
             // Holds the component for the duration of the call.
-            let Some(owner) = owner.upgrade() else { return };
+            let Some(owner) = owner.upgrade() else { return Ok(()) };
             let tick = dl_timer_tick { scheduled_ns: tick.scheduled.0, overruns: tick.overruns };
             // SAFETY: the component is alive, so by contract the callback may be called with its context.
-            let status = unsafe { callback(context.get(), &raw const tick) };
-            if status != 0 {
-                owner.report("timer");
-            }
+            owner.outcome(unsafe { callback(context.get(), &raw const tick) })
         });
-        added.map(drop).map_err(|e| Failure::new(DL_ERROR_COMPONENT, e))
+        added.map_err(|e| Failure::new(DL_ERROR_COMPONENT, e))
     })
 }
 

@@ -154,10 +154,9 @@ impl Instance {
         ComponentFailure { text: format!("{}: {text}", self.class) }
     }
 
-    /// Logs the failure of a call that nobody else accounts for.
-    pub(crate) fn report(&self, what: &str) {
-        let text = take_last_error().unwrap_or_else(|| NO_REASON.to_owned());
-        tracing::error!("[{}] {what} of class {} failed: {text}", self.name, self.class);
+    /// What a function of the component has returned.
+    pub(crate) fn outcome(&self, status: c_int) -> Result<(), ComponentFailure> {
+        outcome(status).map_err(|e| self.failure(&e))
     }
 }
 
@@ -196,14 +195,14 @@ impl Component for CppComponent {
         });
         let Some(init) = own.vtable.init else { return Ok(()) };
         // SAFETY: the component is alive, and `io` lives as long as it.
-        outcome(unsafe { init(own.pointer, &raw const **kept) }).map_err(|e| own.failure(&e))
+        own.outcome(unsafe { init(own.pointer, &raw const **kept) })
     }
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let Some(on_trigger) = self.instance.vtable.on_trigger else { return Ok(()) };
         let borrowed = dl_invocation { invocation };
         // SAFETY: the component is alive, and the invocation during the call.
-        outcome(unsafe { on_trigger(self.instance.pointer, &raw const borrowed) }).map_err(|e| self.instance.failure(&e))
+        self.instance.outcome(unsafe { on_trigger(self.instance.pointer, &raw const borrowed) })
     }
 
     fn shutdown(&self) {

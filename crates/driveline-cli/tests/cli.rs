@@ -160,6 +160,24 @@ fn a_run_in_json_is_one_record_per_line() {
 }
 
 #[test]
+fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
+    let f = Fixture::new(GRAPH);
+    let settings = ["--set", "counter.fail_on=3", "--set", "counter.panic_on=4", "--set", "relay.fail_on=5"];
+    let (code, out, err) = f.run(&[&["run", "g.yaml", "--report", "out"], &settings[..]].concat());
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("ended: 'counter' has finished; 3 calls failed: counter 2, relay 1; first "), "{out}");
+    assert!(out.contains(", 3 failures\n"), "{out}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let failed = |stage: &str| summary["stages"].as_array().unwrap().iter().find(|s| s["stage"] == stage).unwrap()["failed"].clone();
+    assert_eq!((failed("counter"), failed("relay"), failed("printer")), (2.into(), 1.into(), 0.into()));
+    let told = summary["failures"].to_string();
+    for part in ["counter: told to fail", "counter: panicked: told to panic", "relay at a #5: "] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("calls failed"));
+}
+
+#[test]
 fn a_crash_has_an_exit_code_and_a_reason() {
     let f = Fixture::new(GRAPH);
     let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.abort_on=5"]);

@@ -3,8 +3,10 @@
 
 use crate::account::{Record, Writer};
 use crate::descriptor::ComponentClass;
+use crate::host::failures::Failures;
 use driveline::{
-    CallbackGroup, CallbackHandle, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerOptions, TimerTick,
+    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerTick,
+    Trigger,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -48,7 +50,7 @@ pub trait Component: Send + Sync {
     /// from several at once in a reentrant group.
     ///
     /// # Errors
-    /// [`ComponentFailure`] is reported and counted; the component stays in service.
+    /// [`ComponentFailure`] is reported and counted, as is a panic; the component stays in service.
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure>;
 
     /// No callback runs any more and none will. The component ends threads of its own and gives back what it holds.
@@ -102,23 +104,43 @@ pub struct Timers {
     // The executor owns the component through its callbacks; the other way round would keep both alive for ever.
     executor: Weak<Executor>,
     group: CallbackGroup,
+    failures: Arc<Failures>,
+    added: Arc<Mutex<Vec<CallbackHandle>>>,
 }
 
 impl Timers {
-    pub(crate) fn new(component: &str, executor: &Arc<Executor>, group: CallbackGroup) -> Self {
-        Self { component: component.to_owned(), executor: Arc::downgrade(executor), group }
+    pub(crate) fn new(component: &str, executor: &Arc<Executor>, group: CallbackGroup, failures: Arc<Failures>) -> Self {
+        Self { component: component.to_owned(), executor: Arc::downgrade(executor), group, failures, added: Arc::default() }
     }
 
-    /// Adds a timer in the group of the component's callback; its calls are accounted to the component. Only from `init`:
-    /// once the executor runs, it takes no more.
+    /// Adds a timer in the group of the component's callback; its calls, and those that fail or panic, are accounted to the
+    /// component. Only from `init`: once the executor runs, it takes no more.
     ///
     /// # Errors
     /// [`ExecutorError`] if the period is zero or the executor runs already.
-    pub fn add(&self, period: Duration, tick: impl Fn(&TimerTick) + Send + Sync + 'static) -> Result<CallbackHandle, ExecutorError> {
+    pub fn add(
+        &self,
+        period: Duration,
+        tick: impl Fn(&TimerTick) -> Result<(), ComponentFailure> + Send + Sync + 'static,
+    ) -> Result<(), ExecutorError> {
         let Some(executor) = self.executor.upgrade() else {
             return Err(ExecutorError::Running { name: self.component.clone() });
         };
-        executor.add_timer(TimerOptions { name: self.component.clone(), group: self.group.clone(), period }, tick)
+        let (group, trigger) = (self.group.clone(), Trigger::Timer { period });
+        let options = CallbackOptions { name: self.component.clone(), group, trigger, inputs: Vec::new() };
+        let failures = self.failures.clone();
+        let handle = executor.add_callback(options, move |invocation| {
+            if let Some(t) = invocation.tick() {
+                failures.watch(invocation, || tick(&t));
+            }
+        })?;
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        Ok(())
+    }
+
+    /// Timers that were added.
+    pub(crate) fn added(&self) -> Vec<CallbackHandle> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -111,8 +111,7 @@ impl Live {
 fn head(summary: &Summary, rate: Option<f64>) -> String {
     let rate = rate.map(|r| format!(" ({r:.1}/s)")).unwrap_or_default();
     let frames = count(summary.frames_published, "frame");
-    let failed: u64 = summary.stages.iter().map(|s| s.failed).sum();
-    let failed = if failed > 0 { format!(", {}", count(failed, "failure")) } else { String::new() };
+    let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
     format!("{}: {:.1} s, {frames} published{rate}, {} missed{failed}", summary.graph, summary.duration_s, summary.missed())
 }
 

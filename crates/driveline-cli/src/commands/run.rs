@@ -6,8 +6,8 @@ use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
 use crate::screen::Screen;
-use crate::table::cut;
-use driveline_analyze::{Collector, RunFacts, write_outputs};
+use crate::table::{count, cut};
+use driveline_analyze::{Collector, RunFacts, Summary, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
@@ -55,6 +55,16 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     show.live.clear(screen);
     let outcome = outcome.map_err(|e| e.to_string())?;
     show.end(arguments, &outcome)
+}
+
+/// How many calls of which components failed, and the first one's reason; nothing if none did.
+fn failed_calls(summary: &Summary) -> String {
+    if summary.failed() == 0 {
+        return String::new();
+    }
+    let by: Vec<String> = summary.stages.iter().filter(|s| s.failed > 0).map(|s| format!("{} {}", s.stage, s.failed)).collect();
+    let first = summary.failures.first().map(|f| format!("; first {f}")).unwrap_or_default();
+    format!("; {} failed: {}{first}", count(summary.failed(), "call"), by.join(", "))
 }
 
 /// Two runs of one graph in one domain would publish everything twice, and nobody would see why.
@@ -128,6 +138,7 @@ impl<'a> Show<'a> {
             self.collector.facts_mut().notes.push(format!("{} records of the modules could not be read.", outcome.unreadable));
         }
         let summary = self.collector.summary();
+        let text = text + &failed_calls(&summary);
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
             self.screen

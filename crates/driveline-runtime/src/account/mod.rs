@@ -179,7 +179,7 @@ pub struct OriginAccount {
     pub idle_ns: u64,
 }
 
-/// Counters of a component's callback.
+/// Counters of a component's callback and timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallbackCounters {
@@ -230,6 +230,23 @@ impl From<CallbackStats> for CallbackCounters {
             held_limit: s.held_limit,
             take_errors: s.take_errors,
             overruns: s.overruns,
+        }
+    }
+}
+
+impl CallbackCounters {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            invocations: self.invocations + other.invocations,
+            failed: self.failed + other.failed,
+            skipped_missing: self.skipped_missing + other.skipped_missing,
+            skipped_stale: self.skipped_stale + other.skipped_stale,
+            unsynchronised: self.unsynchronised + other.unsynchronised,
+            held_limit: self.held_limit + other.held_limit,
+            take_errors: self.take_errors + other.take_errors,
+            overruns: self.overruns + other.overruns,
         }
     }
 }

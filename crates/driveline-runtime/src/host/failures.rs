@@ -4,6 +4,7 @@
 use crate::account::{Record, Writer};
 use crate::component::ComponentFailure;
 use driveline::Invocation;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use driveline_types::MonotonicNs;
 const ONE_BY_ONE: u64 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) struct Failures {
+pub(crate) struct Failures {
     component: String,
     /// Topic of each input.
     topics: Vec<String>,
@@ -25,12 +26,24 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub(super) fn new(component: &str, topics: Vec<String>, account: Option<Arc<Writer>>) -> Self {
+    pub(crate) fn new(component: &str, topics: Vec<String>, account: Option<Arc<Writer>>) -> Self {
         Self { component: component.to_owned(), topics, account, count: AtomicU64::new(0), reported: AtomicU64::new(0) }
     }
 
+    /// Makes a call. A failure or panic fails the invocation, and is reported.
+    pub(crate) fn watch(&self, invocation: &Invocation<'_>, call: impl FnOnce() -> Result<(), ComponentFailure>) {
+        let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(ComponentFailure { text: format!("panicked: {}", text.unwrap_or("without a message")) })
+        });
+        if let Err(failure) = outcome {
+            invocation.fail();
+            self.report(invocation, &failure);
+        }
+    }
+
     /// Counts a failure and, unless there are too many, reports it with the sample that triggered the call.
-    pub(super) fn report(&self, invocation: &Invocation<'_>, failure: &ComponentFailure) {
+    fn report(&self, invocation: &Invocation<'_>, failure: &ComponentFailure) {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = MonotonicNs::now().0;
         let last = self.reported.load(Ordering::Relaxed);

@@ -18,6 +18,7 @@ pub(super) struct Instance {
     name: String,
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
+    timers: Timers,
     outputs: Vec<Output>,
     reported: CallbackCounters,
     reported_inputs: Vec<InputCounters>,
@@ -78,21 +79,24 @@ impl Instance {
             GroupSpec::Reentrant => GroupKind::Reentrant,
         });
         let component: Arc<dyn Component> = Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?);
+        let topics = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
+        let failures = Arc::new(Failures::new(name, topics, with.account.clone()));
+        let timers = Timers::new(name, &with.executor, group.clone(), failures.clone());
         let io = ComponentIo {
             node,
             outputs,
             parameters: spec.parameters.clone(),
             facts: Facts::new(name, with.account.clone()),
-            timers: Timers::new(name, &with.executor, group.clone()),
+            timers: timers.clone(),
             stop: with.stop,
         };
         component.init(io).map_err(|e| fail(e.text))?;
-        let callback =
-            add_callback(spec, &with.executor, group, inputs, component.clone(), with.account).map_err(|e| fail(e.to_string()))?;
+        let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
             component,
             callback,
+            timers,
             outputs: counted,
             reported: CallbackCounters::default(),
             reported_inputs: Vec::new(),
@@ -109,12 +113,13 @@ impl Instance {
                 changed.push(Record::Output { component, output, topic, published });
             }
         }
-        let Some(callback) = &self.callback else { return changed };
-        let stats = CallbackCounters::from(callback.stats());
+        let calls = self.timers.added();
+        let stats = calls.iter().chain(&self.callback).fold(CallbackCounters::default(), |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
         }
+        let Some(callback) = &self.callback else { return changed };
         let inputs = callback.inputs();
         self.reported_inputs.resize(inputs.len(), InputCounters::default());
         for (i, reported) in inputs.into_iter().zip(&mut self.reported_inputs) {
@@ -138,7 +143,7 @@ fn add_callback(
     group: CallbackGroup,
     inputs: Vec<(String, RawSubscription)>,
     component: Arc<dyn Component>,
-    account: Option<Arc<Writer>>,
+    failures: Arc<Failures>,
 ) -> Result<Option<CallbackHandle>, driveline::ExecutorError> {
     let queue = |n: u32| n as usize;
     let trigger = match &spec.trigger {
@@ -151,14 +156,9 @@ fn add_callback(
             Trigger::Approximate { queue: queue(*q), max_interval: *max_interval, max_age: *max_age }
         }
     };
-    let topics = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
-    let failures = Failures::new(spec.name.as_str(), topics, account);
     let options = CallbackOptions { name: spec.name.to_string(), group, trigger, inputs };
     let handle = executor.add_callback(options, move |invocation| {
-        if let Err(failure) = component.on_trigger(invocation) {
-            invocation.fail();
-            failures.report(invocation, &failure);
-        }
+        failures.watch(invocation, || component.on_trigger(invocation));
     })?;
     Ok(Some(handle))
 }

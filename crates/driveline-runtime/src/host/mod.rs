@@ -13,7 +13,7 @@
 //! the module starts at once and ends on SIGINT, SIGTERM, or when a component has finished.
 
 mod arguments;
-mod failures;
+pub(crate) mod failures;
 mod instance;
 mod run;
 

@@ -39,6 +39,8 @@ impl ComponentLibrary for Builtin {
                 parameters: vec![
                     parameter("limit", 0, "Finish at this number; 0 never does."),
                     parameter("period_ms", 10, "Time between numbers."),
+                    parameter("fail_on", 0, "The timer fails after this number."),
+                    parameter("panic_on", 0, "The timer panics after this number."),
                 ],
                 inputs: vec![],
             },
@@ -101,6 +103,7 @@ struct Counter;
 impl Component for Counter {
     fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
         let (limit, period) = (integer(&io, "limit"), integer(&io, "period_ms"));
+        let [fail_on, panic_on] = ["fail_on", "panic_on"].map(|name| integer(&io, name).unsigned_abs());
         let mut output = io.outputs.pop().map(Mutex::new);
         let Some(output) = output.take() else { return Err(failure("no output")) };
         let next = AtomicU64::new(1);
@@ -108,15 +111,17 @@ impl Component for Counter {
         let added = io.timers.add(Duration::from_millis(period.unsigned_abs().max(1)), move |_| {
             let number = next.load(Ordering::Relaxed);
             if limit > 0 && number > limit.unsigned_abs() {
-                return stop.finish();
+                stop.finish();
+                return Ok(());
             }
-            if let Ok(mut output) = output.lock()
-                && publish(&mut output, number).is_ok()
-            {
-                next.store(number + 1, Ordering::Relaxed);
-            }
+            let mut output = output.lock().map_err(failure)?;
+            publish(&mut output, number)?;
+            drop(output);
+            next.store(number + 1, Ordering::Relaxed);
+            assert!(number != panic_on, "told to panic");
+            if number == fail_on { Err(failure("told to fail")) } else { Ok(()) }
         });
-        added.map(drop).map_err(failure)
+        added.map_err(failure)
     }
 
     fn on_trigger(&self, _: &Invocation<'_>) -> Result<(), ComponentFailure> {

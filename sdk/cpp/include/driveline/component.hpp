@@ -363,7 +363,7 @@ private:
 };
 
 /// A timer of a component's own, declared as a member. It ticks in the component's group: never at the same time as its
-/// callback, unless the graph makes that reentrant. An exception that leaves the function is logged.
+/// callback, unless the graph makes that reentrant. An exception that leaves the function is reported and counted.
 class Timer final : private detail::Declared {
 public:
     using Function = std::function<void(const TimerTick&)>;

@@ -91,7 +91,7 @@ TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
         << run.output;
     EXPECT_EQ(run.count("detections of frame 3003 "), 0u) << run.output;
     EXPECT_EQ(run.count("detections of frame 4004 "), 1u) << run.output;
-    EXPECT_EQ(run.count("timer of class Lane failed: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
+    EXPECT_EQ(run.count("component 'lane' failed: Lane: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
 }
 
 TEST(Components, ConversionsAreCommunicationAndNotComputation) {
