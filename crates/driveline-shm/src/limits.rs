@@ -27,6 +27,10 @@ pub const MAX_PENDING: usize = 256;
 pub const MAX_MATCHES: usize = 256;
 /// Publishers that have gone but still have unread samples, per subscription.
 pub const MAX_ENDED: usize = 16;
+/// Samples that one take passes over (expired, damaged or vanished) before it returns to its caller.
+pub const MAX_SKIPS: usize = 2048;
+/// Of these, samples whose payload had to be read to find it damaged.
+pub const MAX_FAILED_CHECKSUMS: usize = 4;
 /// Time that a peer has to say what it wants, in milliseconds.
 pub const HANDSHAKE_MS: u64 = 2_000;
 /// Longest message on a socket, in bytes.

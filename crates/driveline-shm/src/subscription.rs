@@ -2,10 +2,12 @@
 //! The reading end.
 #![allow(unsafe_code)]
 
+use crate::choice::{Candidate, Passed, Turn};
 use crate::error::TakeError;
 use crate::event::SubscriptionEvent;
 use crate::info::SubscriptionStats;
 use crate::inlet::{Edge, Inlet, has_unread};
+use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
 use crate::participant::Endpoint;
 use crate::protocol::Segment as _;
 use crate::protocol::pack::unpack;
@@ -18,9 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use twox_hash::XxHash3_64;
 
-/// How many samples one take may skip as expired, damaged or vanished before it returns to its caller.
-const MAX_SKIPS: usize = 2048;
-
 /// Reads samples of one topic, from all publishers that match.
 ///
 /// It can be moved between threads and is used by one at a time. Taking makes no system call, takes no lock and does not
@@ -28,6 +27,7 @@ const MAX_SKIPS: usize = 2048;
 pub struct Subscription {
     pub(crate) inlet: Arc<Inlet>,
     edges: Vec<Arc<Edge>>,
+    turn: Turn,
     generation: u64,
     birthplace: Birthplace,
     /// Keeps the control thread going; tells it when the subscription is dropped.
@@ -42,15 +42,17 @@ impl std::fmt::Debug for Subscription {
 
 enum Attempt {
     Taken(Sample),
-    /// Nothing there, or the publisher was too fast: the caller may look elsewhere or later.
+    /// Nothing there, or the publisher was too fast: others may have something.
     Nothing,
     /// A sample was passed over; there may be more.
     Skipped,
+    /// So was one whose payload had been read in vain.
+    FailedChecksum,
 }
 
 impl Subscription {
     pub(crate) fn new(inlet: Arc<Inlet>, birthplace: Birthplace, endpoint: Endpoint) -> Self {
-        Self { inlet, edges: Vec::new(), generation: u64::MAX, birthplace, _endpoint: endpoint }
+        Self { inlet, edges: Vec::new(), turn: Turn::default(), generation: u64::MAX, birthplace, _endpoint: endpoint }
     }
 
     /// Its identity.
@@ -107,35 +109,44 @@ impl Subscription {
             return Err(TakeError::Forked);
         }
         self.refresh();
+        let mut passed = Passed::default();
+        let mut failed_checksums = 0;
         for _ in 0..MAX_SKIPS {
-            let Some(index) = self.choose(want) else {
+            let Some(index) = self.choose(want, &passed) else {
                 self.forget_drained();
                 return Ok(None);
             };
             match self.attempt(&self.edges[index], want, max_len)? {
                 Attempt::Taken(sample) => {
                     if want == Want::Latest && self.edges.len() > 1 {
-                        self.skip_older(index);
+                        self.skip_older(index, sample.header().publish_time);
                     }
                     return Ok(Some(sample));
                 }
-                Attempt::Nothing => return Ok(None),
+                Attempt::Nothing => passed.add(index),
                 Attempt::Skipped => {}
+                Attempt::FailedChecksum => {
+                    failed_checksums += 1;
+                    if failed_checksums == MAX_FAILED_CHECKSUMS {
+                        return Ok(None);
+                    }
+                }
             }
         }
         Ok(None)
     }
 
-    /// The edge to read from next: with several publishers the one whose sample is oldest or newest.
-    fn choose(&self, want: Want) -> Option<usize> {
-        if let [only] = self.edges.as_slice() {
-            return has_unread(only).then_some(0);
+    /// The edge to read from next.
+    fn choose(&mut self, want: Want, passed: &Passed) -> Option<usize> {
+        let edges = &self.edges;
+        if let [only] = edges.as_slice() {
+            return (has_unread(only) && !passed.contains(0)).then_some(0);
         }
-        let unread = self.edges.iter().enumerate().filter(|(_, e)| has_unread(e));
-        match want {
-            Want::Next => unread.min_by_key(|(_, e)| peek_time(e, want)).map(|(i, _)| i),
-            Want::Latest => unread.max_by_key(|(_, e)| peek_time(e, want)).map(|(i, _)| i),
-        }
+        let candidate = |i: usize| {
+            let e = edges.get(i).filter(|e| has_unread(e))?;
+            Some(Candidate { claimed_ns: peek_time(e, want), depth: e.depth })
+        };
+        self.turn.choose(want, passed, edges.len(), candidate, || MonotonicNs::now().0)
     }
 
     fn attempt(&self, edge: &Arc<Edge>, want: Want, max_len: Option<usize>) -> Result<Attempt, TakeError> {
@@ -190,7 +201,7 @@ impl Subscription {
             add(&counters.corrupt_checksum, 1);
             drop(sample);
             skip(sequence);
-            return Ok(Attempt::Skipped);
+            return Ok(Attempt::FailedChecksum);
         }
         let needed = sample.payload().len();
         if let Some(len) = max_len.filter(|len| *len < needed) {
@@ -209,13 +220,15 @@ impl Subscription {
     }
 
     /// After taking the newest of several publishers: what the others have unread is older and counts as missed.
-    fn skip_older(&self, taken: usize) {
+    fn skip_older(&self, taken: usize, published: MonotonicNs) {
         use crate::protocol::sleep::Sleeper as _;
-        let time = |e: &Edge| e.segment.peek_publish_time(reader::newest(&e.segment).1.min(e.segment.slots() - 1));
-        let limit = time(&self.edges[taken]);
+        if published > MonotonicNs::now() {
+            // What a time in the future says about the others is nothing.
+            return;
+        }
         for (i, e) in self.edges.iter().enumerate() {
             let (newest, _) = reader::newest(&e.segment);
-            if i != taken && newest >= e.next() && time(e) <= limit {
+            if i != taken && newest >= e.next() && peek_time(e, Want::Latest) <= published.0 {
                 let passed = newest + 1 - e.next();
                 add(&e.counters.missed, passed);
                 add(&e.missed_pending, passed);
@@ -224,12 +237,14 @@ impl Subscription {
         }
     }
 
-    /// Takes over the present list of publishers if it has changed. A lock, but never a wait: if the control thread is
-    /// just changing the list, the next call takes it over.
+    /// Takes over the present list of publishers if it has changed. Never waits: while the control thread is just changing
+    /// the list, the old one serves on, and the next call looks again.
     fn refresh(&mut self) {
         let generation = self.inlet.generation();
-        if generation != self.generation {
-            self.edges = self.inlet.edges();
+        if generation != self.generation
+            && let Some(edges) = self.inlet.try_edges()
+        {
+            self.edges = edges;
             self.generation = generation;
         }
     }
@@ -242,17 +257,14 @@ impl Subscription {
         }
     }
 
-    /// Whether anything can be taken. A few atomic loads.
+    /// Whether anything can be taken. A few atomic loads; right after publishers have come or gone, a copy of their list.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         if !self.birthplace.is_here() {
             return false;
         }
-        if self.inlet.generation() == self.generation {
-            self.edges.iter().any(|e| has_unread(e))
-        } else {
-            self.inlet.edges().iter().any(|e| has_unread(e))
-        }
+        let changed = if self.inlet.generation() == self.generation { None } else { self.inlet.try_edges() };
+        changed.as_ref().unwrap_or(&self.edges).iter().any(|e| has_unread(e))
     }
 
     /// Publishers matched now.

@@ -51,6 +51,13 @@ fn say(p: &mut Publisher, text: &str) -> u64 {
     p.publish(loan, &mut SampleHeader::stamped_now()).unwrap()
 }
 
+/// Claims any time of publication.
+fn say_at(p: &mut Publisher, t: u64, text: &str) {
+    let mut loan = p.loan(text.len()).unwrap();
+    loan.payload_mut().copy_from_slice(text.as_bytes());
+    p.publish(loan, &mut SampleHeader { publish_time: MonotonicNs(t), ..SampleHeader::stamped_now() }).unwrap();
+}
+
 fn text(s: &Sample) -> &str {
     std::str::from_utf8(s.payload()).unwrap()
 }
@@ -194,22 +201,46 @@ fn several_publishers_are_merged_by_publish_time() {
     let mut q = publisher(&a, |c| c.qos.depth = 4);
     let mut s = subscription(&a, |c| c.qos.depth = 4);
     eventually(|| p.matched() == 1 && q.matched() == 1 && s.matched() == 2);
-    let at = |p: &mut Publisher, t: u64, text: &str| {
-        let mut l = p.loan(text.len()).unwrap();
-        l.payload_mut().copy_from_slice(text.as_bytes());
-        p.publish(l, &mut SampleHeader { publish_time: MonotonicNs(t), ..SampleHeader::stamped_now() }).unwrap();
-    };
-    at(&mut p, 10, "p10");
-    at(&mut p, 30, "p30");
-    at(&mut q, 20, "q20");
-    at(&mut q, 40, "q40");
+    say_at(&mut p, 10, "p10");
+    say_at(&mut p, 30, "p30");
+    say_at(&mut q, 20, "q20");
+    say_at(&mut q, 40, "q40");
     let order: Vec<String> = std::iter::from_fn(|| s.take_next().unwrap()).map(|x| text(&x).to_owned()).collect();
     assert_eq!(order, ["p10", "q20", "p30", "q40"]);
-    at(&mut p, 50, "p50");
-    at(&mut q, 60, "q60");
+    say_at(&mut p, 50, "p50");
+    say_at(&mut q, 60, "q60");
     assert_eq!(text(&s.take_latest().unwrap().unwrap()), "q60");
     assert!(s.take_latest().unwrap().is_none(), "what is older than the newest counts as missed");
     assert_eq!((s.stats().received, s.stats().missed), (5, 1));
+}
+
+#[test]
+fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
+    let d = Domain::new();
+    let a = d.join("a");
+    let mut honest = publisher(&a, |c| c.qos.depth = 4);
+    let mut liar = publisher(&a, |c| c.qos.depth = 4);
+    let mut s = subscription(&a, |c| c.qos.depth = 4);
+    eventually(|| honest.matched() == 1 && liar.matched() == 1 && s.matched() == 2);
+    // Newest of all, again and again.
+    for _ in 0..3 {
+        say(&mut honest, "honest");
+        say_at(&mut liar, u64::MAX, "lie");
+        assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest");
+    }
+    while s.take_latest().unwrap().is_some() {}
+    say_at(&mut liar, u64::MAX, "lie");
+    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "lie", "alone it is read");
+    say(&mut honest, "honest");
+    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has taken nobody's place");
+    // Oldest of all, and never at an end.
+    say(&mut honest, "honest");
+    let mut order = Vec::new();
+    for i in 0..12 {
+        say_at(&mut liar, 1 + i, "lie");
+        order.extend(s.take_next().unwrap().map(|x| text(&x).to_owned()));
+    }
+    assert!(order.iter().any(|t| t == "honest"), "{order:?}");
 }
 
 #[test]

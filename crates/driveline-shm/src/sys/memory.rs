@@ -95,6 +95,6 @@ mod tests {
 
     #[test]
     fn this_machine_has_some() {
-        assert!(available().bytes > 0);
+        assert!(available_memory().bytes > 0);
     }
 }

@@ -154,6 +154,73 @@ fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
     });
 }
 
+/// A liar beside an honest writer of depth 1, and a victim that takes when it is told to.
+fn beside_a_liar(options: &str, layout: Layout, qos: &Qos) -> (Domain, Peer, Peer, Area, OwnedFd, Listener) {
+    let d = Domain::new();
+    let mut writer = d.peer("honest writer");
+    writer.ask("publisher p");
+    let listener = Listener::new(d.path(), "t", 1);
+    let (segment, wake) = (layout.segment(), Area::new(PAGE));
+    let mut v = d.peer("victim");
+    v.ask(&format!("subscription s {options}"));
+    let (s, _) = listener.accept();
+    let accept = packet(ACCEPT, layout.accept(qos).to_string().as_bytes());
+    assert!(send_with(&s, &accept, &borrow(&[&segment.fd, &wake.fd])));
+    v.ask("await s 2");
+    (d, writer, v, segment, s, listener)
+}
+
+/// It claims to be the oldest, is gone whenever it is looked at, and the very same take gives what the other has.
+#[test]
+fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
+    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("", LAYOUT, &qos());
+    for slot in 0..LAYOUT.slots {
+        segment.word(LAYOUT.meta(slot) + 16).store(1, Relaxed);
+    }
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 1u64.. {
+                segment.word(LATEST).store((n << 16) | (n % 7), Release);
+                if stop.load(Relaxed) {
+                    break;
+                }
+            }
+        });
+        // The assertion waits until the liar has stopped: a panic in here would wait for it for ever.
+        let right = (1..=200).all(|n| {
+            writer.ask("say p 1 100");
+            v.ask("take s") == format!("{n} 0")
+        });
+        stop.store(true, Relaxed);
+        assert!(right, "a take gave nothing although there was something");
+    });
+}
+
+/// Payloads that are never what their checksum says are expensive to refuse: one take refuses a few.
+#[test]
+fn one_take_reads_few_damaged_payloads() {
+    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4 checksum", LAYOUT, &qos());
+    let publish = |from: u64| {
+        for n in from..from + u64::from(DEPTH) {
+            let (meta, slot) = (LAYOUT.meta(n as usize % LAYOUT.slots), n % LAYOUT.slots as u64);
+            // Version 1 with a checksum; see `sample-header.md`.
+            for (word, value) in [(0, 1 | 1 << 32), (2, 1), (5, LAYOUT.payload as u64), (7, 12345)] {
+                segment.word(meta + word * 8).store(value, Relaxed);
+            }
+            segment.word(meta + 8).store(n, Release);
+            segment.word(RING + (n % LAYOUT.ring as u64) as usize * 8).store(n << 16 | slot, Release);
+            segment.word(LATEST).store(n << 16 | slot, Release);
+        }
+    };
+    writer.ask("say p 1 100");
+    publish(1);
+    assert_eq!(v.ask("take s"), "none");
+    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    assert_eq!(stats.corrupt_checksum, 4, "{stats:?}");
+    assert_eq!(v.ask("take s"), "1 0", "what is good comes with the next");
+}
+
 /// The mirror image: a subscription that lies in its page.
 fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> (Peer, u64) {
     let d = Domain::new();

@@ -229,6 +229,7 @@ impl Machine {
         c.qos.depth = o.number("depth", 1)?;
         c.max_held = o.number("held", 2)?;
         c.observer = o.has("observer");
+        c.qos.checksum = o.has("checksum");
         c.access = access(o);
         if o.has("reliable") {
             c.qos.reliability = Reliability::Reliable;
