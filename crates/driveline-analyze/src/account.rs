@@ -54,7 +54,7 @@ impl Collector {
                 self.set_subscription(component, input, *topic, stats.received, stats.missed);
             }
             Record::Output { component, output, topic, published } => self.set_published(component, output, *topic, *published),
-            Record::Lost { callbacks } => {
+            Record::Lost { callbacks, .. } => {
                 self.accounts.lost.insert(module.to_owned(), *callbacks);
             }
             _ => {}
@@ -115,8 +115,8 @@ mod tests {
         };
         run.take("perception", &Record::Callback(call));
         for callbacks in [3, 5] {
-            run.take("perception", &Record::Lost { callbacks });
-            run.take("sensing", &Record::Lost { callbacks: 1 });
+            run.take("perception", &Record::Lost { callbacks, others: 0 });
+            run.take("sensing", &Record::Lost { callbacks: 1, others: 0 });
         }
         let stats = CallbackCounters { invocations: 9, skipped_stale: 4, ..Default::default() };
         run.take("perception", &Record::Counters { component: "lane".into(), stats });

@@ -3,18 +3,20 @@
 //!
 //! A module's process [writes](Writer) the stream into a socket that the launcher gave it; the launcher [reads](LineReader)
 //! the streams of all modules. The data path only fills prepared records and hands them to a queue without locks; if the
-//! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Nothing waits.
+//! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
+//! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
 mod reader;
 mod writer;
 
 pub use reader::{LineReader, MAX_LINE_BYTES};
-pub use writer::{Writer, WriterError};
+pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
 
 use driveline::{CallbackStats, SubscriptionStats};
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Version of the records; a reader ignores records that it does not know.
 pub const FORMAT: u32 = 1;
@@ -100,14 +102,107 @@ pub enum Record {
         /// Component.
         component: String,
     },
-    /// Callbacks that are missing from the stream because the reader was too slow.
+    /// Records that are missing from the stream because the reader was too slow.
     Lost {
-        /// Since the start.
+        /// Callbacks, since the start.
         callbacks: u64,
+        /// Other records, since the start.
+        #[serde(default)]
+        others: u64,
+    },
+    /// A component has been in one call for long; again each second while it is.
+    Busy {
+        /// The call.
+        #[serde(flatten)]
+        call: CallPlace,
+        /// How long so far.
+        for_ms: u64,
+    },
+    /// The process is about to end because of this.
+    Failed {
+        /// The call that failed, if it was one.
+        #[serde(flatten)]
+        call: Option<CallPlace>,
+        /// Why, for people.
+        text: String,
+    },
+    /// A signal is about to end the process.
+    Crash {
+        /// Number of the signal.
+        signal: i32,
+        /// The call that ran on the thread, unless it is one of a component's own.
+        #[serde(flatten)]
+        call: Option<CallPlace>,
     },
     /// A record of a newer release.
     #[serde(other)]
     Unknown,
+}
+
+/// Which of a component's functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// Its library is being loaded; the component is named by the library's path.
+    Load,
+    /// Its initialisation.
+    Init,
+    /// Its callback.
+    OnTrigger,
+    /// A timer of its own.
+    Timer,
+    /// Its shutdown.
+    Shutdown,
+}
+
+impl Call {
+    /// As in the SDK, where it has a name there.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Init => "init",
+            Self::OnTrigger => "on_trigger",
+            Self::Timer => "timer",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// A call of a component, and what it was made for. Displays for people: `component 'lane' in on_trigger on sample 7 of
+/// 'camera/image'`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallPlace {
+    /// Component.
+    pub component: String,
+    /// Which of its functions.
+    pub call: Call,
+    /// Topic of the sample that triggered it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// The sample's sequence number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+}
+
+impl CallPlace {
+    /// Where in the component: `on_trigger on sample 7 of 'camera/image'`.
+    #[must_use]
+    pub fn inside(&self) -> String {
+        match (&self.topic, self.sequence) {
+            (Some(topic), Some(sequence)) => format!("{} on sample {sequence} of '{topic}'", self.call.name()),
+            _ => self.call.name().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for CallPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.call {
+            Call::Load => write!(f, "library {} while it was loaded", self.component),
+            _ => write!(f, "component '{}' in {}", self.component, self.inside()),
+        }
+    }
 }
 
 /// One call of a component's callback.

@@ -78,7 +78,7 @@ fn a_reader_that_does_not_read_costs_records_and_is_told_how_many() {
     drop(writer);
     let records = read(&reader.join().unwrap());
     let kept = records.iter().filter(|r| matches!(r, Record::Callback(_))).count() as u64;
-    let lost = records.iter().rev().find_map(|r| if let Record::Lost { callbacks } = r { Some(*callbacks) } else { None });
+    let lost = records.iter().rev().find_map(|r| if let Record::Lost { callbacks, .. } = r { Some(*callbacks) } else { None });
     assert!(kept < made, "the socket cannot hold {made} records");
     assert_eq!(kept + lost.unwrap(), made);
 }
@@ -91,6 +91,63 @@ fn a_reader_that_is_gone_blocks_nobody() {
     for i in 0..5_000 {
         call(&writer, i);
         writer.send(Record::Ready);
+    }
+}
+
+#[test]
+fn a_reader_that_is_stopped_keeps_nobody_from_sending_and_from_ending() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_write_timeout(Some(WRITE_WITHIN)).unwrap();
+    let writer = Writer::new(ours).unwrap();
+    let text = "x".repeat(1000);
+    // Far more than the socket, the buffer and the queue hold.
+    for i in 0..5_000 {
+        writer.send(Record::Fact { component: "c".into(), name: "n".into(), text: format!("{i} {text}") });
+    }
+    writer.send_vital(Record::Ready);
+    writer.close();
+    drop(theirs);
+}
+
+#[test]
+fn records_that_a_run_depends_on_find_room() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    ours.set_write_timeout(Some(WRITE_WITHIN)).unwrap();
+    let writer = Writer::new(ours).unwrap();
+    let text = "x".repeat(1000);
+    let sent = 5_000;
+    for i in 0..sent {
+        writer.send(Record::Fact { component: "c".into(), name: "n".into(), text: format!("{i} {text}") });
+    }
+    writer.send_vital(Record::Ready);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        theirs.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    drop(writer);
+    let records = read(&reader.join().unwrap());
+    assert!(records.contains(&Record::Ready));
+    let kept = records.iter().filter(|r| matches!(r, Record::Fact { .. })).count() as u64;
+    let lost = records.iter().rev().find_map(|r| if let Record::Lost { others, .. } = r { Some(*others) } else { None });
+    assert_eq!(kept + lost.unwrap_or(0), sent);
+}
+
+#[test]
+fn what_a_process_says_about_its_calls_is_read_back() {
+    let place = CallPlace { component: "lane".into(), call: Call::OnTrigger, topic: Some("camera/image".into()), sequence: Some(7) };
+    let init = CallPlace { component: "lane".into(), call: Call::Init, topic: None, sequence: None };
+    assert_eq!(place.to_string(), "component 'lane' in on_trigger on sample 7 of 'camera/image'");
+    assert_eq!(init.to_string(), "component 'lane' in init");
+    for record in [
+        Record::Busy { call: place.clone(), for_ms: 3 },
+        Record::Failed { call: Some(init), text: "no".into() },
+        Record::Failed { call: None, text: "no".into() },
+        Record::Crash { signal: 11, call: Some(place) },
+        Record::Crash { signal: 6, call: None },
+    ] {
+        let text = serde_json::to_string(&record).unwrap() + "\n";
+        assert_eq!(read(text.as_bytes()), [record], "{text}");
     }
 }
 
@@ -124,6 +181,6 @@ proptest! {
         let mut reader = LineReader::default();
         let mut records = Vec::new();
         for c in text.chunks(cut) { reader.feed(c, |r| records.push(r)); }
-        prop_assert_eq!(records, vec![Record::Ready, Record::Lost { callbacks: 3 }]);
+        prop_assert_eq!(records, vec![Record::Ready, Record::Lost { callbacks: 3, others: 0 }]);
     }
 }

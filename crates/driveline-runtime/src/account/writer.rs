@@ -6,12 +6,11 @@ use crossbeam_queue::ArrayQueue;
 use driveline::{CallbackRecord, Conversions, Observer};
 use driveline_types::header::Arrival;
 use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Calls that can wait for the thread: far more than come between two of its rounds at sensor rates.
@@ -20,8 +19,17 @@ const SLOTS: usize = 512;
 const MAX_INPUTS: usize = 16;
 /// Bytes kept of a name.
 const MAX_NAME: usize = 64;
-/// Rare records (failures, counters) that can wait.
+/// Rare records (failures, counters) that can wait …
 const RARE: usize = 256;
+/// … and places that only those get that a run depends on, such as that a component has finished.
+const VITAL: usize = 64;
+/// Bytes that are gathered before they are written; more only by one round's records.
+const BUFFER: usize = 256 * 1024;
+/// Longest that [`Writer::close`] tries to write what is left, if the reader does not read.
+pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+/// Time-out that whoever makes a writer over a socket sets for a single write: what is not taken by then is tried again,
+/// and the end is noticed in between.
+pub const WRITE_WITHIN: Duration = Duration::from_millis(100);
 /// The thread lets records gather this long, so that a busy graph costs one wake-up per round and not one per call.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -36,14 +44,15 @@ pub struct WriterError(#[from] std::io::Error);
 /// the thread. An idle writer does nothing at all. Dropping the writer writes what is left.
 pub struct Writer {
     shared: Arc<Shared>,
-    rare: SyncSender<Record>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
     free: ArrayQueue<Slot>,
     full: ArrayQueue<Slot>,
+    rare: ArrayQueue<Record>,
     lost: AtomicU64,
+    lost_others: AtomicU64,
     /// Something was added since the thread last looked.
     pending: AtomicBool,
     closing: AtomicBool,
@@ -97,7 +106,8 @@ impl Name {
 }
 
 impl Writer {
-    /// Starts the thread. It ends when `out` refuses to be written to or the writer is dropped.
+    /// Starts the thread. It ends when `out` refuses to be written to or the writer is dropped. A write to `out` must not
+    /// block for long: give a socket the time-out [`WRITE_WITHIN`].
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -105,7 +115,9 @@ impl Writer {
         let shared = Arc::new(Shared {
             free: ArrayQueue::new(SLOTS),
             full: ArrayQueue::new(SLOTS),
+            rare: ArrayQueue::new(RARE + VITAL),
             lost: AtomicU64::new(0),
+            lost_others: AtomicU64::new(0),
             pending: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             thread: OnceLock::new(),
@@ -116,30 +128,32 @@ impl Writer {
             let slot = Slot { callback: Name::of(""), start, end, conversions: Conversions::default(), failed: false, inputs };
             let _ = shared.free.push(slot);
         }
-        let (rare, received) = sync_channel(RARE);
         let for_thread = shared.clone();
-        let thread = std::thread::Builder::new().name("account".into()).spawn(move || for_thread.write(&received, out))?;
+        let thread = std::thread::Builder::new().name("account".into()).spawn(move || for_thread.write(out))?;
         let _ = shared.thread.set(thread.thread().clone());
-        Ok(Self { shared, rare, thread: Mutex::new(Some(thread)) })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Writes a record that is not of a call. Waits while too many of these wait already, but not if the reader is gone.
+    /// Writes a record that is not of a call. Does not block: where too many wait already it is dropped and counted.
     pub fn send(&self, record: Record) {
-        // Woken before as well: a full queue can only be emptied by a thread that is awake.
-        self.shared.wake();
-        let _ = self.rare.send(record);
-        self.shared.wake();
+        if self.shared.rare.len() < RARE {
+            self.send_vital(record);
+        } else {
+            self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
+            self.shared.wake();
+        }
     }
 
-    /// As [`Self::send`], but drops the record where it would have to wait: for the threads that run callbacks.
-    pub fn try_send(&self, record: Record) {
-        if let Err(TrySendError::Full(_)) = self.rare.try_send(record) {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+    /// As [`Self::send`], for the few records on which the run depends: they find room where others are dropped.
+    pub fn send_vital(&self, record: Record) {
+        if self.shared.rare.push(record).is_err() {
+            self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
         }
         self.shared.wake();
     }
 
-    /// Writes what is left and ends the thread; nothing is written after it. Blocks until then.
+    /// Writes what is left and ends the thread; nothing is written after it. Blocks until then: [`CLOSE_WITHIN`] and a
+    /// single write at most, if the reader does not read.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -195,17 +209,14 @@ impl Shared {
         }
     }
 
-    fn write(&self, rare: &Receiver<Record>, out: impl Write) {
-        let mut out = std::io::BufWriter::with_capacity(256 * 1024, out);
-        let mut reported = 0;
+    fn write(&self, out: impl Write) {
+        let mut out = Outlet { out, bytes: Vec::with_capacity(BUFFER), closing: &self.closing, give_up: None };
+        let mut reported = (0, 0);
         loop {
             let closing = self.closing.load(Ordering::Acquire);
             if self.pending.swap(false, Ordering::AcqRel) || closing {
-                if self.round(rare, &mut out, &mut reported).is_err() {
-                    // Nobody reads any more. The receiver goes with this thread, so nobody waits either.
-                    return;
-                }
-                if closing {
+                // Nobody reads any more, or not in time for the end.
+                if self.round(&mut out, &mut reported).is_err() || closing {
                     return;
                 }
                 // Woken early only by the end.
@@ -216,27 +227,67 @@ impl Shared {
         }
     }
 
-    fn round(&self, rare: &Receiver<Record>, out: &mut impl Write, reported: &mut u64) -> std::io::Result<()> {
-        for record in rare.try_iter() {
-            line(out, &record)?;
+    fn round(&self, out: &mut Outlet<'_, impl Write>, reported: &mut (u64, u64)) -> std::io::Result<()> {
+        // No more than fit, so that a flood cannot keep this round from ending.
+        for _ in 0..RARE + VITAL {
+            let Some(record) = self.rare.pop() else { break };
+            out.line(&record)?;
         }
-        // No more than fit, so that a flood of calls cannot keep this round from ending.
         for _ in 0..SLOTS {
             let Some(mut slot) = self.full.pop() else { break };
-            let written = line(out, &Record::Callback(slot.account()));
+            let written = out.line(&Record::Callback(slot.account()));
             slot.inputs.clear();
             let _ = self.free.push(slot);
             written?;
         }
-        if !self.full.is_empty() {
+        if !self.full.is_empty() || !self.rare.is_empty() {
             self.pending.store(true, Ordering::Release);
         }
-        let lost = self.lost.load(Ordering::Relaxed);
-        if lost > *reported {
+        let lost = (self.lost.load(Ordering::Relaxed), self.lost_others.load(Ordering::Relaxed));
+        if lost != *reported {
             *reported = lost;
-            line(out, &Record::Lost { callbacks: lost })?;
+            out.line(&Record::Lost { callbacks: lost.0, others: lost.1 })?;
         }
         out.flush()
+    }
+}
+
+/// Bytes on their way to a reader who may be slow, stopped or gone.
+struct Outlet<'a, W> {
+    out: W,
+    bytes: Vec<u8>,
+    closing: &'a AtomicBool,
+    /// Set once the stream is to end.
+    give_up: Option<Instant>,
+}
+
+impl<W: Write> Outlet<'_, W> {
+    fn line(&mut self, record: &Record) -> std::io::Result<()> {
+        serde_json::to_writer(&mut self.bytes, record)?;
+        self.bytes.push(b'\n');
+        if self.bytes.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes all. While the reader does not read it tries again, until the stream is to end and its time is up.
+    fn flush(&mut self) -> std::io::Result<()> {
+        let mut written = 0;
+        while written < self.bytes.len() {
+            match self.out.write(&self.bytes[written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => written += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if self.closing.load(Ordering::Acquire)
+                        && *self.give_up.get_or_insert_with(|| Instant::now() + CLOSE_WITHIN) <= Instant::now()
+                    {
+                        return Err(e);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        self.bytes.clear();
+        self.out.flush()
     }
 }
 
@@ -273,11 +324,6 @@ impl Slot {
             inputs: self.inputs.iter().map(input).collect(),
         }
     }
-}
-
-fn line(out: &mut impl Write, record: &Record) -> std::io::Result<()> {
-    serde_json::to_writer(&mut *out, record)?;
-    out.write_all(b"\n")
 }
 
 // A line of the longest names and most origins stays below what a reader takes.

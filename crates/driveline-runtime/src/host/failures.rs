@@ -57,7 +57,7 @@ impl Failures {
         let sequence = trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence);
         eprintln!("{}", message(&self.component, topic.as_deref(), sequence, &failure.text, count));
         if let Some(account) = &self.account {
-            account.try_send(Record::Failure { component: self.component.clone(), topic, sequence, text: failure.text.clone(), count });
+            account.send(Record::Failure { component: self.component.clone(), topic, sequence, text: failure.text.clone(), count });
         }
     }
 }

@@ -2,7 +2,7 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::instance::{Bringup, Instance};
-use crate::account::{FORMAT, Record, Writer};
+use crate::account::{FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
@@ -84,6 +84,8 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     let account = match &socket {
         Some(socket) => {
             let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
+            // A launcher that is stopped must not keep this process from ending.
+            out.set_write_timeout(Some(WRITE_WITHIN)).map_err(os("cannot set the time-out of the account's socket"))?;
             let writer =
                 Writer::new(out).map_err(|e| HostError::Os { what: "cannot start the account", source: std::io::Error::other(e) })?;
             writer.send(Record::Hello { format: FORMAT, module: options.module.clone(), pid: std::process::id() });
@@ -227,9 +229,15 @@ impl Running<'_> {
         }
     }
 
+    fn send_vital(&self, record: Record) {
+        if let Some(account) = self.account {
+            account.send_vital(record);
+        }
+    }
+
     fn run(&mut self, executors: &[(&str, Arc<Executor>)]) -> Result<(), HostError> {
         if self.socket.is_some() {
-            self.send(Record::Ready);
+            self.send_vital(Record::Ready);
             loop {
                 match self.wait(None)? {
                     Woken::Stop => return Ok(()),
@@ -282,7 +290,7 @@ impl Running<'_> {
 
     fn finished(&self, components: Vec<Arc<str>>) {
         for component in components {
-            self.send(Record::Finished { component: component.to_string() });
+            self.send_vital(Record::Finished { component: component.to_string() });
         }
     }
 
