@@ -13,7 +13,7 @@ class Lane : public driveline::Component {
         const auto image = image_.sample();  // the frame, where the camera wrote it
         if (!image) return;
         cv::Mat edges;
-        cv::Canny(image->mat().value(), edges, 50, 150);  // a cv::Mat over the same memory
+        cv::Canny(image->mat(), edges, 50, 150);  // a cv::Mat over the same memory
         driveline::msgs::LaneMarkings lanes;
         lanes.add_lines()->set_confidence(static_cast<float>(cv::mean(edges)[0] / 255));
         lanes_.publish(std::move(lanes)).value();

@@ -15,7 +15,7 @@ class Pattern : public driveline::Component {
         if (frame_ == *frames_) return finish();
         const auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "pattern", frame_).value();
         auto loan = image_.loan(640, 360, driveline::Encoding::mono8, header).value();
-        cv::Mat canvas = loan.mat().value();  // what is drawn here is what readers see
+        cv::Mat canvas = loan.mat();  // what is drawn here is what readers see
         canvas.setTo(0);
         const int x = static_cast<int>(frame_ * 8 % 540);
         cv::rectangle(canvas, cv::Rect(x, 100, 100, 160), cv::Scalar(255), cv::FILLED);

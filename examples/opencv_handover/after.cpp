@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     double density = 0;
     cv::Mat edges;
     while (const auto frame = newest.receive(std::chrono::seconds(1)).value()) {
-        cv::Canny(frame->mat().value(), edges, 50, 150);
+        cv::Canny(frame->mat(), edges, 50, 150);
         density += cv::mean(edges)[0] / 255;
         ++count;
     }

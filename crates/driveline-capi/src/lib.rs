@@ -33,3 +33,5 @@ pub mod version;
 
 #[cfg(test)]
 mod header_tests;
+#[cfg(test)]
+mod live_view_tests;

@@ -62,6 +62,7 @@ impl From<LoanError> for Failure {
     fn from(e: LoanError) -> Self {
         let status = match &e {
             LoanError::TooLong { .. } | LoanError::Host { source: driveline_shm::LoanError::TooLong { .. }, .. } => DL_ERROR_TOO_LONG,
+            LoanError::AllHeld { .. } => DL_ERROR_LOANS_OUT,
             LoanError::AllOut { .. } | LoanError::Host { source: driveline_shm::LoanError::TooManyLoans { .. }, .. } => DL_ERROR_LOANS_OUT,
             LoanError::NotBytes { .. } => DL_ERROR_WRONG_KIND,
             LoanError::Host { .. } => DL_ERROR_TRANSPORT,

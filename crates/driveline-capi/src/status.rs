@@ -22,7 +22,7 @@ pub enum dl_status {
     DL_ERROR_ENDPOINT = 4,
     /// A payload is longer than the publisher was created for.
     DL_ERROR_TOO_LONG = 5,
-    /// All loans are out.
+    /// All loans are out, or samples that readers hold occupy all buffers.
     DL_ERROR_LOANS_OUT = 6,
     /// The subscription holds as many samples as it may.
     DL_ERROR_HELD_LIMIT = 7,

@@ -2,6 +2,7 @@
 //! The header of the plain messages, and text of fixed size.
 
 use driveline_types::{MonotonicNs, plain_type};
+use std::fmt;
 use thiserror::Error;
 
 /// When and where the data of a message was seen.
@@ -37,12 +38,50 @@ impl Header {
         MonotonicNs(self.source_time_ns)
     }
 
-    /// The coordinate frame.
+    /// The coordinate frame, copied: another process could change the text in the payload after it was checked.
     ///
     /// # Errors
     /// [`TextError`] if the publisher did not write text.
-    pub fn frame_id(&self) -> Result<&str, TextError> {
-        fixed_text("frame_id", &self.frame_id)
+    pub fn frame_id(&self) -> Result<FrameId, TextError> {
+        // Read once; see `PlainRef::copy_head`.
+        let bytes = std::hint::black_box(self.frame_id);
+        let len = fixed_text("frame_id", &bytes)?.len();
+        Ok(FrameId { bytes, len })
+    }
+}
+
+/// Name of a coordinate frame. Dereferences to the text; allocates nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FrameId {
+    bytes: [u8; 48],
+    len: usize,
+}
+
+impl FrameId {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // Both were found to be so when this was made.
+        self.bytes.get(..self.len).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
+    }
+}
+
+impl std::ops::Deref for FrameId {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for FrameId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl fmt::Debug for FrameId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
@@ -106,10 +145,10 @@ mod tests {
     #[test]
     fn frame_ids_up_to_the_limit_fit_and_longer_ones_are_refused() {
         let longest = "a".repeat(47);
-        assert_eq!(Header::new(1, &longest, 2).unwrap().frame_id(), Ok(longest.as_str()));
+        assert_eq!(Header::new(1, &longest, 2).unwrap().frame_id().unwrap().as_str(), longest);
         assert_eq!(Header::new(1, &"a".repeat(48), 2), Err(TextError::TooLong { field: "frame_id", len: 48, max: 47 }));
         assert_eq!(Header::new(1, "a\0b", 2), Err(TextError::ZeroByte { field: "frame_id" }));
-        assert_eq!(Header::default().frame_id(), Ok(""));
+        assert_eq!(&*Header::default().frame_id().unwrap(), "");
     }
 
     #[test]

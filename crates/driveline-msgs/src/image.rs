@@ -15,15 +15,18 @@ use thiserror::Error;
 pub struct Image {
     /// Source time, frame number and camera frame.
     pub header: Header,
-    /// Columns, in pixels.
+    /// Columns, in pixels; at most [`MAX_IMAGE_SIDE`].
     pub width: u32,
-    /// Rows, in pixels.
+    /// Rows, in pixels; at most [`MAX_IMAGE_SIDE`].
     pub height: u32,
     /// Distance from the start of a row to the start of the next, in bytes.
     pub step: u32,
     /// An [`Encoding`]'s number.
     pub encoding: u32,
 }
+
+/// Most columns and most rows of an image: what fits the `int` of image libraries.
+pub const MAX_IMAGE_SIDE: u32 = 0x7fff_ffff;
 
 /// How pixels are stored. Names as in ROS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +106,14 @@ pub enum ImageError {
         /// The name, cut to 40 characters.
         name: String,
     },
+    /// More columns or rows than [`MAX_IMAGE_SIDE`].
+    #[error("an image cannot be {width} x {height} pixels large; at most {MAX_IMAGE_SIDE} each way")]
+    Size {
+        /// Columns, in pixels.
+        width: u32,
+        /// Rows, in pixels.
+        height: u32,
+    },
     /// Two pixels share their colour, so that there cannot be an odd number of them.
     #[error("a yuv422 image cannot be {width} pixels wide: pixels come in pairs")]
     OddWidth {
@@ -146,6 +157,9 @@ struct Shape {
 fn check(head: &Image, data_len: usize) -> Result<Shape, ImageError> {
     let encoding = Encoding::try_from(head.encoding)?;
     let (width, step, height) = (head.width, head.step, head.height);
+    if width > MAX_IMAGE_SIDE || height > MAX_IMAGE_SIDE {
+        return Err(ImageError::Size { width, height });
+    }
     if encoding == Encoding::Yuv422 && !width.is_multiple_of(2) {
         return Err(ImageError::OddWidth { width });
     }
@@ -167,6 +181,9 @@ impl Image {
     /// # Errors
     /// [`ImageError`] if the encoding does not permit the width, or a row is longer than 4 GiB.
     pub fn new(header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
+        if width > MAX_IMAGE_SIDE || height > MAX_IMAGE_SIDE {
+            return Err(ImageError::Size { width, height });
+        }
         let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
         let Ok(step) = u32::try_from(row_len) else {
             return Err(ImageError::Step { step: u32::MAX, width, encoding, row_len });
@@ -193,10 +210,13 @@ impl Image {
     }
 }
 
-/// An image whose numbers fit its data. Copies nothing, allocates nothing.
+/// An image whose numbers fit its data. Copies no pixels, allocates nothing.
+///
+/// The head is copied before it is checked: whatever another process writes into the payload afterwards, rows and pixels stay
+/// inside it. Only their values can change.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
-    head: &'a Image,
+    head: Image,
     data: &'a [u8],
     shape: Shape,
 }
@@ -207,15 +227,21 @@ impl<'a> ImageView<'a> {
     /// # Errors
     /// [`ImageError`] if its numbers do not fit its data.
     pub fn new(payload: PlainRef<'a, Image>) -> Result<Self, ImageError> {
-        let (head, data) = (payload.head(), payload.tail());
-        let shape = check(head, data.len())?;
+        let (head, data) = (payload.copy_head(), payload.tail());
+        let shape = check(&head, data.len())?;
         Ok(Self { head, data, shape })
     }
 
     /// Source time, frame number and camera frame.
     #[must_use]
-    pub fn header(&self) -> &'a Header {
+    pub fn header(&self) -> &Header {
         &self.head.header
+    }
+
+    /// The copy of the head.
+    #[must_use]
+    pub fn head(&self) -> &Image {
+        &self.head
     }
 
     /// Columns, in pixels.
@@ -262,8 +288,9 @@ impl<'a> ImageView<'a> {
 /// An image under construction whose numbers fit its data.
 #[derive(Debug)]
 pub struct ImageMut<'a> {
-    head: &'a mut Image,
+    header: &'a mut Header,
     data: &'a mut [u8],
+    height: u32,
     shape: Shape,
 }
 
@@ -278,13 +305,13 @@ impl<'a> ImageMut<'a> {
         let new = Image::new(header, width, height, encoding)?;
         let shape = check(&new, data.len())?;
         *head = new;
-        Ok(Self { head, data, shape })
+        Ok(Self { header: &mut head.header, data, height, shape })
     }
 
     /// Source time, frame number and camera frame.
     #[must_use]
     pub fn header_mut(&mut self) -> &mut Header {
-        &mut self.head.header
+        self.header
     }
 
     /// All bytes after the head; rows follow each other without gaps.
@@ -296,7 +323,7 @@ impl<'a> ImageMut<'a> {
     /// The pixels of row `y`; empty from the image's height on.
     #[must_use]
     pub fn row_mut(&mut self, y: u32) -> &mut [u8] {
-        if y >= self.head.height {
+        if y >= self.height {
             return &mut [];
         }
         let start = y as usize * self.shape.step;
@@ -322,10 +349,13 @@ mod tests {
         let short = Image { step: 11, ..head };
         assert_eq!(view(&short, &data), Err(ImageError::Step { step: 11, width: 4, encoding: Encoding::Bgr8, row_len: 12 }));
         assert_eq!(view(&Image { encoding: 9, ..head }, &data), Err(ImageError::Encoding { number: 9 }));
+        let wide = Image { width: 0x8000_0000, ..head };
+        assert_eq!(view(&wide, &data), Err(ImageError::Size { width: 0x8000_0000, height: 3 }));
+        assert!(matches!(Image::new(Header::default(), 1, u32::MAX, Encoding::Mono8), Err(ImageError::Size { .. })));
         let odd = Image { encoding: Encoding::Yuv422 as u32, width: 3, ..head };
         assert_eq!(view(&odd, &data), Err(ImageError::OddWidth { width: 3 }));
         assert!(matches!(Image::new(Header::default(), 3, 1, Encoding::Yuv422), Err(ImageError::OddWidth { .. })));
-        assert!(matches!(Image::new(Header::default(), u32::MAX, 1, Encoding::Bgr8), Err(ImageError::Step { .. })));
+        assert!(matches!(Image::new(Header::default(), MAX_IMAGE_SIDE, 1, Encoding::Bgr8), Err(ImageError::Step { .. })));
     }
 
     #[test]

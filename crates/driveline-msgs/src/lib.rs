@@ -35,8 +35,8 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/driveline.msgs.rs"));
 }
 
-pub use header::{Header, TextError};
-pub use image::{Encoding, Image, ImageError, ImageMut, ImageView};
+pub use header::{FrameId, Header, TextError};
+pub use image::{Encoding, Image, ImageError, ImageMut, ImageView, MAX_IMAGE_SIDE};
 pub use imu::Imu;
 pub use point_cloud::{CloudError, CloudMut, CloudView, Datatype, PointCloud, PointField};
 pub use points::{FieldSpec, Point, PointXyz, PointXyzAligned, PointXyzi};

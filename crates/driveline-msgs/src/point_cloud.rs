@@ -243,10 +243,13 @@ impl PointCloud {
     }
 }
 
-/// A point cloud whose numbers fit its data. Copies nothing; allocates only in errors.
+/// A point cloud whose numbers fit its data. Copies no points; allocates only in errors.
+///
+/// The head is copied before it is checked: whatever another process writes into the payload afterwards, points and fields
+/// stay inside it. Only the points' values can change.
 #[derive(Clone, Copy, Debug)]
 pub struct CloudView<'a> {
-    head: &'a PointCloud,
+    head: PointCloud,
     data: &'a [u8],
 }
 
@@ -256,15 +259,15 @@ impl<'a> CloudView<'a> {
     /// # Errors
     /// [`CloudError`] if its numbers do not fit its data.
     pub fn new(payload: PlainRef<'a, PointCloud>) -> Result<Self, CloudError> {
-        let (head, data) = (payload.head(), payload.tail());
-        check(head, data.len())?;
+        let (head, data) = (payload.copy_head(), payload.tail());
+        check(&head, data.len())?;
         Ok(Self { head, data })
     }
 
-    /// The head.
+    /// The copy of the head.
     #[must_use]
-    pub fn head(&self) -> &'a PointCloud {
-        self.head
+    pub fn head(&self) -> &PointCloud {
+        &self.head
     }
 
     /// Number of points.
@@ -286,8 +289,8 @@ impl<'a> CloudView<'a> {
     }
 
     /// What a point consists of.
-    pub fn fields(&self) -> impl Iterator<Item = FieldSpec<'a>> {
-        used(self.head).iter().enumerate().filter_map(|(i, f)| spec(i, f).ok())
+    pub fn fields(&self) -> impl Iterator<Item = FieldSpec<'_>> {
+        used(&self.head).iter().enumerate().filter_map(|(i, f)| spec(i, f).ok())
     }
 
     /// The points, in place. The cloud may have more fields than `P`, as long as its points are as large.
@@ -296,8 +299,8 @@ impl<'a> CloudView<'a> {
     /// [`CloudError`] naming what differs from `P`, or if there are gaps between rows.
     pub fn points<P: Point>(&self) -> Result<&'a [P], CloudError> {
         self.check_points::<P>()?;
-        let len = self.len() * size_of::<P>();
-        <[P]>::ref_from_bytes(&self.data[..len]).map_err(|_| spacing::<P>(self.head))
+        let points = self.data.get(..self.len() * size_of::<P>());
+        points.and_then(|p| <[P]>::ref_from_bytes(p).ok()).ok_or_else(|| spacing::<P>(&self.head))
     }
 
     fn check_points<P: Point>(&self) -> Result<(), CloudError> {
@@ -313,7 +316,7 @@ impl<'a> CloudView<'a> {
                 });
             }
         }
-        let (head, size) = (self.head, size_of::<P>() as u64);
+        let (head, size) = (&self.head, size_of::<P>() as u64);
         let one_row = head.height <= 1 || u64::from(head.row_step) == u64::from(head.width) * size;
         if u64::from(head.point_step) != size || !one_row {
             return Err(spacing::<P>(head));
@@ -345,7 +348,7 @@ impl<'a, P: Point + IntoBytes> CloudMut<'a, P> {
         check(&new, data.len())?;
         *head = new;
         let len = new.row_step as usize * height as usize;
-        let points = <[P]>::mut_from_bytes(&mut data[..len]).map_err(|_| spacing::<P>(&new))?;
+        let points = data.get_mut(..len).and_then(|p| <[P]>::mut_from_bytes(p).ok()).ok_or_else(|| spacing::<P>(&new))?;
         Ok(Self { head, points })
     }
 

@@ -36,7 +36,7 @@ class Annotate : public driveline::Component {
     const auto image = image_.read();
     const auto scene = scene_.read();
     if (!image || !scene) return;
-    image->mat().value().copyTo(frame_);
+    image->mat()->copyTo(frame_);
     OverlayText text;
     text.detector = (*scene)->detector();
     text.detector_is_classical = is_classical(text.detector);

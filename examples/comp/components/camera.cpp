@@ -38,7 +38,7 @@ class Camera : public driveline::Component {
     const auto size = frames_source_->size();
     const auto header = driveline::Header::make(0, *frame_id_, index_).value();
     auto loan = image_.loan(static_cast<std::uint32_t>(size.width), static_cast<std::uint32_t>(size.height), driveline::Encoding::bgr8, header).value();
-    const cv::Mat place = loan.mat().value();
+    const cv::Mat place = loan.mat();
     cv::Mat frame = place;
     switch (frames_source_->next(frame)) {
       case FrameStatus::end: return end();

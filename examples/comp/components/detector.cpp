@@ -40,7 +40,7 @@ class Detector : public driveline::Component {
     const auto image = image_.sample();
     if (!image) return;
     const auto mat = image->mat();
-    if (!detector_->detect(mat.value(), found_)) throw std::runtime_error(detector_->error());
+    if (!detector_->detect(mat, found_)) throw std::runtime_error(detector_->error());
     auto message = std::make_unique<msgs::Detections2D>();
     describe(*message, **image);
     message->set_detector(detector_->name());

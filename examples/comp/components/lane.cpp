@@ -35,7 +35,7 @@ class Lane : public driveline::Component {
     const auto mat = image->mat();
     auto message = std::make_unique<msgs::LaneMarkings>();
     describe(*message, **image);
-    to_message(detector_->detect(mat.value()), *message);
+    to_message(detector_->detect(mat), *message);
     lanes_.publish(std::move(message)).value();
   }
 

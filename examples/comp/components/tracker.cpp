@@ -34,7 +34,7 @@ class Tracker : public driveline::Component {
     std::optional<DetectionSet> newest;
     if (const auto detections = detections_.read()) newest = from_message(**detections);
     const auto frame_time_ns = static_cast<std::int64_t>((*image)->header.source_time_ns);
-    const auto& tracks = tracker_->update(mat.value(), frame_time_ns, newest ? &*newest : nullptr);
+    const auto& tracks = tracker_->update(mat, frame_time_ns, newest ? &*newest : nullptr);
     auto message = std::make_unique<msgs::Tracks2D>();
     describe(*message, **image);
     to_message(tracks, *message);

@@ -141,7 +141,16 @@ impl<'a, T: Plain> PlainRef<'a, T> {
         self.head
     }
 
-    /// The trailing array; empty for types without one.
+    /// The head, read once. A payload of another process can change while it is looked at, if that process is hostile or
+    /// broken: a number that is checked and then used has to come from one copy, and so has text.
+    #[must_use]
+    pub fn copy_head(&self) -> T {
+        // Nor may the compiler read the payload again where the copy is used, as it would like to: it believes that what
+        // is behind a shared reference cannot change.
+        std::hint::black_box(*self.head)
+    }
+
+    /// The trailing array; empty for types without one. Its length is the payload's, which no other process can change.
     #[must_use]
     pub fn tail(&self) -> &'a [T::Tail] {
         self.tail

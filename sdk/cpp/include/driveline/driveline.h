@@ -27,7 +27,7 @@ typedef enum {
   DL_ERROR_ENDPOINT = 4,
   // A payload is longer than the publisher was created for.
   DL_ERROR_TOO_LONG = 5,
-  // All loans are out.
+  // All loans are out, or samples that readers hold occupy all buffers.
   DL_ERROR_LOANS_OUT = 6,
   // The subscription holds as many samples as it may.
   DL_ERROR_HELD_LIMIT = 7,
@@ -71,6 +71,10 @@ typedef enum {
   DL_EVENT_LIVELINESS_LOST = 5,
   // It is back.
   DL_EVENT_LIVELINESS_GAINED = 6,
+  // A reliable subscription is served best effort from now on; the text says which and why.
+  DL_EVENT_DOWNGRADED = 7,
+  // Events were lost because nobody asked for them in time; the text says how many.
+  DL_EVENT_EVENTS_LOST = 8,
 } dl_event_kind;
 
 // How far a topic reaches.

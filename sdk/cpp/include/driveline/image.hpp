@@ -18,9 +18,9 @@ namespace driveline {
 /// Read it through `ImageView`, write it through `ImageMut`: they check that the numbers fit the data.
 struct Image {
     Header header;
-    /// Columns, in pixels.
+    /// Columns, in pixels; at most `max_image_side`.
     std::uint32_t width;
-    /// Rows, in pixels.
+    /// Rows, in pixels; at most `max_image_side`.
     std::uint32_t height;
     /// Distance from the start of a row to the start of the next, in bytes.
     std::uint32_t step;
@@ -28,6 +28,9 @@ struct Image {
     std::uint32_t encoding;
 };
 DRIVELINE_PLAIN_WITH_TAIL(Image, "driveline/Image", std::uint8_t, data, header, width, height, step, encoding);
+
+/// Most columns and most rows of an image: what fits the `int` of image libraries.
+inline constexpr std::uint32_t max_image_side = 0x7fffffff;
 
 /// How pixels are stored. Names as in ROS.
 enum class Encoding : std::uint32_t {
@@ -85,6 +88,10 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
     if (!encoding) {
         return Error{"image encoding " + number(image.encoding) + " is unknown; known are 1 bgr8, 2 rgb8, 3 mono8, 4 yuv422"};
     }
+    if (image.width > max_image_side || image.height > max_image_side) {
+        return Error{"an image cannot be " + number(image.width) + " x " + number(image.height) + " pixels large; at most " +
+                     number(max_image_side) + " each way"};
+    }
     if (*encoding == Encoding::yuv422 && image.width % 2 != 0) {
         return Error{"a yuv422 image cannot be " + number(image.width) + " pixels wide: pixels come in pairs"};
     }
@@ -121,12 +128,16 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 }
 
 /// An image whose numbers fit its data. Valid as long as the payload; copying it copies no pixels.
+///
+/// The head was copied before it was checked: whatever another process writes into the payload afterwards, rows and pixels
+/// stay inside it. Only their values can change.
 class ImageView {
 public:
     /// Looks at a payload as an image; fails if its numbers do not fit its data.
     [[nodiscard]] static Result<ImageView> from(plain::Ref<Image> payload) {
-        if (auto checked = detail::check_image(*payload, payload.tail().size()); !checked) return std::move(checked).error();
-        return ImageView(payload);
+        const Image head = payload.copy_head();
+        if (auto checked = detail::check_image(head, payload.tail().size()); !checked) return std::move(checked).error();
+        return ImageView(head, payload.tail());
     }
     [[nodiscard]] static Result<ImageView> from(std::span<const std::byte> payload) {
         auto ref = plain::Ref<Image>::from(payload);
@@ -134,26 +145,36 @@ public:
         return from(*ref);
     }
 
-    [[nodiscard]] const Header& header() const noexcept { return payload_->header; }
+    /// The copy of the head; it lives as long as this view.
+    [[nodiscard]] const Image& head() const& noexcept { return head_; }
+    [[nodiscard]] Image head() && noexcept { return head_; }
+    [[nodiscard]] const Header& header() const& noexcept { return head_.header; }
+    [[nodiscard]] Header header() && noexcept { return head_.header; }
     /// In pixels.
-    [[nodiscard]] std::uint32_t width() const noexcept { return payload_->width; }
+    [[nodiscard]] std::uint32_t width() const noexcept { return head_.width; }
     /// In pixels.
-    [[nodiscard]] std::uint32_t height() const noexcept { return payload_->height; }
+    [[nodiscard]] std::uint32_t height() const noexcept { return head_.height; }
     /// Distance between the starts of rows, in bytes.
-    [[nodiscard]] std::uint32_t step() const noexcept { return payload_->step; }
-    [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(payload_->encoding); }
+    [[nodiscard]] std::uint32_t step() const noexcept { return head_.step; }
+    [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(head_.encoding); }
     /// All bytes after the head; at least `step * height`.
-    [[nodiscard]] std::span<const std::uint8_t> data() const noexcept { return payload_.tail(); }
+    [[nodiscard]] std::span<const std::uint8_t> data() const noexcept { return data_; }
     /// The pixels of row `y`, without the gap to the next row; empty from `height` on.
     [[nodiscard]] std::span<const std::uint8_t> row(std::uint32_t y) const noexcept {
         if (y >= height()) return {};
-        return data().subspan(std::size_t{y} * step(), std::size_t{width()} * bytes_per_pixel(encoding()));
+        return data_.subspan(std::size_t{y} * step(), std::size_t{width()} * bytes_per_pixel(encoding()));
     }
 
 private:
-    explicit ImageView(plain::Ref<Image> payload) noexcept : payload_(payload) {}
+    ImageView(const Image& head, std::span<const std::uint8_t> data) noexcept : head_(head), data_(data) {}
 
-    plain::Ref<Image> payload_;
+    Image head_;
+    std::span<const std::uint8_t> data_;
+};
+
+template <>
+struct plain::Checked<Image> {
+    using View = ImageView;
 };
 
 /// An image under construction whose numbers fit its data. Valid as long as the payload.
@@ -167,7 +188,7 @@ public:
         if (!image) return std::move(image).error();
         if (auto checked = detail::check_image(*image, payload.tail().size()); !checked) return std::move(checked).error();
         *payload = *image;
-        return ImageMut(payload);
+        return ImageMut(payload, *image);
     }
     [[nodiscard]] static Result<ImageMut> from(std::span<std::byte> payload, const Header& header, std::uint32_t width,
                                                std::uint32_t height, Encoding encoding) {
@@ -177,10 +198,10 @@ public:
     }
 
     [[nodiscard]] Header& header() const noexcept { return payload_->header; }
-    [[nodiscard]] std::uint32_t width() const noexcept { return payload_->width; }
-    [[nodiscard]] std::uint32_t height() const noexcept { return payload_->height; }
-    [[nodiscard]] std::uint32_t step() const noexcept { return payload_->step; }
-    [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(payload_->encoding); }
+    [[nodiscard]] std::uint32_t width() const noexcept { return shape_.width; }
+    [[nodiscard]] std::uint32_t height() const noexcept { return shape_.height; }
+    [[nodiscard]] std::uint32_t step() const noexcept { return shape_.step; }
+    [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(shape_.encoding); }
     /// All bytes after the head; rows follow each other without gaps.
     [[nodiscard]] std::span<std::uint8_t> data() const noexcept { return payload_.tail(); }
     /// The pixels of row `y`; empty from `height` on.
@@ -190,9 +211,11 @@ public:
     }
 
 private:
-    explicit ImageMut(plain::Mut<Image> payload) noexcept : payload_(payload) {}
+    ImageMut(plain::Mut<Image> payload, const Image& shape) noexcept : payload_(payload), shape_(shape) {}
 
     plain::Mut<Image> payload_;
+    /// What was checked.
+    Image shape_;
 };
 
 }  // namespace driveline

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,34 +26,51 @@ namespace driveline {
 
 namespace detail {
 
-inline Result<cv::Mat> matrix(std::uint32_t width, std::uint32_t height, std::uint32_t step, Encoding encoding, void* data) {
-    constexpr auto most = static_cast<std::uint32_t>(std::numeric_limits<int>::max());
-    if (width > most || height > most) {
-        return Error{"an image of " + std::to_string(width) + " x " + std::to_string(height) + " pixels is larger than OpenCV can hold"};
-    }
-    // An empty matrix must not have a step; OpenCV would refuse it by throwing.
-    if (width == 0 || height == 0) return cv::Mat(static_cast<int>(height), static_cast<int>(width), opencv_type(encoding));
-    return cv::Mat(static_cast<int>(height), static_cast<int>(width), opencv_type(encoding), data, step);
+[[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t height, std::uint32_t step, Encoding encoding, void* data) {
+    // Both are at most `max_image_side`. An empty matrix must not have a step; OpenCV would refuse it by throwing.
+    const cv::Size size(static_cast<int>(width), static_cast<int>(height));
+    return size.empty() ? cv::Mat(size, opencv_type(encoding)) : cv::Mat(size, opencv_type(encoding), data, step);
 }
 
 }  // namespace detail
 
-/// The image as a matrix over the same memory.
+/// A matrix for reading: its memory belongs to all readers of a sample, and is mapped read-only if the sample came from
+/// another process. Goes wherever a `cv::InputArray` or a `const cv::Mat&` is asked for, but becomes no `cv::Mat` that could
+/// be written to by accident: `view->clone()` or `view->copyTo(...)` what is to be changed. Copying it copies no pixels.
 ///
-/// The matrix and all copies of its header are valid as long as the image's payload (the sample that holds it). They are
-/// for reading: the memory of a sample from another process is mapped read-only, and writing to it ends the program.
-/// `clone()` or `copyTo()` what is to be changed.
-[[nodiscard]] inline Result<const cv::Mat> view(const ImageView& image) {
-    // cv::Mat knows no constant data; the constness is in the documentation above.
-    auto mat = detail::matrix(image.width(), image.height(), image.step(), image.encoding(),
-                              const_cast<std::uint8_t*>(image.data().data()));
-    if (!mat) return std::move(mat).error();
-    return std::move(*mat);
+/// OpenCV itself has no constant data: a copy of `*view` shares the memory and can be written to. Doing so ends the program
+/// if the sample came from another process, and otherwise changes what the other readers see.
+class ConstMat {
+public:
+    explicit ConstMat(cv::Mat mat) noexcept : mat_(std::move(mat)) {}
+
+    [[nodiscard]] const cv::Mat& operator*() const& noexcept { return mat_; }
+    [[nodiscard]] const cv::Mat* operator->() const noexcept { return &mat_; }
+    operator const cv::Mat&() const& noexcept { return mat_; }
+    operator cv::_InputArray() const noexcept { return mat_; }
+
+    // Would be gone before it can be used; name the view.
+    const cv::Mat& operator*() const&& = delete;
+    operator const cv::Mat&() const&& = delete;
+    // Could be written to.
+    operator cv::Mat() const = delete;
+
+private:
+    cv::Mat mat_;
+};
+
+/// The image as a matrix over the same memory. It and what is made from it are valid as long as the image's payload (the
+/// sample that holds it).
+[[nodiscard]] inline ConstMat view(const ImageView& image) {
+    // Constant from here on by its type.
+    auto* data = const_cast<std::uint8_t*>(image.data().data());
+    return ConstMat(detail::matrix(image.width(), image.height(), image.step(), image.encoding(), data));
 }
 
 /// The image under construction as a matrix over the same memory: what is drawn into it is in the loan. Valid as long as
-/// the loan. OpenCV functions that write to it keep its memory as long as they produce the same size and type.
-[[nodiscard]] inline Result<cv::Mat> view(const ImageMut& image) {
+/// the loan; whoever draws into it after the loan was published draws into what others read. OpenCV functions that write to
+/// it keep its memory as long as they produce the same size and type.
+[[nodiscard]] inline cv::Mat view(const ImageMut& image) {
     return detail::matrix(image.width(), image.height(), image.step(), image.encoding(), image.data().data());
 }
 
@@ -65,15 +81,14 @@ inline Result<cv::Mat> matrix(std::uint32_t width, std::uint32_t height, std::ui
 
 /// Copies the pixels of `mat` into an image of the same size and pixel size.
 [[nodiscard]] inline Result<void> copy(const cv::Mat& mat, const ImageMut& image) {
-    auto target = view(image);
-    if (!target) return std::move(target).error();
-    if (mat.size() != target->size() || mat.type() != target->type()) {
+    cv::Mat target = view(image);
+    if (mat.size() != target.size() || mat.type() != target.type()) {
         return Error{"a matrix of " + std::to_string(mat.cols) + " x " + std::to_string(mat.rows) + " elements of OpenCV type " +
                      std::to_string(mat.type()) + " does not fit an image of " + std::to_string(image.width()) + " x " +
                      std::to_string(image.height()) + " " + std::string(to_string(image.encoding())) + " pixels (type " +
-                     std::to_string(target->type()) + "): resize or convert it first"};
+                     std::to_string(target.type()) + "): resize or convert it first"};
     }
-    mat.copyTo(*target);
+    mat.copyTo(target);
     return {};
 }
 
@@ -87,9 +102,8 @@ inline Result<cv::Mat> matrix(std::uint32_t width, std::uint32_t height, std::ui
     const auto encoding = mat.type() == CV_8UC3 ? Encoding::bgr8 : Encoding::mono8;
     auto loan = output.loan(static_cast<std::uint32_t>(mat.cols), static_cast<std::uint32_t>(mat.rows), encoding, header);
     if (!loan) return std::move(loan).error();
-    auto target = loan->mat();
-    if (!target) return std::move(target).error();
-    mat.copyTo(*target);
+    cv::Mat target = loan->mat();
+    mat.copyTo(target);
     return output.publish(std::move(*loan));
 }
 

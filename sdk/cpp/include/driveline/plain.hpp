@@ -24,6 +24,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -390,7 +391,15 @@ public:
     [[nodiscard]] const T& head() const noexcept { return *head_; }
     [[nodiscard]] const T& operator*() const noexcept { return *head_; }
     [[nodiscard]] const T* operator->() const noexcept { return head_; }
-    /// The trailing array; empty for types without one.
+    /// The head, read once. A payload of another process can change while it is looked at, if that process is hostile or
+    /// broken: a number that is checked and then used has to come from one copy.
+    [[nodiscard]] T copy_head() const noexcept {
+        T copy = *head_;
+        // Nor may the compiler read the payload again where the copy is used.
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        return copy;
+    }
+    /// The trailing array; empty for types without one. Its length is the payload's, which no other process can change.
     [[nodiscard]] std::span<const Tail<T>> tail() const noexcept { return tail_; }
 
 private:
@@ -399,6 +408,11 @@ private:
     const T* head_;
     std::span<const Tail<T>> tail_;
 };
+
+/// Specialised for types whose head says how to read the trailing array: `Checked<T>::View` has a `from(Ref<T>)` that copies
+/// the head, checks it, and fails if it does not fit, and a `head()`. Samples of such types are checked when they are received.
+template <Type T>
+struct Checked {};
 
 /// A payload under construction, seen as a plain type. Valid as long as the payload's memory.
 template <Type T>

@@ -126,12 +126,16 @@ inline Result<void> check_cloud(const PointCloud& cloud, std::size_t data_size) 
 }  // namespace detail
 
 /// A point cloud whose numbers fit its data. Valid as long as the payload; copying it copies no points.
+///
+/// The head was copied before it was checked: whatever another process writes into the payload afterwards, points and fields
+/// stay inside it. Only the points' values can change.
 class CloudView {
 public:
     /// Looks at a payload as a point cloud; fails if its numbers do not fit its data.
     [[nodiscard]] static Result<CloudView> from(plain::Ref<PointCloud> payload) {
-        if (auto checked = detail::check_cloud(*payload, payload.tail().size()); !checked) return std::move(checked).error();
-        return CloudView(payload);
+        const PointCloud head = payload.copy_head();
+        if (auto checked = detail::check_cloud(head, payload.tail().size()); !checked) return std::move(checked).error();
+        return CloudView(head, payload.tail());
     }
     [[nodiscard]] static Result<CloudView> from(std::span<const std::byte> payload) {
         auto ref = plain::Ref<PointCloud>::from(payload);
@@ -139,20 +143,29 @@ public:
         return from(*ref);
     }
 
-    [[nodiscard]] const PointCloud& head() const noexcept { return *payload_; }
+    /// The copy of the head; it lives as long as this view.
+    [[nodiscard]] const PointCloud& head() const& noexcept { return head_; }
+    [[nodiscard]] PointCloud head() && noexcept { return head_; }
+    [[nodiscard]] const Header& header() const& noexcept { return head_.header; }
+    [[nodiscard]] Header header() && noexcept { return head_.header; }
     /// Number of points.
-    [[nodiscard]] std::size_t size() const noexcept { return std::size_t{payload_->width} * payload_->height; }
-    /// What a point consists of. Names are zero-terminated and datatypes known.
-    [[nodiscard]] std::span<const PointField> fields() const noexcept {
-        return std::span(payload_->fields).first(payload_->field_count);
-    }
+    [[nodiscard]] std::size_t size() const noexcept { return std::size_t{head_.width} * head_.height; }
+    /// What a point consists of, as long as this view lives. Names are zero-terminated and datatypes known.
+    [[nodiscard]] std::span<const PointField> fields() const& noexcept { return std::span(head_.fields).first(head_.field_count); }
+    std::span<const PointField> fields() && = delete;
     /// All bytes after the head; at least `row_step * height`.
-    [[nodiscard]] std::span<const std::uint8_t> data() const noexcept { return payload_.tail(); }
+    [[nodiscard]] std::span<const std::uint8_t> data() const noexcept { return data_; }
 
 private:
-    explicit CloudView(plain::Ref<PointCloud> payload) noexcept : payload_(payload) {}
+    CloudView(const PointCloud& head, std::span<const std::uint8_t> data) noexcept : head_(head), data_(data) {}
 
-    plain::Ref<PointCloud> payload_;
+    PointCloud head_;
+    std::span<const std::uint8_t> data_;
+};
+
+template <>
+struct plain::Checked<PointCloud> {
+    using View = CloudView;
 };
 
 }  // namespace driveline

@@ -152,7 +152,7 @@ public:
             return Error{"the payload lies at an address that is no multiple of " + std::to_string(alignof(P))};
         }
         *payload = head;
-        return CloudMut(payload);
+        return CloudMut(payload, std::size_t{width} * height);
     }
     [[nodiscard]] static Result<CloudMut> from(std::span<std::byte> payload, const Header& header, std::uint32_t width,
                                                std::uint32_t height = 1) {
@@ -164,14 +164,14 @@ public:
     /// Declares that no point has NaN coordinates.
     void set_dense() const noexcept { payload_->is_dense = 1; }
     /// The points, row by row.
-    [[nodiscard]] std::span<P> points() const noexcept {
-        return {reinterpret_cast<P*>(payload_.tail().data()), std::size_t{payload_->width} * payload_->height};
-    }
+    [[nodiscard]] std::span<P> points() const noexcept { return {reinterpret_cast<P*>(payload_.tail().data()), count_}; }
 
 private:
-    explicit CloudMut(plain::Mut<PointCloud> payload) noexcept : payload_(payload) {}
+    CloudMut(plain::Mut<PointCloud> payload, std::size_t count) noexcept : payload_(payload), count_(count) {}
 
     plain::Mut<PointCloud> payload_;
+    /// What was checked.
+    std::size_t count_;
 };
 
 }  // namespace driveline

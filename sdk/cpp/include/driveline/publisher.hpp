@@ -69,26 +69,6 @@ public:
         }
     }
 
-    /// Images from `loan(width, height, encoding)`: rows and pixels, to be written.
-    [[nodiscard]] Result<ImageMut> image() const
-        requires std::is_same_v<T, Image>
-    {
-        const Image was = head();
-        const auto encoding = encoding_from_number(was.encoding);
-        if (!encoding) return Error{"this loan is no image yet: loan it with width, height and encoding"};
-        return ImageMut::from(bytes_, was.header, was.width, was.height, *encoding);
-    }
-    /// Images: a `Result<cv::Mat>` over the loan's memory: what is drawn into it is published. Include
-    /// `driveline/opencv.hpp`.
-    template <class Self = Loan>
-        requires std::is_same_v<T, Image>
-    [[nodiscard]] auto mat() const {
-        auto checked = static_cast<const Self*>(this)->image();
-        using Mat = decltype(view(*checked));
-        if (!checked) return Mat(std::move(checked).error());
-        return view(*checked);
-    }
-
     /// When the data was measured. Counts only at a source: what descends from other samples inherits their times.
     void set_source_time(MonotonicTime time) noexcept { dl_loan_set_source_time(handle_.get(), to_ns(time)); }
 
@@ -125,6 +105,31 @@ private:
 
     detail::LoanHandle handle_;
     std::span<std::byte> bytes_;
+};
+
+/// Memory for one image, with its head written; the pixels are yours to write.
+class [[nodiscard]] ImageLoan : public Loan<Image> {
+public:
+    /// Rows and pixels, to be written; not from a loan that is empty.
+    [[nodiscard]] const ImageMut& image() const noexcept { return image_; }
+    /// A `cv::Mat` over the loan's memory: what is drawn into it is published. Empty if the loan is. Include
+    /// `driveline/opencv.hpp`.
+    template <class Self = ImageLoan>
+    [[nodiscard]] auto mat() const {
+        using Mat = decltype(view(static_cast<const Self*>(this)->image()));
+        return *this ? view(static_cast<const Self*>(this)->image()) : Mat();
+    }
+
+    // Would cut rows off that the head promises.
+    void shrink(std::size_t) = delete;
+
+private:
+    template <class>
+    friend class detail::Sender;
+
+    ImageLoan(Loan<Image> loan, ImageMut image) noexcept : Loan<Image>(std::move(loan)), image_(image) {}
+
+    ImageMut image_;
 };
 
 namespace detail {
@@ -190,16 +195,17 @@ public:
         return Loan<T>::take(publisher(), size);
     }
     /// Images: memory for an image without gaps between its rows, with its head written. The pixels are yours to write.
-    [[nodiscard]] Result<Loan<T>> loan(std::uint32_t width, std::uint32_t height, Encoding encoding, const Header& header = {}) const
+    [[nodiscard]] Result<ImageLoan> loan(std::uint32_t width, std::uint32_t height, Encoding encoding, const Header& header = {}) const
         requires std::is_same_v<T, Image>
     {
         auto size = image_payload_size(width, height, encoding);
         if (!size) return std::move(size).error();
         auto made = Loan<T>::take(publisher(), *size);
         if (!made) return std::move(made).error();
-        if (auto image = ImageMut::from(made->bytes(), header, width, height, encoding); !image) return std::move(image).error();
+        auto image = ImageMut::from(made->bytes(), header, width, height, encoding);
+        if (!image) return std::move(image).error();
         if (header.source_time_ns != 0) made->set_source_time(from_ns(header.source_time_ns));
-        return std::move(*made);
+        return ImageLoan(std::move(*made), *image);
     }
 
     /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after an error. Blocks only

@@ -17,6 +17,7 @@
 #include "driveline/handle.hpp"
 #include "driveline/image.hpp"
 #include "driveline/payload.hpp"
+#include "driveline/point_cloud.hpp"
 #include "driveline/time.hpp"
 
 namespace driveline {
@@ -100,6 +101,32 @@ private:
     explicit Content(plain::Ref<T> r) noexcept : ref(r) {}
 };
 
+template <class T>
+concept CheckedType = plain::Type<T> && requires { typename plain::Checked<T>::View; };
+
+template <CheckedType T>
+class Content<T> {
+public:
+    using View = typename plain::Checked<T>::View;
+
+    [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
+        auto payload = payload_of(sample);
+        if (!payload) return std::move(payload).error();
+        auto ref = plain::Ref<T>::from(*payload);
+        if (!ref) return undecodable(sample, ref.error().message);
+        auto view = View::from(*ref);
+        if (!view) return undecodable(sample, view.error().message);
+        return Content(*ref, *view);
+    }
+    [[nodiscard]] const T& value() const noexcept { return view.head(); }
+
+    plain::Ref<T> ref;
+    View view;
+
+private:
+    Content(plain::Ref<T> r, const View& v) noexcept : ref(r), view(v) {}
+};
+
 template <>
 class Content<Bytes> {
 public:
@@ -163,7 +190,7 @@ public:
         return Sample(std::move(handle), std::move(*content));
     }
 
-    /// The message; of plain types the head.
+    /// The message; of plain types the head: of images and point clouds a checked copy, of others where it lies.
     [[nodiscard]] const T& operator*() const noexcept
         requires(!detail::Opaque<T>)
     {
@@ -200,20 +227,23 @@ public:
         return content_.shared;
     }
 
-    /// Images: rows and pixels, checked.
-    [[nodiscard]] Result<ImageView> image() const
+    /// Images: rows and pixels.
+    [[nodiscard]] const ImageView& image() const noexcept
         requires std::is_same_v<T, Image>
     {
-        return ImageView::from(content_.ref);
+        return content_.view;
     }
-    /// Images: a `Result<const cv::Mat>` over the same memory, for reading. Include `driveline/opencv.hpp`.
+    /// Images: a `ConstMat` over the same memory. Include `driveline/opencv.hpp`.
     template <class Self = Sample>
         requires std::is_same_v<T, Image>
     [[nodiscard]] auto mat() const {
-        auto checked = static_cast<const Self*>(this)->image();
-        using Mat = decltype(view(*checked));
-        if (!checked) return Mat(std::move(checked).error());
-        return view(*checked);
+        return view(static_cast<const Self*>(this)->image());
+    }
+    /// Point clouds: points and their fields.
+    [[nodiscard]] const CloudView& cloud() const noexcept
+        requires std::is_same_v<T, PointCloud>
+    {
+        return content_.view;
     }
 
     [[nodiscard]] SampleHeader header() const {

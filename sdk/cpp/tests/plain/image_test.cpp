@@ -55,8 +55,10 @@ TEST(Image, NumbersThatDoNotFitTheDataAreRefused) {
     refused([](Image& i) { i.encoding = 5; }, "encoding 5 is unknown");
     refused([](Image& i) { i.step = 11; }, "step 11");
     refused([](Image& i) { i.height = 4; }, "need 48");
-    refused([](Image& i) { i.height = i.step = 0xffffffff; }, "need 18446744065119617025");
-    refused([](Image& i) { i.width = 0x80000001; }, "step 12");
+    refused([](Image& i) { i.height = 0x7fffffff, i.step = 0xffffffff; }, "need 9223372030412324865");
+    refused([](Image& i) { i.width = 0x7fffffff; }, "step 12");
+    refused([](Image& i) { i.width = 0x80000000; }, "2147483648 x 3 pixels");
+    refused([](Image& i) { i.height = 0x80000000; }, "4 x 2147483648 pixels");
     refused([](Image& i) { i.width = 3, i.encoding = 4; }, "pairs");
     EXPECT_FALSE(driveline::image_payload_size(3, 2, Encoding::yuv422).has_value());
     EXPECT_FALSE(driveline::image_payload_size(0x80000000, 2, Encoding::bgr8).has_value());

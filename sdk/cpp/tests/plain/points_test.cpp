@@ -95,10 +95,10 @@ TEST(Points, OfAnotherTypeAreRefusedByField) {
             "wanted is 'intensity' float32 at offset 16, the cloud has 'intensity' float32 at offset 12");
     auto raw = driveline::plain::Mut<PointCloud>::from(payload).value();
     raw->field_count = 3;
-    refused(driveline::points<PointXyzi>(cloud), "no such field; the cloud's fields are 'x' float32 at offset 0");
+    refused(driveline::points<PointXyzi>(CloudView::from(payload).value()), "no such field; the cloud's fields are 'x' float32 at offset 0");
     raw->field_count = 4;
     raw->fields[1].datatype = 6;
-    refused(driveline::points<PointXyzi>(cloud), "the cloud has 'y' uint32 at offset 4");
+    refused(driveline::points<PointXyzi>(CloudView::from(payload).value()), "the cloud has 'y' uint32 at offset 4");
 }
 
 TEST(Points, NumbersThatDoNotFitTheDataAreRefused) {

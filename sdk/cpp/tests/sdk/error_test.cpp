@@ -120,12 +120,21 @@ TEST(Errors, AnEmptyPointerIsNotPublished) {
     expect(publisher.publish(std::unique_ptr<demo::Object>()).error(), DL_ERROR_ARGUMENT, {"null"});
 }
 
-TEST(Errors, AnImageThatWasNotLoanedAsOneIsNoMatrix) {
+template <class T>
+concept HasRows = requires(const T& loan) { loan.image(); };
+static_assert(HasRows<driveline::ImageLoan>);
+static_assert(!HasRows<driveline::Loan<Image>>, "what was not loaned as an image has no rows yet");
+
+TEST(Errors, AnImageWhoseNumbersDoNotFitItsPixelsIsNotRead) {
     test::Domain domain;
-    auto publisher = domain.node.publisher<Image>("camera").value();
-    auto loan = publisher.loan(100).value();
-    loan.head() = {};
-    EXPECT_FALSE(loan.image());
+    auto link = test::Link<Image>::make(domain);
+    auto loan = link.publisher.loan(100).value();
+    loan.head() = driveline::make_image({}, 20, 20, driveline::Encoding::mono8).value();
+    link.publisher.publish(std::move(loan)).value();
+    expect(link.subscription.latest().error(), DL_ERROR_DECODE, {"sample 1", "20 rows", "need 400", "100 bytes"});
+    auto good = link.publisher.loan(10, 10, driveline::Encoding::mono8).value();
+    link.publisher.publish(std::move(good)).value();
+    EXPECT_EQ(link.receive()->width, 10u) << "the next one is";
 }
 
 TEST(Errors, ParametersKeepTheirTypeAndSuggestNames) {
