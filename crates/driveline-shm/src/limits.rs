@@ -43,7 +43,9 @@ pub const MAX_LISTING_LEN: usize = 8 * 1024 * 1024;
 pub const MAX_EVENTS: usize = 256;
 /// Directory entries looked at in one scan.
 pub const MAX_DIRECTORY_ENTRIES: usize = 65_536;
-/// Connections for listings that are served at once.
+/// Connections for listings that are served at once for one user.
+pub const MAX_INFO_CONNECTIONS_PER_USER: usize = 4;
+/// Connections for listings that are served at once for all users but the participant's own.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
 
 #[cfg(not(loom))]

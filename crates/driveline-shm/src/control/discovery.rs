@@ -3,12 +3,14 @@
 //!
 //! A new publisher sends its name as a hint to every participant; who wants the topic dials it. Hints can be lost (a
 //! queue is short), so whoever finds several waiting looks through the directory instead, and once a second its time
-//! stamp is compared as a safety net.
+//! stamp is compared as a safety net. Neither hints nor names that others leave in the directory cost more than a bounded
+//! share of this process's time.
 
-use super::Control;
+use super::{Control, Source};
 use crate::sys::directory::{Kind, Name, Stamp};
 use crate::sys::socket;
 use driveline_types::MonotonicNs;
+use rustix::event::epoll::EventFlags;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// Least time between two looks through the directory, so that a hundred starting processes cost one look, not many.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Hints taken in one go; one more than a few means that some may have been lost (`net.unix.max_dgram_qlen` is 10).
-const MAX_HINTS: usize = 1000;
+const MAX_HINTS: usize = 64;
 const FEW_HINTS: usize = 6;
 
 /// When to look, and what was seen.
@@ -76,18 +78,40 @@ impl Control {
         }
     }
 
-    pub(super) fn receive_hints(&mut self) {
+    pub(super) fn receive_hints(&mut self, key: u64) {
         let mut buffer = [0; 128];
         let mut count = 0;
+        // What is left after that many is reported again.
         while count < MAX_HINTS
             && let Some(len) = socket::receive_hint(&self.rescan, &mut buffer)
         {
+            if !self.attention.hears_one(self.now) {
+                self.set_listening(key, EventFlags::empty());
+                return;
+            }
             count += 1;
             let name = buffer.get(..len).and_then(|b| std::str::from_utf8(b).ok()).and_then(Name::parse);
             match name {
                 Some(name) if count <= FEW_HINTS => self.consider(&name),
                 _ => self.discovery.look(),
             }
+        }
+    }
+
+    /// After a pause: listens to hints again, and looks for what they were about.
+    pub(super) fn hear_again(&mut self) {
+        if self.attention.recovers(self.now) {
+            let mut left = MAX_HINTS;
+            while left > 0 && socket::receive_hint(&self.rescan, &mut [0; 128]).is_some() {
+                left -= 1;
+            }
+            self.discovery.look();
+            if let Some(key) = self.sources.iter().find_map(|(key, s)| matches!(s, Source::Rescan).then_some(*key)) {
+                self.set_listening(key, EventFlags::IN);
+            }
+        }
+        if let Some(until) = self.attention.deaf_until() {
+            self.wake_at(until);
         }
     }
 

@@ -3,9 +3,10 @@
 
 use super::{Control, Source};
 use crate::info::ParticipantInfo;
-use crate::limits::{HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_LISTING_LEN};
+use crate::limits::{HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN};
 use crate::queue::lock;
 use crate::sys::fork::GuardedFd;
+use crate::sys::peer::{self, User};
 use crate::sys::socket::{self, Received};
 use crate::wire::Message;
 use driveline_types::MonotonicNs;
@@ -18,6 +19,7 @@ const PART_LEN: usize = 32 * 1024;
 /// A tool that has connected.
 pub(super) struct Query {
     socket: GuardedFd,
+    user: User,
     until: MonotonicNs,
     /// What is still to be sent, if it has asked.
     answer: Option<(Vec<u8>, usize)>,
@@ -31,12 +33,18 @@ impl Control {
                 Ok(None) => return,
                 Err(_) => return self.rest(key),
             };
-            if self.sources.values().filter(|s| matches!(s, Source::Info(_))).count() >= MAX_INFO_CONNECTIONS {
+            let Ok(user) = peer::user(&socket) else { continue };
+            // Nobody can take the tools away from others: least of all from the one whose process this is.
+            let own = user.is_surely(User::own());
+            let users = || self.sources.values().filter_map(|s| if let Source::Info(q) = s { Some(q.user) } else { None });
+            if users().filter(|u| *u == user).count() >= MAX_INFO_CONNECTIONS_PER_USER
+                || !own && users().filter(|u| !u.is_surely(User::own())).count() >= MAX_INFO_CONNECTIONS
+            {
                 continue;
             }
             let Ok(key) = self.watch(&socket, EventFlags::IN) else { continue };
             let until = self.now + Duration::from_millis(HANDSHAKE_MS);
-            self.sources.insert(key, Source::Info(Query { socket, until, answer: None }));
+            self.sources.insert(key, Source::Info(Query { socket, user, until, answer: None }));
             self.query_ready(key);
         }
     }

@@ -128,8 +128,12 @@ impl Control {
                 }
             },
             Err(ConnectError::Dead) => {
-                self.identity.directory.remove(name);
-                state.known.remove(name);
+                if self.identity.directory.remove(name) {
+                    state.known.remove(name);
+                } else {
+                    // Another user's leftover in a sticky directory. Names are never used again: it need not be dialled again.
+                    state.known.insert(name.to_owned(), Known::Refused);
+                }
             }
             Err(ConnectError::Busy) => {
                 let retry = Known::Retry { at: self.now + pause, pause: (pause * 2).min(RETRY_LONGEST) };

@@ -3,6 +3,7 @@
 //! no peer can make it wait: every socket is non-blocking and every peer is a small state machine with a time limit.
 
 mod discovery;
+mod hints;
 mod info;
 mod inlets;
 mod outlets;
@@ -96,6 +97,7 @@ pub(crate) struct Control {
     outlets: HashMap<EndpointId, Outlet>,
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
+    attention: hints::Attention,
     buffer: Box<[u8]>,
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
@@ -125,6 +127,7 @@ impl Control {
             outlets: HashMap::new(),
             inlets: HashMap::new(),
             discovery: Discovery::default(),
+            attention: hints::Attention::new(MonotonicNs::now()),
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
             resting: Vec::new(),
             rested_at: MonotonicNs::default(),
@@ -188,6 +191,7 @@ impl Control {
         let listener = match self.sources.get(&key) {
             Some(Source::Listener(id)) => self.outlets.get(id).map(|o| o.listener()),
             Some(Source::InfoListener) => Some(&self.info_listener),
+            Some(Source::Rescan) => Some(&self.rescan),
             _ => None,
         };
         if let Some(listener) = listener {
@@ -242,7 +246,7 @@ impl Control {
                     }
                 }
             }
-            Some(Source::Rescan) => self.receive_hints(),
+            Some(Source::Rescan) => self.receive_hints(key),
             Some(Source::InfoListener) => self.accept_queries(key),
             Some(Source::Listener(id)) => self.accept_peers(key, *id),
             Some(Source::Peer(_)) => self.peer_ready(key),
@@ -256,6 +260,7 @@ impl Control {
 
     /// What is to be done by time, after each round of events.
     fn round(&mut self) {
+        self.hear_again();
         self.discover();
         self.end_rest();
         self.expire_peers();

@@ -131,10 +131,10 @@ impl Directory {
         Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec))
     }
 
-    /// Removes a name; whoever was faster is fine, too.
-    pub(crate) fn remove(&self, name: &str) {
-        // EPERM in a sticky directory: another user's leftover stays for that user's next participant.
-        let _ = unlinkat(&self.fd, name, AtFlags::empty());
+    /// Removes a name; whoever was faster is fine, too. Whether it is gone: in a sticky directory another user's leftover
+    /// stays for that user's next participant.
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        matches!(unlinkat(&self.fd, name, AtFlags::empty()), Ok(()) | Err(rustix::io::Errno::NOENT))
     }
 
     /// Sets the permission bits of an entry.

@@ -378,3 +378,29 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
         r.until("take s", |t| t == "3 2");
     }
 }
+
+/// Hints that say nothing new, as fast as they can be sent. What they cost is counted in wake-ups of the process.
+#[test]
+fn a_flood_of_hints_wakes_nobody_much_and_publishers_are_found_all_the_same() {
+    let d = Domain::new();
+    let mut r = d.peer("reader");
+    r.ask("subscription s");
+    let socket = find(d.path(), "r-");
+    let topic: driveline_types::TopicName = "t".parse().unwrap();
+    let name = |n: u32| format!("p-{:016x}-{n:032x}", topic.id().0);
+    let (before, start) = (r.sleeps(), Instant::now());
+    let mut late = None;
+    for n in 1..=10_000 {
+        send_datagram(&socket, name(n).as_bytes(), &[]);
+        // So that each hint finds it asleep.
+        std::thread::sleep(Duration::from_micros(100));
+        if n == 5_000 {
+            late = Some(d.peer("late writer"));
+            late.as_mut().unwrap().ask("publisher p");
+        }
+    }
+    let (slept, seconds) = (r.sleeps() - before, start.elapsed().as_secs() + 1);
+    assert!(slept < 500 + 200 * seconds, "10000 hints woke it {slept} times in {seconds} s");
+    r.ask("await s 1");
+    late.unwrap().quit();
+}

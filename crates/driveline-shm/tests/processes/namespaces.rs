@@ -180,3 +180,24 @@ fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
     let text = inside.until("events s", |t| t.contains("Refused"));
     assert!(text.contains("code: Access") && text.contains("not believed"), "{text}");
 }
+
+#[test]
+fn one_user_does_not_keep_the_tools_of_others_out() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: only root can be several users");
+        return;
+    }
+    let d = Domain::open_to_all();
+    let mut victim = user(&d, OWNER);
+    victim.ask("publisher p topic=t access=any");
+    // Connected in one go and silent; they would be ended after two seconds.
+    for id in [STRANGER, STRANGER + 1, STRANGER + 2] {
+        let mut clogging = user(&d, id);
+        clogging.ask("clog i- 16");
+        let mut same = user(&d, OWNER);
+        let mut friend = user(&d, FRIEND);
+        for p in [&mut same, &mut friend] {
+            assert!(p.ask("list").contains("\"topic\":\"t\""), "{} cannot list", p.name);
+        }
+    }
+}

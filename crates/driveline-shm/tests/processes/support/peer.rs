@@ -76,6 +76,8 @@ struct Machine {
     subscriptions: HashMap<String, Subscription>,
     jobs: HashMap<String, Job>,
     held: Vec<Sample>,
+    /// Connections that say nothing.
+    clogs: Vec<std::os::fd::OwnedFd>,
 }
 
 type Answer = Result<String, String>;
@@ -95,6 +97,7 @@ fn run(domain: PathBuf) {
         subscriptions: HashMap::new(),
         jobs: HashMap::new(),
         held: Vec::new(),
+        clogs: Vec::new(),
     };
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         if line == "quit" {
@@ -178,6 +181,13 @@ impl Machine {
             ["list"] => {
                 let all = list(&self.domain, Duration::from_secs(10)).map_err(|e| text(&e))?;
                 serde_json::to_string(&all).map_err(|e| text(&e))
+            }
+            ["clog", kind, count] => {
+                let path = super::hostile::find(&self.domain, kind);
+                for _ in 0..count.parse::<usize>().map_err(|e| text(&e))? {
+                    self.clogs.extend(super::hostile::connect_to(&path));
+                }
+                Ok(self.clogs.len().to_string())
             }
             ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?),
             ["limit", what, soft] => limit(what, soft.parse().map_err(|e| text(&e))?),
