@@ -4,7 +4,7 @@
 use crate::account::Accounts;
 use crate::machine::MachineFacts;
 use crate::summary::Summary;
-use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph};
+use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl RunFacts {
     pub fn of_graph(graph: &ResolvedGraph) -> Self {
         let stage = |c: &ResolvedComponent| StageFacts {
             name: c.name.to_string(),
-            inputs: c.inputs.iter().map(|i| (i.port.clone(), i.topic.clone())).collect(),
+            inputs: c.inputs.iter().enumerate().map(|(i, input)| input_facts(input, c.trigger.fires_on(i))).collect(),
             outputs: c.outputs.iter().map(|o| o.topic.clone()).collect(),
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -61,10 +61,25 @@ impl RunFacts {
 pub struct StageFacts {
     /// The component's name.
     pub name: String,
-    /// Input port and topic.
-    pub inputs: Vec<(String, TopicName)>,
+    /// What it listens to.
+    pub inputs: Vec<InputFacts>,
     /// Topics that it publishes.
     pub outputs: Vec<TopicName>,
+}
+
+/// One input of a component, as the graph has it.
+#[derive(Clone, Debug)]
+pub struct InputFacts {
+    /// The input port's name.
+    pub name: String,
+    /// Its topic.
+    pub topic: TopicName,
+    /// Whether each of its samples calls for work. Otherwise only the newest counts, when something else triggers.
+    pub triggers: bool,
+}
+
+fn input_facts(input: &ResolvedInput, triggers: bool) -> InputFacts {
+    InputFacts { name: input.port.clone(), topic: input.topic.clone(), triggers }
 }
 
 /// One run of one component's callback.
@@ -280,7 +295,7 @@ impl Collector {
 
     /// A topic's name where the graph knows it, else its id.
     pub(crate) fn topic_name(&self, id: TopicId) -> String {
-        let ports = self.facts.stages.iter().flat_map(|s| s.inputs.iter().map(|(_, t)| t).chain(&s.outputs));
+        let ports = self.facts.stages.iter().flat_map(|s| s.inputs.iter().map(|i| &i.topic).chain(&s.outputs));
         ports.into_iter().find(|t| t.id() == id).map_or_else(|| format!("topic {id}"), ToString::to_string)
     }
 
@@ -291,12 +306,18 @@ impl Collector {
         known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
     }
 
+    /// Whether what is missed on an input is work that was not done. Where the graph does not tell, it may be.
+    pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
+        let stage = self.facts.stages.iter().find(|s| s.name == stage);
+        stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
+    }
+
     /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage may be the last.
     pub(crate) fn is_sink(&self, stage: &str) -> bool {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else {
             return self.facts.stages.is_empty();
         };
-        let read = |topic: &TopicName| self.facts.stages.iter().any(|s| s.inputs.iter().any(|(_, t)| t == topic));
+        let read = |topic: &TopicName| self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic == *topic));
         !facts.inputs.is_empty() && !facts.outputs.iter().any(read)
     }
 }

@@ -27,7 +27,7 @@ mod quantiles;
 pub mod report;
 mod summary;
 
-pub use collector::{Collector, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
+pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use machine::MachineFacts;
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};

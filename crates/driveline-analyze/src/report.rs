@@ -76,12 +76,21 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "Missed samples over time",
-        "Samples that were published and that a component did not see because newer ones had replaced them. A component \
-         slower than its source misses steadily by design: the newest data wins.",
+        "Samples that were published and that a component did not see because newer ones had taken their place. On an input that \
+         triggers, that is work that was not done: a component slower than its source misses steadily, since the newest data \
+         wins. On an input that is only read when something else triggers, they were <b>superseded</b>: nobody wanted them any more.",
         figures::missed_timeline(run),
         "No component missed a sample.",
     );
-    section(&mut page, "Subscriptions", "Every input, with what arrived and what did not.", subscription_table(summary), "There are none.");
+    section(
+        &mut page,
+        "Subscriptions",
+        "Every input, with what arrived and what did not. \
+         Inputs that trigger <b>miss</b> samples, which is work not done; on those that are only read, newer samples <b>supersede</b> \
+         older ones.",
+        subscription_table(summary),
+        "There are none.",
+    );
     section(
         &mut page,
         "End-to-end figures",
@@ -148,9 +157,11 @@ fn cards(page: &mut String, s: &Summary) {
     };
     let mut out = Vec::new();
     out.push((grouped(s.frames_published as f64), "frames published".to_owned(), "by the sources".to_owned()));
-    let received = s.subscriptions.iter().fold(0u64, |sum, x| sum.saturating_add(x.received));
-    let share = percent(s.missed() as f64, s.missed().saturating_add(received) as f64);
-    out.push((grouped(s.missed() as f64), "samples missed".to_owned(), format!("{share} of what subscriptions could have had")));
+    let received = s.subscriptions.iter().filter(|x| x.triggers).fold(0u64, |sum, x| sum.saturating_add(x.received));
+    let missed = s.missed_by_triggers;
+    let share = percent(missed as f64, missed.saturating_add(received) as f64);
+    let superseded = format!("{share} of what could have triggered; another {} were superseded", grouped(s.superseded as f64));
+    out.push((grouped(missed as f64), "samples missed by triggers".to_owned(), superseded));
     // The slowest sink decides when the vehicle reacts.
     if let Some(e) = s.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50)) {
         let label = format!("end-to-end age, p50 ({})", e.stage);
@@ -276,14 +287,18 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th>published<th>received<th>missed</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published = s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
         let (name, input, topic) = (escape(&x.stage), escape(&x.input), escape(&x.topic));
         let (received, missed) = (grouped(x.received as f64), grouped(x.missed as f64));
-        let _ =
-            write!(t, "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><td>{published}</td><td>{received}</td><td>{missed}</td></tr>");
+        let role = if x.triggers { "trigger" } else { "are read" };
+        let lost = if x.triggers { format!("<td>{missed}</td><td></td>") } else { format!("<td></td><td>{missed}</td>") };
+        let _ = write!(
+            t,
+            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}</tr>"
+        );
     }
     t.push_str("</tbody></table></div>");
     Some(t)

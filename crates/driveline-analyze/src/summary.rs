@@ -38,6 +38,11 @@ pub struct Summary {
     pub frames_published: u64,
     /// Samples published by topic.
     pub published: BTreeMap<String, u64>,
+    /// Samples that should have triggered a component and did not, because newer ones had taken their place: work that was
+    /// not done. Of all subscriptions together.
+    pub missed_by_triggers: u64,
+    /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
+    pub superseded: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Every component.
@@ -68,9 +73,12 @@ pub struct SubscriptionSummary {
     pub input: String,
     /// The topic.
     pub topic: String,
+    /// Whether its samples trigger the component. Then what it missed is work that was not done; otherwise, only the newest
+    /// was wanted, and what it missed was superseded.
+    pub triggers: bool,
     /// Samples that arrived.
     pub received: u64,
-    /// Samples that were published and did not arrive, for whatever reason.
+    /// Samples that were published and did not arrive, because newer ones had taken their place.
     pub missed: u64,
 }
 
@@ -166,6 +174,12 @@ pub struct ReactionDistance {
 impl Summary {
     pub(crate) fn of(run: &Collector) -> Self {
         let (sinks, others): (Vec<_>, Vec<_>) = run.stages_in_order().into_iter().partition(|(name, _)| run.is_sink(name));
+        let subscriptions: Vec<_> =
+            run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect();
+        let missed = |triggers| {
+            let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
+            those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
+        };
         let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
         Self {
             format: FORMAT,
@@ -179,7 +193,9 @@ impl Summary {
             machine: run.facts.machine.clone(),
             frames_published: run.topics.values().filter(|t| t.is_source).fold(0, |sum, t| sum.saturating_add(t.published())),
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), t.published())).collect(),
-            subscriptions: run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect(),
+            missed_by_triggers: missed(true),
+            superseded: missed(false),
+            subscriptions,
             stages: run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(run, name, stage)).collect(),
             end_to_end: ages(&sinks),
             along_the_way: ages(&others),
@@ -190,12 +206,6 @@ impl Summary {
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.stages.iter().fold(0, |sum, s| sum.saturating_add(s.failed))
-    }
-
-    /// Samples missed by all subscriptions together.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.subscriptions.iter().fold(0, |sum, s| sum.saturating_add(s.missed))
     }
 }
 
@@ -232,7 +242,8 @@ fn notes(run: &Collector) -> Vec<String> {
 fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> impl Iterator<Item = SubscriptionSummary> + 'a {
     stage.inputs.iter().map(move |(input, series)| {
         let (received, missed) = series.counted.unwrap_or((series.received, series.missed));
-        SubscriptionSummary { stage: name.to_owned(), input: input.clone(), topic: run.topic_name(series.topic), received, missed }
+        let (topic, triggers) = (run.topic_name(series.topic), run.triggers(name, input));
+        SubscriptionSummary { stage: name.to_owned(), input: input.clone(), topic, triggers, received, missed }
     })
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::{RunFacts, StageFacts, StageInput, StageRecord};
+use crate::{InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
 use proptest::prelude::*;
@@ -14,7 +14,11 @@ fn topic(name: &str) -> TopicName {
 fn stage(name: &str, inputs: &[(&str, &str)], outputs: &[&str]) -> StageFacts {
     StageFacts {
         name: name.into(),
-        inputs: inputs.iter().map(|(port, t)| ((*port).into(), topic(t))).collect(),
+        inputs: inputs
+            .iter()
+            .enumerate()
+            .map(|(i, (port, t))| InputFacts { name: (*port).into(), topic: topic(t), triggers: i == 0 })
+            .collect(),
         outputs: outputs.iter().map(|t| topic(t)).collect(),
     }
 }
@@ -71,7 +75,7 @@ fn a_known_chain_gives_the_known_figures() {
     }
     let s = run.summary();
     assert_eq!(s.frames_published, 28);
-    assert_eq!(s.missed(), 18);
+    assert_eq!(s.missed_by_triggers, 18);
     let lane = &s.stages[1];
     assert_eq!((lane.stage.as_str(), lane.runs, lane.transmission_us.n), ("lane", 10, 10));
     assert_eq!((lane.transmission_us.p50, lane.processing_us.p99), (1000.0, 5000.0));
@@ -88,6 +92,24 @@ fn a_known_chain_gives_the_known_figures() {
     let subscriptions: Vec<_> = s.subscriptions.iter().map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed)).collect();
     assert_eq!(subscriptions, [("lane", "image", 10, 18), ("fusion", "image", 10, 0), ("fusion", "lanes", 10, 0)]);
     assert_eq!(s.started.as_deref(), Some("2023-11-14T22:13:20Z"));
+}
+
+#[test]
+fn work_not_done_is_told_apart_from_what_was_superseded() {
+    let mut run = Collector::new(facts());
+    for (stage, input, of, received, missed) in [
+        ("lane", "image", "image", 90, 10),
+        ("fusion", "lanes", "lanes", 88, 2),
+        ("fusion", "image", "image", 60, 40),
+        ("x", "y", "z", 0, 1),
+    ] {
+        run.set_subscription(stage, input, topic(of).id(), received, missed);
+    }
+    let s = run.summary();
+    // Where the graph does not know the input, it counts as the worse of the two.
+    assert_eq!((s.missed_by_triggers, s.superseded), (13, 40));
+    let told: Vec<_> = s.subscriptions.iter().map(|s| (s.input.as_str(), s.triggers, s.received, s.missed)).collect();
+    assert_eq!(told, [("image", true, 90, 10), ("image", false, 60, 40), ("lanes", true, 88, 2), ("y", true, 0, 1)]);
 }
 
 #[test]
@@ -231,6 +253,7 @@ fn a_graph_file_gives_the_facts() {
     assert_eq!(facts.graph, "two");
     let ports: Vec<_> = facts.stages.iter().map(|s| (s.name.as_str(), s.inputs.len(), s.outputs.len())).collect();
     assert_eq!(ports, [("a", 0, 1), ("b", 1, 0)]);
+    assert!(facts.stages[1].inputs[0].triggers);
     assert!(facts.started_unix_s.is_some_and(|s| s > 1_700_000_000));
     assert!(Collector::new(facts).is_sink("b"));
 }
@@ -238,7 +261,7 @@ fn a_graph_file_gives_the_facts() {
 #[test]
 fn nothing_at_all_is_a_valid_summary() {
     let s = Collector::default().summary();
-    assert_eq!((s.frames_published, s.missed(), s.duration_s), (0, 0, 0.0));
+    assert_eq!((s.frames_published, s.missed_by_triggers, s.duration_s), (0, 0, 0.0));
     assert!(s.stages.is_empty() && s.end_to_end.is_empty());
 }
 

@@ -168,7 +168,8 @@ pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
     let mut inputs: Vec<(String, &[(MonotonicNs, u64)])> = Vec::new();
     for (name, stage) in run.stages_in_order() {
         for (input, series) in stage.inputs.iter().filter(|(_, s)| !s.misses.is_empty()) {
-            inputs.push((format!("{name}.{input}"), &series.misses));
+            let superseded = if run.triggers(name, input) { "" } else { " (superseded)" };
+            inputs.push((format!("{name}.{input}{superseded}"), &series.misses));
         }
     }
     inputs.sort_by_key(|(_, misses)| std::cmp::Reverse(misses.last().map(|m| m.1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::{MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
+use crate::{InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
@@ -10,7 +10,7 @@ fn pipeline(frames: u64) -> Collector {
     let topic = |t: &str| -> TopicName { t.parse().unwrap() };
     let stage = |name: &str, inputs: &[&str], output: &str| StageFacts {
         name: name.into(),
-        inputs: inputs.iter().map(|t| ((*t).to_owned(), topic(t))).collect(),
+        inputs: inputs.iter().map(|t| InputFacts { name: (*t).to_owned(), topic: topic(t), triggers: true }).collect(),
         outputs: vec![topic(output)],
     };
     let mut run = Collector::new(RunFacts {

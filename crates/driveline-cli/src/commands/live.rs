@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The figures of a run as text: a table that renews itself on a terminal, a line now and then elsewhere.
 
+use super::figures;
 use crate::screen::Screen;
-use crate::table::{Align, count, cut, duration, lines};
-use driveline_analyze::{Collector, EndToEnd, StageSummary, Summary};
+use crate::table::{count, cut, duration};
+use driveline_analyze::{Collector, Summary};
 use std::time::{Duration, Instant};
+
+/// Styles of lines: bold, faint, and none; facts are marked so that they can be left out.
+const HEAD: &str = "1";
+pub(super) const COLUMN_HEADS: &str = "2";
+const FACT: &str = "0";
 
 /// Making a summary may take this share of the time, at most.
 const SHARE: u32 = 20;
 
 /// A line of the table.
 pub(crate) struct Line {
-    text: String,
+    pub(super) text: String,
     /// Colour, as a terminal understands it.
-    style: &'static str,
+    pub(super) style: &'static str,
 }
 
 impl Line {
@@ -55,8 +61,7 @@ impl Live {
             self.next = now + self.every.max(now.elapsed() * SHARE);
             if self.table {
                 self.clear(screen);
-                self.lines = Self::table(&summary, rate, screen.columns());
-                self.lines.truncate(screen.rows().saturating_sub(2));
+                self.lines = Self::fit(Self::table(&summary, rate, screen.columns()), screen.rows().saturating_sub(2));
             } else {
                 screen.print(&(Self::line(&summary, rate) + "\n"));
             }
@@ -73,28 +78,24 @@ impl Live {
         rate
     }
 
-    /// The whole table.
+    /// The whole table, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
-        let mut out = vec![Line { text: head(summary, rate), style: "1" }];
-        let plain = |text| Line { text, style: "" };
-        let table = |mut lines: Vec<String>| {
-            let rest = lines.split_off(1);
-            lines.into_iter().map(|text| Line { text, style: "2" }).chain(rest.into_iter().map(plain)).collect::<Vec<_>>()
-        };
-        out.extend(summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text)).map(plain));
-        let head =
-            ["COMPONENT", "RUNS", "FAILED", "TRANSMISSION p50", "p99", "PROCESSING p50", "p99", "MISSED"].map(str::to_owned).to_vec();
-        let rows = summary.stages.iter().map(|s| stage(s, summary));
-        use Align::{Left, Right};
-        let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-        out.extend(table(lines(&[Left, Right, Right, Right, Right, Right, Right, Right], &rows)));
-        if !summary.end_to_end.is_empty() {
-            let mut head = ["END TO END", "AGE p50", "p99", "= COMMUNICATION", "+ COMPUTATION", "+ IDLE"].map(str::to_owned).to_vec();
-            head.extend(summary.end_to_end.iter().find_map(|e| e.reaction_distance).map(|r| format!("WAY AT {} km/h p50", r.speed_kmh)));
-            let rows: Vec<_> = std::iter::once(head).chain(summary.end_to_end.iter().map(end_to_end)).collect();
-            out.extend(table(lines(&[Left, Right, Right, Right, Right, Right, Right], &rows)));
-        }
+        let facts = summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text));
+        let mut out = vec![];
+        out.extend(wrapped(&head(summary, rate), columns).into_iter().map(|text| Line { text, style: HEAD }));
+        out.extend(facts.flat_map(|f| wrapped(&f, columns)).map(|text| Line { text, style: FACT }));
+        out.extend(figures::stages(summary, columns));
+        out.extend(figures::ends(summary, columns));
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
+    }
+
+    /// As many lines of the table as there are rows: what was printed before goes first.
+    fn fit(mut lines: Vec<Line>, rows: usize) -> Vec<Line> {
+        if lines.len() > rows {
+            lines.retain(|l| l.style != FACT);
+        }
+        lines.truncate(rows);
+        lines
     }
 
     /// One line.
@@ -112,37 +113,42 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     let rate = rate.map(|r| format!(" ({r:.1}/s)")).unwrap_or_default();
     let frames = count(summary.frames_published, "frame");
     let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
-    format!("{}: {:.1} s, {frames} published{rate}, {} missed{failed}", summary.graph, summary.duration_s, summary.missed())
+    let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
+    let lost = format!("{missed} missed by triggers, {superseded} superseded");
+    format!("{}: {:.1} s, {frames} published{rate}, {lost}{failed}", summary.graph, summary.duration_s)
 }
 
-fn stage(s: &StageSummary, summary: &Summary) -> Vec<String> {
-    let missed: u64 = summary.subscriptions.iter().filter(|i| i.stage == s.stage).map(|i| i.missed).sum();
-    let quantiles = |q: &driveline_analyze::Quantiles| {
-        if q.n == 0 { ["-".to_owned(), "-".to_owned()] } else { [duration(q.p50), duration(q.p99)] }
-    };
-    let [t50, t99] = quantiles(&s.transmission_us);
-    let [p50, p99] = quantiles(&s.processing_us);
-    vec![s.stage.clone(), s.runs.to_string(), s.failed.to_string(), t50, t99, p50, p99, missed.to_string()]
-}
-
-fn end_to_end(e: &EndToEnd) -> Vec<String> {
-    let mut row = vec![format!("{} → {}", e.origin, e.stage), duration(e.age_us.p50), duration(e.age_us.p99)];
-    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us].map(duration));
-    row.extend(e.reaction_distance.map(|r| format!("{:.2} m", r.p50_m)));
-    row
+/// Lines of at most `columns`, broken where there is a space, the further ones indented.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            *line += &format!(" {word}");
+        } else {
+            lines.push(format!("  {word}"));
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_analyze::{RunFacts, StageFacts, StageInput, StageRecord};
+    use driveline_analyze::{Fact, InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
     use driveline_types::header::Arrival;
     use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
 
     fn run() -> Collector {
         let topic: TopicName = "camera/image".parse().unwrap();
         let camera = StageFacts { name: "camera".into(), inputs: vec![], outputs: vec![topic.clone()] };
-        let lane = StageFacts { name: "lane".into(), inputs: vec![("image".into(), topic.clone())], outputs: vec![] };
+        let lane = StageFacts {
+            name: "lane".into(),
+            inputs: vec![InputFacts { name: "image".into(), topic: topic.clone(), triggers: true }],
+            outputs: vec![],
+        };
         let facts = RunFacts { graph: "demo".into(), speed_kmh: Some(36.0), stages: vec![camera, lane], ..RunFacts::default() };
         let mut run = Collector::new(facts);
         let (at, start, end) = (MonotonicNs(1_000_000), MonotonicNs(1_050_000), MonotonicNs(21_050_000));
@@ -158,7 +164,7 @@ mod tests {
         let table: Vec<String> = Live::table(&run().summary(), Some(25.0), 200).into_iter().map(|l| l.text).collect();
         let table = table.join("\n");
         for part in [
-            "demo: 0.0 s, 3 frames published (25.0/s), 2 missed, 1 failure",
+            "demo: 0.0 s, 3 frames published (25.0/s), 2 missed by triggers, 0 superseded, 1 failure",
             "50.0 µs",
             "20.0 ms",
             "camera/image → lane",
@@ -168,6 +174,80 @@ mod tests {
             assert!(table.contains(part), "{part} is not in\n{table}");
         }
         assert!(Live::table(&run().summary(), None, 30).iter().all(|l| l.text.chars().count() <= 30));
+    }
+
+    /// A run with long names and large numbers.
+    fn long_run() -> Summary {
+        let topic = |t: &str| -> TopicName { t.parse().unwrap() };
+        let names = ["camera_front_left", "lane_detection", "vehicle_detection", "tracker"];
+        let input = |t| InputFacts { name: "image".into(), topic: t, triggers: true };
+        let read = InputFacts { name: "read".into(), topic: topic("camera/front_left/image"), triggers: false };
+        let stage = |name: &&str| StageFacts {
+            name: (*name).into(),
+            inputs: vec![input(topic("camera/front_left/image")), read.clone()],
+            outputs: vec![],
+        };
+        let stages = names.iter().map(stage).collect();
+        let mut run = Collector::new(RunFacts { graph: "a long name".into(), speed_kmh: Some(130.0), stages, ..RunFacts::default() });
+        let image = topic("camera/front_left/image");
+        let (at, start, end) = (MonotonicNs(1_000_000), MonotonicNs(124_456_789), MonotonicNs(924_456_789));
+        let mut header = SampleHeader { sequence: 123_456, publish_time: at, trace_id: 7, ..SampleHeader::default() };
+        header.origins.begin(image.id(), at, at);
+        let input = StageInput { input: "image", topic: image.id(), arrival: Arrival::Triggered, header: &header, missed: 0, fresh: true };
+        for stage in names {
+            run.add(&StageRecord { stage, start, end, failed: true, inputs: &[input], ..StageRecord::default() });
+            run.set_subscription(stage, "image", image.id(), 123_456, 12_345);
+            run.set_subscription(stage, "read", image.id(), 123_456, 98_765);
+        }
+        run.summary()
+    }
+
+    #[test]
+    fn the_table_fits_80_columns_and_says_all_of_it() {
+        let table: Vec<String> = Live::table(&long_run(), Some(1234.5), 80).into_iter().map(|l| l.text).collect();
+        assert!(table.iter().all(|l| l.chars().count() <= 80), "{table:#?}");
+        let text = table.join("\n");
+        assert!(!text.lines().any(|l| l.ends_with('…')), "no figure is cut off\n{text}");
+        for part in [
+            "TRANSMISSION",
+            "PROCESSING",
+            "MISSED  SUPERS.",
+            "12345    98765",
+            "= COMM.",
+            "AT 130 km/h",
+            "49380 missed by",
+            "4 failures",
+            " 800 ms",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        // The heads of groups end where their columns end.
+        let end = |line: &str, of: &str| line.chars().count() - line.split_once(of).unwrap().1.chars().count();
+        let (groups, rows) = table.split_at(table.iter().position(|l| l.starts_with("COMPONENT")).unwrap());
+        let row = rows.iter().find(|l| l.starts_with("tracker")).unwrap();
+        assert_eq!(end(groups.last().unwrap(), "PROCESSING"), row.rfind(" ms").map(|b| row[..b].chars().count() + 3).unwrap());
+    }
+
+    #[test]
+    fn with_more_room_heads_say_it_in_full() {
+        let wide: Vec<String> = Live::table(&long_run(), None, 120).into_iter().map(|l| l.text).collect();
+        assert!(wide.iter().all(|l| l.chars().count() <= 120));
+        let text = wide.join("\n");
+        assert!(text.contains("TRANSMISSION p50") && text.contains("SUPERSEDED") && text.contains("vehicle_detection"), "{text}");
+    }
+
+    #[test]
+    fn few_rows_keep_the_figures() {
+        let table = Live::table(&run().summary(), None, 80);
+        let rows = table.len();
+        assert_eq!(Live::fit(Live::table(&run().summary(), None, 80), rows).len(), rows);
+        let mut summary = run().summary();
+        summary.facts = vec![Fact { component: "x".into(), name: "y".into(), text: "z".into() }];
+        let table = Live::table(&summary, None, 80);
+        assert!(table.iter().any(|l| l.text == "x: y: z"));
+        let fitted = Live::fit(table, rows);
+        assert_eq!(fitted.len(), rows);
+        assert!(fitted.iter().all(|l| l.text != "x: y: z"));
     }
 
     #[test]

@@ -19,6 +19,11 @@ use std::time::Duration;
 /// Colours of module names; dark enough on white, light enough on black.
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
+/// Explains the figures of what was not received.
+const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only
+the newest was wanted, when something else triggered
+";
+
 pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
     match prepared(arguments, screen) {
         Ok(code) => code,
@@ -144,8 +149,12 @@ impl<'a> Show<'a> {
             self.screen
                 .print_json_line(&json!({ "kind": "end", "end": text, "exit_code": code, "killed": outcome.killed, "summary": json }));
         } else {
-            let figures = Live::table(&summary, None, usize::MAX);
+            let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
+            let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
+            if summary.missed_by_triggers > 0 || summary.superseded > 0 {
+                self.screen.print(MISSED);
+            }
         }
         if let Some(directory) = &arguments.report {
             let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;

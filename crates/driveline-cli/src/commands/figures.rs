@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tables of figures of a run, as wide as there is room.
+//!
+//! With enough columns each head says all; with fewer, as on a terminal of 80, heads stand over groups of columns and are
+//! shortened, and names give way at last.
+
+use super::live::{COLUMN_HEADS, Line};
+use crate::table::{Align, cut, duration, lines};
+use driveline_analyze::{EndToEnd, Quantiles, StageSummary, Summary};
+
+/// The shortest a name is cut to.
+const SHORTEST_NAME: usize = 8;
+
+type Row = Vec<String>;
+
+/// What the components do.
+pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
+    let wide = ["COMPONENT", "RUNS", "FAILED", "TRANSMISSION p50", "p99", "PROCESSING p50", "p99", "MISSED", "SUPERSEDED"];
+    let narrow = ["COMPONENT", "RUNS", "FAILED", "p50", "p99", "p50", "p99", "MISSED", "SUPERS."];
+    let groups = [(3, 2, "TRANSMISSION"), (5, 2, "PROCESSING")];
+    table(&wide, &narrow, &groups, summary.stages.iter().map(|s| stage(s, summary)).collect(), columns)
+}
+
+/// What became of the sensors' data at the ends.
+pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
+    if summary.end_to_end.is_empty() {
+        return Vec::new();
+    }
+    let speed = summary.end_to_end.iter().find_map(|e| e.reaction_distance).map(|r| r.speed_kmh);
+    let way = speed.map(|s| [format!("WAY AT {s} km/h p50"), format!("AT {s} km/h")]);
+    let mut wide = vec!["END TO END", "AGE p50", "p99", "= COMMUNICATION", "+ COMPUTATION", "+ IDLE"];
+    let mut narrow = vec!["END TO END", "AGE p50", "p99", "= COMM.", "+ COMP.", "+ IDLE"];
+    if let Some([long, short]) = &way {
+        wide.push(long);
+        narrow.push(short);
+    }
+    table(&wide, &narrow, &[], summary.end_to_end.iter().map(end_to_end).collect(), columns)
+}
+
+fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: Vec<Row>, columns: usize) -> Vec<Line> {
+    let align: Vec<Align> = (0..wide.len()).map(|i| if i == 0 { Align::Left } else { Align::Right }).collect();
+    let with = |heads: &[&str], rows: &[Row]| -> Vec<Row> {
+        let heads = heads.iter().map(|h| (*h).to_owned()).collect();
+        std::iter::once(heads).chain(rows.iter().cloned()).collect()
+    };
+    let width = |lines: &[String]| lines.iter().map(|l| l.chars().count()).max().unwrap_or(0);
+    let styled = |lines: Vec<String>, heads: usize| -> Vec<Line> {
+        let style = |i| if i < heads { COLUMN_HEADS } else { "" };
+        lines.into_iter().enumerate().map(|(i, text)| Line { text, style: style(i) }).collect()
+    };
+    let text = lines(&align, &with(wide, &rows));
+    if width(&text) <= columns {
+        return styled(text, 1);
+    }
+    let mut rows = with(narrow, &rows);
+    let surplus = width(&lines(&align, &rows)).saturating_sub(columns);
+    let longest = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
+    for row in &mut rows {
+        row[0] = cut(&row[0], longest.saturating_sub(surplus).max(SHORTEST_NAME));
+    }
+    let mut text = lines(&align, &rows);
+    if groups.is_empty() {
+        return styled(text, 1);
+    }
+    text.insert(0, over(groups, &rows));
+    styled(text, 2)
+}
+
+/// Heads over groups of columns, each ending where its last column ends.
+fn over(groups: &[(usize, usize, &str)], rows: &[Row]) -> String {
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let end = |column: usize| (0..=column).map(|c| width(c) + if c == 0 { 0 } else { 2 }).sum::<usize>();
+    let mut line = String::new();
+    for &(first, count, name) in groups {
+        let room = end(first + count - 1).saturating_sub(line.chars().count());
+        line += &format!("{name:>room$}");
+    }
+    line
+}
+
+fn stage(s: &StageSummary, summary: &Summary) -> Row {
+    let lost = |triggers: bool| -> String {
+        let inputs = summary.subscriptions.iter().filter(|i| i.stage == s.stage && i.triggers == triggers);
+        inputs.map(|i| i.missed).fold(0, u64::saturating_add).to_string()
+    };
+    let quantiles = |q: &Quantiles| if q.n == 0 { ["-".to_owned(), "-".to_owned()] } else { [duration(q.p50), duration(q.p99)] };
+    let [t50, t99] = quantiles(&s.transmission_us);
+    let [p50, p99] = quantiles(&s.processing_us);
+    vec![s.stage.clone(), s.runs.to_string(), s.failed.to_string(), t50, t99, p50, p99, lost(true), lost(false)]
+}
+
+fn end_to_end(e: &EndToEnd) -> Row {
+    let mut row = vec![format!("{} → {}", e.origin, e.stage), duration(e.age_us.p50), duration(e.age_us.p99)];
+    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us].map(duration));
+    row.extend(e.reaction_distance.map(|r| format!("{:.2} m", r.p50_m)));
+    row
+}
