@@ -46,11 +46,12 @@ pub(crate) enum Command {
 
 Ctrl-C stops the modules in reverse order; a second one kills them.")]
     Run(Run),
-    /// Explain every mistake in a graph file
+    /// Explain every mistake in graph files
     #[command(after_help = "Examples:
   driveline validate graph.yaml
+  driveline validate graphs/*.yaml                 # a verdict for each; the exit code is that of the worst
   driveline validate graph.yaml --no-libraries     # where the component libraries are not built
-  driveline validate graph.yaml --json | jq '.diagnostics[].message'")]
+  driveline validate graph.yaml --json | jq '.[].diagnostics[].message'")]
     Validate(Validate),
     /// Show a graph as text or as a picture
     #[command(after_help = "Examples:
@@ -159,8 +160,9 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
-    /// Graph file
-    pub(crate) graph: PathBuf,
+    /// Graph files
+    #[arg(required = true, value_name = "GRAPH")]
+    pub(crate) graphs: Vec<PathBuf>,
     /// Look only into the libraries of this module (may be given several times)
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,

@@ -73,7 +73,7 @@ fn a_valid_graph_is_called_valid() {
     let (code, out, err) = f.run(&["validate", "g.yaml"]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "g.yaml: valid (2 modules, 3 components, 2 topics)\n", ""));
     let json = f.json(&["validate", "g.yaml", "--json"]);
-    assert_eq!((&json["valid"], &json["errors"]), (&Value::Bool(true), &Value::from(0)));
+    assert_eq!((&json[0]["graph"], &json[0]["valid"], &json[0]["errors"]), (&"g.yaml".into(), &true.into(), &0.into()));
 }
 
 #[test]
@@ -92,12 +92,30 @@ fn mistakes_are_explained_with_place_and_remedy() {
     }
     assert!(!out.contains('\x1b'), "no colours where nobody looks");
     let json = f.json(&["validate", "g.yaml", "--json"]);
-    let first = &json["diagnostics"][0];
+    let first = &json[0]["diagnostics"][0];
     assert_eq!(
         (&first["place"]["line"], &first["place"]["column"], &first["severity"]),
         (&Value::from(9), &Value::from(60), &Value::from("error"))
     );
     assert_eq!(f.run(&["run", "g.yaml"]).0, 3);
+}
+
+#[test]
+fn several_graphs_get_a_verdict_each_and_the_exit_code_of_the_worst() {
+    let f = Fixture::new(GRAPH);
+    std::fs::write(f.path("bad.yaml"), GRAPH.replace("class: Relay", "class: Rely")).unwrap();
+    let (code, out, _) = f.run(&["validate", "g.yaml", "bad.yaml", "none.yaml", "g.yaml"]);
+    assert_eq!(code, 3);
+    let verdicts: Vec<&str> = out.lines().filter(|l| l.contains(".yaml: ")).collect();
+    let valid = "g.yaml: valid (2 modules, 3 components, 2 topics)";
+    assert_eq!(verdicts[0], valid);
+    assert!(verdicts.contains(&"bad.yaml: 1 error, 0 warnings") && verdicts.contains(&"none.yaml: 1 error, 0 warnings"), "{out}");
+    assert_eq!(verdicts.last(), Some(&valid), "the ones after a bad one are looked at as well");
+    assert_eq!(f.run(&["validate", "g.yaml", "g.yaml"]).0, 0);
+    let json = f.json(&["validate", "g.yaml", "bad.yaml", "--json"]);
+    let each: Vec<_> = json.as_array().unwrap().iter().map(|v| (v["graph"].as_str().unwrap(), v["valid"].as_bool().unwrap())).collect();
+    assert_eq!(each, [("g.yaml", true), ("bad.yaml", false)]);
+    assert_eq!(f.run(&["validate"]).0, 2);
 }
 
 #[test]

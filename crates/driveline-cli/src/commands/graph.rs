@@ -13,26 +13,37 @@ use std::path::Path;
 pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
     let describer = describer();
     let modules = if arguments.no_libraries { Some(Vec::new()) } else { Some(arguments.modules.clone()).filter(|m| !m.is_empty()) };
-    let loaded = load(&arguments.graph, &LoadOptions { set: arguments.set.clone(), modules, ..LoadOptions::new(&describer) });
-    let (errors, warnings) = (loaded.diagnostics.errors(), loaded.diagnostics.warnings());
-    if screen.json {
-        let list: Vec<_> = loaded.diagnostics.iter().collect();
-        screen.print_json(&json!({ "valid": errors == 0, "errors": errors, "warnings": warnings, "diagnostics": list }));
-    } else {
-        screen.print(&loaded.diagnostics.render(screen.colour));
-        let file = arguments.graph.display();
-        let tell = |n: usize, what: &str| count(n as u64, what);
-        match &loaded.graph {
-            Some(g) => {
-                let parts =
-                    [tell(g.modules.len(), "module"), tell(g.components().count(), "component"), tell(g.topics.len(), "topic")].join(", ");
-                let remark = if warnings > 0 { format!("; {}", tell(warnings, "warning")) } else { String::new() };
-                screen.print(&format!("{file}: {} ({parts}{remark})\n", screen.paint("1;32", "valid")));
-            }
-            None => screen.print(&format!("{file}: {}, {}\n", screen.paint("1;31", &tell(errors, "error")), tell(warnings, "warning"))),
+    let (mut worst, mut verdicts) = (exit::DONE, Vec::new());
+    for file in &arguments.graphs {
+        let loaded = load(file, &LoadOptions { set: arguments.set.clone(), modules: modules.clone(), ..LoadOptions::new(&describer) });
+        let (errors, warnings) = (loaded.diagnostics.errors(), loaded.diagnostics.warnings());
+        if errors > 0 {
+            worst = exit::GRAPH;
+        }
+        if screen.json {
+            let list: Vec<_> = loaded.diagnostics.iter().collect();
+            verdicts.push(json!({ "graph": file, "valid": errors == 0, "errors": errors, "warnings": warnings, "diagnostics": list }));
+        } else {
+            screen.print(&loaded.diagnostics.render(screen.colour));
+            screen.print(&format!("{}: {}\n", file.display(), verdict(&loaded, screen)));
         }
     }
-    if errors == 0 { exit::DONE } else { exit::GRAPH }
+    if screen.json {
+        screen.print_json(&verdicts);
+    }
+    worst
+}
+
+/// One line about a graph.
+fn verdict(loaded: &Loaded, screen: &Screen) -> String {
+    let tell = |n: usize, what: &str| count(n as u64, what);
+    let warnings = tell(loaded.diagnostics.warnings(), "warning");
+    let Some(g) = &loaded.graph else {
+        return format!("{}, {warnings}", screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error")));
+    };
+    let parts = [tell(g.modules.len(), "module"), tell(g.components().count(), "component"), tell(g.topics.len(), "topic")].join(", ");
+    let remark = if loaded.diagnostics.warnings() > 0 { format!("; {warnings}") } else { String::new() };
+    format!("{} ({parts}{remark})", screen.paint("1;32", "valid"))
 }
 
 pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
