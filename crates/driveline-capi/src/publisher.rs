@@ -245,7 +245,13 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
         // SAFETY: this function's contract.
         let publisher = unsafe { borrow("publisher", publisher)? };
         let source = (source_time_ns != 0).then_some(MonotonicNs(source_time_ns));
-        let number = publisher.state().raw.publish_object(object, source)?;
+        let (published, displaced) = {
+            let mut state = publisher.state();
+            (state.raw.publish_object(object, source), state.raw.take_displaced())
+        };
+        // After the lock: a destructor may publish here.
+        drop(displaced);
+        let number = published?;
         // SAFETY: this function's contract.
         if sequence.is_null() { Ok(()) } else { unsafe { put("sequence", sequence, number) } }
     })

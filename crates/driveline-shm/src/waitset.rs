@@ -110,6 +110,12 @@ impl WaitSet {
         })
     }
 
+    /// Whether this is the process that made the wait set. In a forked child it is of no use.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.birthplace.is_here()
+    }
+
     /// How this wait set sleeps: what `Auto` came to.
     #[must_use]
     pub fn backend(&self) -> WaitBackend {

@@ -263,6 +263,12 @@ pub enum ExecutorError {
         /// The executor.
         name: String,
     },
+    /// An executor is started once.
+    #[error("executor '{name}' was stopped and cannot be started again; make a new one")]
+    Stopped {
+        /// The executor.
+        name: String,
+    },
     /// The kernel refused threads or futexes.
     #[error("executor '{name}': {source}")]
     Os {

@@ -289,7 +289,9 @@ impl<V: Value> ValuePublisher<V> {
     /// # Errors
     /// [`PublishError`]; see [`RawPublisher::publish_object`].
     pub fn publish(&mut self, value: V::Inner) -> Result<u64, PublishError> {
-        self.raw.publish_object(Arc::new(Shared::<V>(value)), None)
+        let published = self.raw.publish_object(Arc::new(Shared::<V>(value)), None);
+        drop(self.raw.take_displaced());
+        published
     }
 
     /// Publishes a value that was measured at `source_time`.
@@ -297,7 +299,9 @@ impl<V: Value> ValuePublisher<V> {
     /// # Errors
     /// As [`Self::publish`].
     pub fn publish_measured(&mut self, value: V::Inner, source_time: MonotonicNs) -> Result<u64, PublishError> {
-        self.raw.publish_object(Arc::new(Shared::<V>(value)), Some(source_time))
+        let published = self.raw.publish_object(Arc::new(Shared::<V>(value)), Some(source_time));
+        drop(self.raw.take_displaced());
+        published
     }
 
     /// The publisher without its type.

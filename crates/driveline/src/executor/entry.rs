@@ -419,11 +419,14 @@ impl Job<'_> {
             let scope = scope::enter(lineage);
             (catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation))), scope.conversions())
         };
-        if outcome.is_err() {
+        let panicked = outcome.is_err();
+        // What was thrown is somebody else's, and its destructor may throw again.
+        std::mem::forget(outcome);
+        if panicked {
             tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),
                 "the callback panicked; it stays in service");
         }
-        let failed = outcome.is_err() || invocation.failed.get();
+        let failed = panicked || invocation.failed.get();
         entry.invocations.fetch_add(1, Ordering::Relaxed);
         entry.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
         if let Some(observer) = observer {
@@ -439,7 +442,6 @@ impl Invocation<'_> {
     fn observe(&self, observer: &dyn Observer, conversions: crate::Conversions, failed: bool) {
         let end = MonotonicNs::now();
         let read = self.read.borrow();
-        let state = self.entry.state();
         let chosen = self.samples.iter().enumerate().filter_map(|(i, s)| s.as_ref().map(|s| (i, s, self.fresh >> i & 1 == 1)));
         let later = read.iter().map(|(i, s, fresh)| (*i, s, *fresh));
         let inputs: SmallVec<[_; 6]> = chosen
@@ -447,7 +449,7 @@ impl Invocation<'_> {
             .filter_map(|(i, s, fresh)| {
                 let arrival = if Some(i) == self.trigger { Arrival::Triggered } else { Arrival::Read };
                 Some(InputRecord {
-                    input: &state.ports.get(i)?.name,
+                    input: self.entry.input_names.get(i)?,
                     topic: *self.entry.topics.get(i)?,
                     arrival,
                     header: s.header(),

@@ -82,7 +82,8 @@ impl CallbackHandle {
         self.entry.stats()
     }
 
-    /// Counters of each input. Waits while the callback's inputs are looked at, which is never long; allocates.
+    /// Counters of each input. Waits while the callback's inputs are looked at, which is never long; allocates. Not from the
+    /// destructor of a published value, which may run while they are.
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
@@ -164,11 +165,14 @@ impl Executor {
     /// Starts the threads and tells what became of their schedule. A second start does nothing.
     ///
     /// # Errors
-    /// [`ExecutorError::Os`] if the kernel refuses a thread.
+    /// [`ExecutorError::Os`] if the kernel refuses a thread, [`ExecutorError::Stopped`] after [`Self::stop`].
     pub fn start(&self) -> Result<Vec<ScheduleReport>, ExecutorError> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if !threads.is_empty() {
             return Ok(Vec::new());
+        }
+        if self.shared.is_stopping() {
+            return Err(ExecutorError::Stopped { name: self.options.name.clone() });
         }
         self.shared.begin();
         let (reports, received) = mpsc::channel();
@@ -199,10 +203,13 @@ impl Executor {
         self.shared.run_ready()
     }
 
-    /// Stops: calls that run are finished, nothing new is begun, threads are joined. Not from within a callback.
+    /// Stops for good: calls that run are finished, nothing new is begun, threads are joined. From within a callback, its
+    /// own thread is not joined; it ends after the call.
     pub fn stop(&self) {
         self.shared.stop();
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // Taken out first: a second caller must not wait for the lock while a thread that is joined here wants it.
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }

@@ -519,3 +519,83 @@ fn a_sample_is_not_forgotten_because_the_inputs_are_being_looked_at() {
     done.store(true, Ordering::Relaxed);
     looking.join().unwrap();
 }
+
+/// A value whose destructor is given.
+struct OnDrop(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        if let Some(f) = self.0.take() {
+            f();
+        }
+    }
+}
+
+fn on_drop(f: impl FnOnce() + Send + Sync + 'static) -> OnDrop {
+    OnDrop(Some(Box::new(f)))
+}
+
+#[test]
+fn a_destructor_may_publish_subscribe_and_panic() {
+    for durability in [driveline_types::Durability::Volatile, driveline_types::Durability::TransientLocal] {
+        let rig = rig(1);
+        let qos = Qos { depth: 1, durability, ..Qos::default() };
+        let o = PublisherOptions { qos: qos.clone(), ..Default::default() };
+        let other = Arc::new(Mutex::new(rig.node.value_publisher::<crate::Object<OnDrop>>("topic", o.clone()).unwrap()));
+        let mut publisher = rig.node.value_publisher::<crate::Object<OnDrop>>("topic", o).unwrap();
+        let s = SubscriptionOptions { qos, ..Default::default() };
+        let mut subscription = rig.node.value_subscription::<crate::Object<OnDrop>>("topic", s.clone()).unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (node, ran_too) = (rig.node.clone(), ran.clone());
+        publisher
+            .publish(on_drop(move || {
+                ran_too.fetch_add(1, Ordering::Relaxed);
+                other.lock().unwrap().publish(OnDrop(None)).unwrap();
+                drop(node.value_subscription::<crate::Object<OnDrop>>("topic", s).unwrap());
+                panic!("in a destructor");
+            }))
+            .unwrap();
+        // Displaces the first one: from the queue, and from what is kept for latecomers.
+        publisher.publish(OnDrop(None)).unwrap();
+        assert_eq!(ran.load(Ordering::Relaxed), 1, "{durability:?}");
+        assert!(subscription.latest().unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_callback_goes_on_after_values_that_panic_when_they_are_dropped() {
+    let rig = rig(2);
+    let o = SubscriptionOptions { max_held: 8, ..Default::default() };
+    let input = rig.node.raw_subscription("topic", <crate::Object<OnDrop> as crate::Value>::schema(), o).unwrap();
+    let (called, calls) = mpsc::channel();
+    rig.callback(Trigger::any(), vec![("topic".into(), input)], move |_| {
+        called.send(()).unwrap();
+        std::panic::panic_any(on_drop(|| panic!("in what was thrown")));
+    });
+    let mut publisher = rig.node.value_publisher::<crate::Object<OnDrop>>("topic", PublisherOptions::default()).unwrap();
+    rig.executor.start().unwrap();
+    for _ in 0..5 {
+        publisher.publish(on_drop(|| panic!("in a destructor"))).unwrap();
+        calls.recv_timeout(Duration::from_secs(20)).unwrap();
+    }
+}
+
+#[test]
+fn an_executor_can_be_stopped_by_its_own_callback_and_not_started_again() {
+    let rig = rig(2);
+    let executor = Arc::new(Executor::new(ExecutorOptions { threads: 2, ..Default::default() }).unwrap());
+    let (stopped, wait) = mpsc::channel();
+    let weak = Arc::downgrade(&executor);
+    let group = executor.group(GroupKind::MutuallyExclusive);
+    let o = CallbackOptions { name: "stop".into(), group, trigger: Trigger::any(), inputs: vec![rig.input("topic", 1)] };
+    executor
+        .add_callback(o, move |_| {
+            weak.upgrade().unwrap().stop();
+            stopped.send(()).unwrap();
+        })
+        .unwrap();
+    executor.start().unwrap();
+    send(&mut rig.publisher("topic"), 1, 1);
+    wait.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(executor.start().unwrap_err().to_string().contains("stopped"));
+}

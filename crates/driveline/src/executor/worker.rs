@@ -96,6 +96,10 @@ impl Shared {
         self.entries.get().map_or(&[], Vec::as_slice)
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.kicker.kick();
@@ -190,7 +194,10 @@ impl Shared {
                 deadline = Some(deadline.map_or(d, |have| have.min(d)));
             }
         }
-        if !self.stopping.load(Ordering::Acquire) {
+        if !set.is_here() {
+            // A child forked within a callback has come back from it: nothing here works, or is meant for it.
+            self.stopping.store(true, Ordering::Release);
+        } else if !self.stopping.load(Ordering::Acquire) {
             set.wait(deadline, self.spin);
         }
         drop(set);

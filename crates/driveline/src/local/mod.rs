@@ -15,7 +15,7 @@ mod topic;
 
 pub(crate) use buffer::AlignedBytes;
 pub(crate) use held::HeldToken;
-pub(crate) use publisher::{LocalLoan, LocalPublisher};
+pub(crate) use publisher::{Displaced, LocalLoan, LocalPublisher};
 pub(crate) use queue::LocalQueue;
 pub(crate) use reader::LocalReader;
 pub(crate) use topic::{LocalEnd, LocalTopic};
@@ -23,6 +23,7 @@ pub(crate) use topic::{LocalEnd, LocalTopic};
 use crate::error::EncodeError;
 use driveline_types::SampleHeader;
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Language whose value a pointer points to. Pointers pass only between ends of one language.
@@ -54,8 +55,13 @@ pub trait LocalObject: Send + Sync + 'static {
 
 /// What a sample inside the process holds.
 pub(crate) enum Body {
-    Bytes { buffer: AlignedBytes, len: usize },
+    Bytes {
+        buffer: AlignedBytes,
+        len: usize,
+    },
     Object(Arc<dyn LocalObject>),
+    /// Being dropped.
+    Gone,
 }
 
 /// One sample inside the process. Immutable once published: only a unique owner can change it.
@@ -66,18 +72,30 @@ pub(crate) struct LocalSample {
     pub(crate) body: Body,
 }
 
+impl Drop for LocalSample {
+    /// A value's destructor is somebody else's code: its panic must not end the thread that happens to drop the value.
+    fn drop(&mut self) {
+        let Body::Object(object) = std::mem::replace(&mut self.body, Body::Gone) else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
+            tracing::error!(sequence = self.header.sequence, "the destructor of a published value panicked");
+            // Its own destructor might panic again.
+            std::mem::forget(payload);
+        }
+    }
+}
+
 impl LocalSample {
     pub(crate) fn payload(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Bytes { buffer, len } => buffer.as_bytes().get(..*len),
-            Body::Object(_) => None,
+            Body::Object(_) | Body::Gone => None,
         }
     }
 
     pub(crate) fn object(&self) -> Option<&Arc<dyn LocalObject>> {
         match &self.body {
             Body::Object(o) => Some(o),
-            Body::Bytes { .. } => None,
+            Body::Bytes { .. } | Body::Gone => None,
         }
     }
 }

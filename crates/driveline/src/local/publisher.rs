@@ -6,6 +6,7 @@ use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic};
 use crate::error::LoanError;
 use crossbeam_queue::ArrayQueue;
 use driveline_types::{Durability, SampleHeader};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -167,16 +168,17 @@ impl LocalPublisher {
         self.next_sequence += 1;
         self.end.published.store(sample.header.sequence, Ordering::Release);
         let kept = self.kept();
+        let mut delivery = Delivery::default();
         if kept > 0 {
-            self.topic.retain(&self.end, sample, kept);
+            delivery.displace(self.topic.retain(&self.end, sample, kept));
         }
         self.refresh();
         let wait = (self.end.qos.reliability == driveline_types::Reliability::Reliable)
             .then(|| sample.header.publish_time + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
-        let mut delivery = Delivery::default();
         for reader in &self.readers {
-            delivery.delivered += 1;
-            delivery.overwritten += u64::from(reader.queue.push(sample.clone(), wait));
+            let evicted = reader.queue.push(sample.clone(), wait);
+            delivery.overwritten += u64::from(evicted.is_some());
+            delivery.displace(evicted);
         }
         delivery
     }
@@ -189,10 +191,19 @@ impl Drop for LocalPublisher {
 }
 
 /// What became of one publish.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(crate) struct Delivery {
-    /// Subscriptions reached.
-    pub(crate) delivered: u64,
     /// Older samples that gave way.
     pub(crate) overwritten: u64,
+    /// Their values, where dropping one runs a destructor.
+    pub(crate) displaced: Displaced,
+}
+
+/// Values that gave way to newer ones. Dropping it may run their destructors.
+pub(crate) type Displaced = SmallVec<[Arc<LocalSample>; 4]>;
+
+impl Delivery {
+    fn displace(&mut self, sample: Option<Arc<LocalSample>>) {
+        self.displaced.extend(sample.filter(|s| s.object().is_some()));
+    }
 }

@@ -50,15 +50,15 @@ impl LocalQueue {
 
     /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable subscription; without it,
     /// or when it has passed, the oldest sample gives way. A reader that was waited for in vain is not waited for again
-    /// until it has read something. Returns whether one had to give way.
-    pub(crate) fn push(&self, sample: Arc<LocalSample>, wait_until: Option<MonotonicNs>) -> bool {
+    /// until it has read something. Returns the one that had to give way.
+    pub(crate) fn push(&self, sample: Arc<LocalSample>, wait_until: Option<MonotonicNs>) -> Option<Arc<LocalSample>> {
         if let (true, Some(deadline)) = (self.reliable && self.ring.is_full(), wait_until)
             && self.given_up_at.load(Ordering::Relaxed) != self.popped.load(Ordering::Relaxed) + 1
         {
             self.wait_for_room(deadline);
         }
-        let evicted = self.ring.force_push(sample).is_some();
-        if evicted {
+        let evicted = self.ring.force_push(sample);
+        if evicted.is_some() {
             self.overwritten.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(waker) = self.waker.load().as_ref() {

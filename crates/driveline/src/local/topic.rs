@@ -175,17 +175,15 @@ impl LocalTopic {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Keeps a sample for transient-local readers that come later, at most `depth`. Called before the sample is
-    /// delivered: a reader that joins in between gets it here or there, or twice, and then drops the second by its
-    /// sequence number.
-    pub(super) fn retain(&self, writer: &LocalEnd, sample: &Arc<LocalSample>, depth: usize) {
+    /// Keeps a sample for transient-local readers that come later, at most `depth`, and returns the one that gives way.
+    /// Called before the sample is delivered: a reader that joins in between gets it here or there, or twice, and then
+    /// drops the second by its sequence number.
+    pub(super) fn retain(&self, writer: &LocalEnd, sample: &Arc<LocalSample>, depth: usize) -> Option<Arc<LocalSample>> {
         let mut ends = self.ends();
-        if let Some(w) = ends.writers.iter_mut().find(|w| w.end.id == writer.id) {
-            if w.retained.len() >= depth {
-                w.retained.pop_front();
-            }
-            w.retained.push_back(sample.clone());
-        }
+        let w = ends.writers.iter_mut().find(|w| w.end.id == writer.id)?;
+        let evicted = if w.retained.len() >= depth { w.retained.pop_front() } else { None };
+        w.retained.push_back(sample.clone());
+        evicted
     }
 
     /// Payload memory that a new reader's samples will take, in bytes, over all its writers.
@@ -222,29 +220,37 @@ impl LocalTopic {
         }
         history.sort_by_key(|s| s.header.publish_time);
         let surplus = history.len().saturating_sub(queue.depth());
-        for sample in history.drain(..).skip(surplus) {
-            queue.push(sample, None);
+        for sample in history.iter().skip(surplus) {
+            queue.push(sample.clone(), None);
         }
         ends.readers.push(Arc::new(Reader { end, queue, max_held }));
         self.generation.fetch_add(1, Ordering::Release);
+        drop(ends);
+        // Here, not under the lock: the last handle of a value runs its destructor, which may want the lock.
+        drop(history);
     }
 
     pub(super) fn remove_writer(&self, writer: &LocalEnd) {
         let mut ends = self.ends();
-        ends.writers.retain(|w| w.end.id != writer.id);
+        let gone: Vec<Writer> = ends.writers.extract_if(.., |w| w.end.id == writer.id).collect();
         for r in ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok()) {
             r.end.event(EndpointEvent::Unmatched { peer: writer.node.clone() });
             r.end.forget(writer.id);
         }
         self.generation.fetch_add(1, Ordering::Release);
+        drop(ends);
+        // With what it retained, whose destructors may want the lock.
+        drop(gone);
     }
 
     pub(crate) fn remove_reader(&self, reader: &LocalEnd) {
         let mut ends = self.ends();
-        ends.readers.retain(|r| r.end.id != reader.id);
+        let gone: Vec<Arc<Reader>> = ends.readers.extract_if(.., |r| r.end.id == reader.id).collect();
         for w in ends.writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()) {
             w.end.event(EndpointEvent::Unmatched { peer: reader.node.clone() });
         }
         self.generation.fetch_add(1, Ordering::Release);
+        drop(ends);
+        drop(gone);
     }
 }

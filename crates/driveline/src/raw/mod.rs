@@ -11,7 +11,7 @@ mod sample;
 mod subscription;
 mod watch;
 
-pub use publisher::{PublishedCounter, PublisherStats, RawLoan, RawPublisher};
+pub use publisher::{DisplacedValues, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};

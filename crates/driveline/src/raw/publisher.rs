@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
-use crate::local::{LocalEnd, LocalLoan, LocalObject, LocalPublisher};
+use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
 use driveline_shm::PublisherConfig;
@@ -40,6 +40,7 @@ pub struct RawPublisher {
     stats: PublisherStats,
     published: PublishedCounter,
     max_payload: usize,
+    displaced: Displaced,
     context: Context,
 }
 
@@ -71,6 +72,9 @@ impl PublishedCounter {
         self.0.store(self.get() + 1, Ordering::Relaxed);
     }
 }
+
+/// Values that gave way to newer ones. Dropping it may run their destructors.
+pub struct DisplacedValues(#[allow(dead_code, reason = "held to be dropped")] Displaced);
 
 /// Memory for one payload that only the holder can see, until it is published. Dropping it gives it back.
 pub struct RawLoan {
@@ -176,6 +180,7 @@ impl RawPublisher {
             stats: PublisherStats::default(),
             published: PublishedCounter::default(),
             max_payload,
+            displaced: Displaced::default(),
             context: context.clone(),
         })
     }
@@ -237,6 +242,9 @@ impl RawPublisher {
     ///
     /// # Errors
     /// [`PublishError`] if it could not be serialised for readers outside; those inside have got it.
+    ///
+    /// Values that gave way are kept until [`Self::take_displaced`] or the next call: their destructors may do anything,
+    /// publish on this topic for example.
     pub fn publish_object(&mut self, object: Arc<dyn LocalObject>, source_time: Option<MonotonicNs>) -> Result<u64, PublishError> {
         if !matches!(self.kind, PayloadKind::Protobuf | PayloadKind::Object) {
             return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
@@ -253,6 +261,7 @@ impl RawPublisher {
         let keeps_history = self.keeps_history;
         let outside = self.host.as_mut().filter(|h| h.matched() > 0 || keeps_history);
         let delivery = local.publish_object(object.clone(), header);
+        self.displaced = delivery.displaced;
         self.published.count();
         self.stats.overwritten += delivery.overwritten;
         if let Some(host) = outside {
@@ -268,6 +277,11 @@ impl RawPublisher {
             self.stats.serialised += 1;
         }
         Ok(sequence)
+    }
+
+    /// The values that gave way to the one just published. Drop them outside of locks that their destructors may want.
+    pub fn take_displaced(&mut self) -> DisplacedValues {
+        DisplacedValues(std::mem::take(&mut self.displaced))
     }
 
     /// The present on both clocks.
