@@ -26,9 +26,11 @@ mod output;
 mod quantiles;
 pub mod report;
 mod summary;
+mod w9;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use machine::MachineFacts;
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};
 pub use summary::{EndToEnd, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
+pub use w9::{PaperFigure, W9, W9Stage};

@@ -11,6 +11,7 @@ mod scale;
 use crate::collector::Collector;
 use crate::quantiles::{ENOUGH_FOR_P99, Quantiles};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
+use crate::w9::W9;
 use chart::escape;
 use scale::{duration, grouped, percent, significant};
 use std::fmt::Write;
@@ -43,6 +44,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "No component has finished with data that descends from a sensor.",
     );
     section(&mut page, "Components", STAGES_TEXT, stage_table(&summary.stages), "No callback has run.");
+    if let Some(w9) = summary.w9.as_ref().filter(|w| w.comparable) {
+        section(&mut page, "W9: transmission ÷ processing", W9_TEXT, w9_table(w9), "No stage was triggered by a sample.");
+    }
     if let Some(list) = failure_list(summary) {
         section(&mut page, "Failures", "What components reported, the first ones; the table above counts all.", Some(list), "");
     }
@@ -108,6 +112,26 @@ const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's pub
      messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
      below 1 the component spends more time working than waiting for its data to be handed over.";
 
+const W9_TEXT: &str = "How long data was on its way, in per cent of how long it was worked on, beside the figures of Wu et al. 2021 \
+     (<i>Oops! It's Too Late</i>) for the same stages on their PC / Jetson AGX. Their machines and networks are others: \
+     compare ratios between rows, and never their times with these.";
+
+fn w9_table(w9: &W9) -> Option<String> {
+    let first = w9.stages.first()?;
+    let transports: String = first.paper.iter().map(|p| format!("<th>{}", p.transport)).collect();
+    let mut t = format!(
+        "<div class=wide><table><thead><tr><th>component<th class=l>in the paper<th>this run, medians<th>this run, means{transports}</tr></thead><tbody>"
+    );
+    for s in &w9.stages {
+        let paper: String =
+            s.paper.iter().map(|p| format!("<td>{} % / {} %</td>", significant(p.pc_percent), significant(p.agx_percent))).collect();
+        let (p50, mean) = (significant(s.percent_of_p50), significant(s.percent_of_mean));
+        let _ = write!(t, "<tr><th>{}</th><th>{}</th><td>{p50} %</td><td>{mean} %</td>{paper}</tr>", s.stage, s.paper_stage);
+    }
+    t.push_str("</tbody></table></div>");
+    Some(t)
+}
+
 const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \
      <b>Stale</b>: an input's sample was older than allowed. <b>Unmatched</b>: no partners of the same time. <b>Held</b>: an input \
      waited because the component holds as many samples as it may. <b>Unreadable</b>: a sample could not be read. <b>Overruns</b>: \
@@ -147,7 +171,8 @@ fn subtitle(s: &Summary) -> String {
 /// What must be known before any figure is believed.
 fn notices(s: &Summary) -> String {
     let facts = s.facts.iter().map(|f| format!("<b>{}</b> ({}): {}", escape(&f.name), escape(&f.component), escape(&f.text)));
-    facts.chain(s.notes.iter().map(|n| escape(n))).map(|n| format!("<p class=notice>{n}</p>")).collect()
+    let w9 = s.w9.iter().map(|w| escape(&w.note));
+    facts.chain(s.notes.iter().map(|n| escape(n))).chain(w9).map(|n| format!("<p class=notice>{n}</p>")).collect()
 }
 
 fn cards(page: &mut String, s: &Summary) {

@@ -4,6 +4,7 @@
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, nearest_rank, round_us, us};
+use crate::w9::W9;
 use driveline_runtime::account::CallbackCounters;
 use driveline_types::TopicId;
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub struct Summary {
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Every component.
     pub stages: Vec<StageSummary>,
+    /// The experiment W9, where the graph is ComP: figures only if the detector is a YOLO.
+    pub w9: Option<W9>,
     /// Age of sensor data when a sink's callback ends, for each sink and each source.
     pub end_to_end: Vec<EndToEnd>,
     /// The same at the end of every other component's callback.
@@ -176,6 +179,8 @@ impl Summary {
         let (sinks, others): (Vec<_>, Vec<_>) = run.stages_in_order().into_iter().partition(|(name, _)| run.is_sink(name));
         let subscriptions: Vec<_> =
             run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect();
+        let stages: Vec<_> = run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(run, name, stage)).collect();
+        let detector = run.accounts.facts.iter().find(|((_, name), _)| name == "detector").map(|(_, text)| text.clone());
         let missed = |triggers| {
             let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
@@ -184,7 +189,8 @@ impl Summary {
         Self {
             format: FORMAT,
             graph: run.facts.graph.clone(),
-            detector: run.accounts.facts.iter().find(|((_, name), _)| name == "detector").map(|(_, text)| text.clone()),
+            w9: W9::of(run, detector.as_deref(), &stages),
+            detector,
             facts: facts(run),
             notes: notes(run),
             failures: run.accounts.failures.clone(),
@@ -196,7 +202,7 @@ impl Summary {
             missed_by_triggers: missed(true),
             superseded: missed(false),
             subscriptions,
-            stages: run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(run, name, stage)).collect(),
+            stages,
             end_to_end: ages(&sinks),
             along_the_way: ages(&others),
         }

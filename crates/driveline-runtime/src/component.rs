@@ -89,9 +89,7 @@ impl Facts {
     /// Allocates; not for every sample.
     pub fn tell(&self, name: &str, text: &str) {
         match &self.account {
-            Some(account) => {
-                account.send(Record::Fact { component: self.component.clone(), name: name.to_owned(), text: text.to_owned() })
-            }
+            Some(account) => account.send(Record::Fact { component: self.component.clone(), name: name.to_owned(), text: text.to_owned() }),
             None => println!("{}: {name}: {text}", self.component),
         }
     }

@@ -7,7 +7,7 @@ use crate::arguments::Run;
 use crate::exit;
 use crate::screen::Screen;
 use crate::table::{count, cut};
-use driveline_analyze::{Collector, RunFacts, Summary, write_outputs};
+use driveline_analyze::{Collector, RunFacts, Summary, W9Stage, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
@@ -154,6 +154,10 @@ impl<'a> Show<'a> {
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
                 self.screen.print(MISSED);
+            }
+            if let Some(w9) = &summary.w9 {
+                let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
+                self.screen.print(&format!("{}{}\n", w9.note, w9.stages.iter().map(of).collect::<String>()));
             }
         }
         if let Some(directory) = &arguments.report {
