@@ -129,6 +129,9 @@ pub enum RefusalCode {
     Silent,
     /// A system call failed on one of the sides.
     System,
+    /// A reason that only a later release knows; the text tells it.
+    #[serde(other)]
+    Other,
 }
 
 impl RefusalCode {

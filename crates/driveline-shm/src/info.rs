@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What tools see: counters and listings.
+//!
+//! Tools and participants may be of different releases: what is not known is ignored, what is missing is its default.
 
 use driveline_types::{EndpointId, Qos, Schema};
 use serde::{Deserialize, Serialize};
 
 /// Counters of a publisher.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
@@ -39,6 +42,7 @@ pub struct PublisherStats {
 
 /// Counters of a subscription, over all its publishers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SubscriptionStats {
     /// Samples taken or copied.
     pub received: u64,

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// First word of every segment.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DRVLNSEG");
-/// Version of segment, page and messages.
+/// Newest version of segment, page and messages that this release speaks.
 pub(crate) const PROTOCOL_VERSION: u16 = 1;
+/// Oldest one. A release that no longer serves readers of a version, in memory or messages, raises it.
+pub(crate) const OLDEST_PROTOCOL_VERSION: u16 = 1;
 
 pub(crate) const MAGIC_AT: usize = 0;
 pub(crate) const VERSION_AT: usize = 8;
@@ -35,6 +37,7 @@ pub(crate) const CURSOR_AT: usize = 8;
 pub(crate) const PINS_AT: usize = 16;
 
 const _: () = {
+    assert!(OLDEST_PROTOCOL_VERSION >= 1 && OLDEST_PROTOCOL_VERSION <= PROTOCOL_VERSION);
     assert!(LATEST_AT.is_multiple_of(64) && HEARTBEAT_AT == LATEST_AT + 8 && MAX_INTERVAL_AT == HEARTBEAT_AT + 8);
     assert!(VERSION_AT + 8 <= LATEST_AT && MAX_INTERVAL_AT + 8 <= WAITING_AT && WAITING_AT + 8 <= RING_AT);
     assert!(RING_AT.is_multiple_of(64) && META_LEN.is_multiple_of(64) && SEQUENCE_WORD < HEADER_WORDS);
@@ -46,7 +49,6 @@ const SPARE_SLOTS: usize = 1;
 
 /// The numbers that give every offset. Sent to each subscription, which checks them before use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Layout {
     /// Number of slots.
     pub(crate) slots: u32,

@@ -291,6 +291,8 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         subscription: EndpointId(u128::from(MAX_SEQUENCE)),
         participant: EndpointId(0),
         pid: 0,
+        oldest_version: u16::MAX,
+        newest_version: u16::MAX,
     };
     // The real message is longer by two names and some digits; a decode of the same limits happens at the peer.
     match Message::Hello(Box::new(hello)).encode() {

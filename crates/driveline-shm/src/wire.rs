@@ -3,10 +3,13 @@
 //!
 //! `magic:u32 | version:u16 | kind:u16 | length:u32 | body`, little endian. The body is JSON because messages are rare,
 //! and because a person with a socket dump can read it.
+//!
+//! Growth: keys may be added, with a default that means "as before"; whoever does not know them ignores them. What must not
+//! be ignored is a new version of the protocol; the two ends agree on the newest that both speak.
 
 use crate::event::RefusalCode;
 use crate::info::hex_id;
-use crate::layout::{Layout, PROTOCOL_VERSION};
+use crate::layout::{Layout, OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{MAX_MESSAGE_LEN, MAX_SEQUENCE};
 use driveline_types::{EndpointId, NodeName, Qos, Schema, TopicName};
 use serde::{Deserialize, Serialize};
@@ -33,7 +36,6 @@ pub(crate) enum Message {
 
 /// A request for a match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Hello {
     pub(crate) topic: TopicName,
     pub(crate) node: NodeName,
@@ -48,11 +50,15 @@ pub(crate) struct Hello {
     #[serde(with = "hex_id")]
     pub(crate) participant: EndpointId,
     pub(crate) pid: u32,
+    /// Oldest and newest version of the protocol that the subscriber speaks.
+    #[serde(default = "first_version")]
+    pub(crate) oldest_version: u16,
+    #[serde(default = "first_version")]
+    pub(crate) newest_version: u16,
 }
 
 /// A match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Accept {
     #[serde(with = "hex_id")]
     pub(crate) publisher: EndpointId,
@@ -63,11 +69,18 @@ pub(crate) struct Accept {
     pub(crate) layout: Layout,
     /// First sequence that the subscription shall read.
     pub(crate) first: u64,
+    /// Version of the protocol for this match.
+    #[serde(default = "first_version")]
+    pub(crate) version: u16,
+}
+
+/// What the releases spoke that did not say it.
+fn first_version() -> u16 {
+    1
 }
 
 /// No match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Refuse {
     pub(crate) code: RefusalCode,
     pub(crate) text: String,
@@ -80,7 +93,9 @@ pub(crate) enum WireError {
     Short { len: usize },
     #[error("not a Driveline message (it begins with {found:#010x})")]
     Magic { found: u32 },
-    #[error("protocol version {found} instead of {PROTOCOL_VERSION}: run the same release at both ends")]
+    #[error(
+        "protocol version {found} is not between {OLDEST_PROTOCOL_VERSION} and {PROTOCOL_VERSION}: run releases that have a version in common"
+    )]
     Version { found: u16 },
     #[error("message kind {found} is not known")]
     Kind { found: u16 },
@@ -114,7 +129,8 @@ impl Message {
         }
         let mut packet = Vec::with_capacity(FRAME_LEN + body.len());
         packet.extend(MAGIC.to_le_bytes());
-        packet.extend(PROTOCOL_VERSION.to_le_bytes());
+        // The receiver may know no newer one.
+        packet.extend(OLDEST_PROTOCOL_VERSION.to_le_bytes());
         packet.extend(kind.to_le_bytes());
         packet.extend((body.len() as u32).to_le_bytes());
         packet.extend(body);
@@ -132,7 +148,7 @@ impl Message {
             return Err(WireError::Magic { found: magic });
         }
         let version = u16::from_le_bytes([v0, v1]);
-        if version != PROTOCOL_VERSION {
+        if !is_spoken(version) {
             return Err(WireError::Version { found: version });
         }
         let length = u32::from_le_bytes([l0, l1, l2, l3]);
@@ -148,6 +164,11 @@ impl Message {
             found => Err(WireError::Kind { found }),
         }
     }
+}
+
+/// Whether this release speaks a version.
+fn is_spoken(version: u16) -> bool {
+    (OLDEST_PROTOCOL_VERSION..=PROTOCOL_VERSION).contains(&version)
 }
 
 fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
@@ -169,10 +190,25 @@ impl Hello {
     fn parse(body: &[u8]) -> Result<Self, WireError> {
         let m: Self = json(body)?;
         m.schema.iter().try_for_each(check_schema)?;
+        if m.oldest_version == 0 || m.oldest_version > m.newest_version {
+            return Err(WireError::Body(format!("versions from {} to {} are none", m.oldest_version, m.newest_version)));
+        }
         if m.pins == 0 || m.pins > crate::limits::MAX_HELD {
             return Err(WireError::Body(format!("{} pins are not between 1 and {}", m.pins, crate::limits::MAX_HELD)));
         }
         Ok(m)
+    }
+
+    /// The newest version that both ends speak, or why there is none.
+    pub(crate) fn common_version(&self) -> Result<u16, String> {
+        let version = self.newest_version.min(PROTOCOL_VERSION);
+        if version >= self.oldest_version && is_spoken(version) {
+            return Ok(version);
+        }
+        let (oldest, newest) = (self.oldest_version, self.newest_version);
+        Err(format!(
+            "the subscription speaks protocol versions {oldest} to {newest}, the publisher {OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}: run releases that have one in common"
+        ))
     }
 }
 
@@ -180,6 +216,9 @@ impl Accept {
     fn parse(body: &[u8]) -> Result<Self, WireError> {
         let m: Self = json(body)?;
         check_schema(&m.schema)?;
+        if !is_spoken(m.version) {
+            return Err(WireError::Version { found: m.version });
+        }
         m.layout.check().map_err(WireError::Body)?;
         if m.first == 0 || m.first > MAX_SEQUENCE + 1 {
             return Err(WireError::Body(format!("{} cannot be the first sequence", m.first)));

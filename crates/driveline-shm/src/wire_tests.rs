@@ -13,6 +13,8 @@ fn hello() -> Hello {
         subscription: EndpointId(u128::MAX),
         participant: EndpointId(7),
         pid: 1,
+        oldest_version: 1,
+        newest_version: 1,
     }
 }
 
@@ -25,6 +27,7 @@ fn accept() -> Accept {
         qos: Qos::default(),
         layout: Layout::new(1, 2, 8, 1000).unwrap(),
         first: 1,
+        version: 1,
     }
 }
 
@@ -75,6 +78,57 @@ fn another_version_is_named() {
     let e = Message::decode(&packet).unwrap_err();
     assert_eq!(e.code(), RefusalCode::Version);
     assert!(e.to_string().contains("99"), "{e}");
+}
+
+fn with(message: Message, change: impl FnOnce(&mut serde_json::Value)) -> Result<Message, WireError> {
+    let packet = message.encode().unwrap();
+    let (frame, body) = packet.split_first_chunk::<FRAME_LEN>().unwrap();
+    let mut value: serde_json::Value = serde_json::from_slice(body).unwrap();
+    change(&mut value);
+    let body = value.to_string();
+    let mut packet = frame[..8].to_vec();
+    packet.extend((body.len() as u32).to_le_bytes());
+    packet.extend(body.as_bytes());
+    Message::decode(&packet)
+}
+
+#[test]
+fn what_later_releases_add_is_ignored_and_what_the_first_did_not_say_is_assumed() {
+    let m = Message::Hello(Box::new(hello()));
+    let grown = with(m.clone(), |v| {
+        v["later"] = 1.into();
+        v["qos"]["later"] = 2.into();
+        v["schema"]["later"] = 3.into();
+    });
+    assert_eq!(grown.unwrap(), m);
+    let a = Message::Accept(Box::new(accept()));
+    let grown = with(a.clone(), |v| {
+        v["later"] = 1.into();
+        v["layout"]["later"] = 2.into();
+    });
+    assert_eq!(grown.unwrap(), a);
+    let r = with(Message::Refuse(Refuse::new(RefusalCode::Pins, "no")), |v| v["code"] = "moon_phase".into());
+    assert_eq!(r.unwrap(), Message::Refuse(Refuse::new(RefusalCode::Other, "no")));
+    let first = with(m.clone(), |v| {
+        v.as_object_mut().unwrap().retain(|k, _| !k.ends_with("_version"));
+    });
+    assert_eq!(first.unwrap(), m);
+    assert_eq!(with(a.clone(), |v| _ = v.as_object_mut().unwrap().remove("version")).unwrap(), a);
+}
+
+#[test]
+fn the_ends_agree_on_the_newest_version_that_both_speak() {
+    let speaking = |oldest_version, newest_version| Hello { oldest_version, newest_version, ..hello() };
+    assert_eq!(speaking(1, 1).common_version(), Ok(1));
+    assert_eq!(speaking(1, 9).common_version(), Ok(PROTOCOL_VERSION));
+    let text = speaking(PROTOCOL_VERSION + 1, 99).common_version().unwrap_err();
+    assert!(text.contains("versions 2 to 99"), "{text}");
+    for (oldest, newest) in [(0, 1), (3, 2)] {
+        let e = Message::decode(&Message::Hello(Box::new(speaking(oldest, newest))).encode().unwrap()).unwrap_err();
+        assert!(e.to_string().contains("are none"), "{e}");
+    }
+    let e = Message::decode(&Message::Accept(Box::new(Accept { version: 7, ..accept() })).encode().unwrap()).unwrap_err();
+    assert_eq!(e.code(), RefusalCode::Version);
 }
 
 proptest! {

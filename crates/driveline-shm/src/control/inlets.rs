@@ -6,6 +6,7 @@ use crate::config::{OwnProcess, SchemaRequest};
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::fault;
 use crate::inlet::{Edge, Inlet, Page};
+use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{HANDSHAKE_MS, MAX_ENDED, MAX_MATCHES};
 use crate::queue::lock;
 use crate::sys::directory::{Kind, Name};
@@ -167,6 +168,8 @@ impl Control {
             subscription: inlet.id,
             participant: self.identity.id,
             pid: self.identity.pid,
+            oldest_version: OLDEST_PROTOCOL_VERSION,
+            newest_version: PROTOCOL_VERSION,
         };
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;

@@ -236,6 +236,10 @@ impl Outlet {
         if hello.topic != p.topic {
             return no(RefusalCode::Protocol, format!("topic '{topic}' was asked for '{}'", hello.topic));
         }
+        let version = match hello.common_version() {
+            Ok(version) => version,
+            Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
+        };
         if let Some(expected) = &hello.schema
             && let Err(e) = Schema::check(topic, &p.schema, expected)
         {
@@ -297,6 +301,7 @@ impl Outlet {
             qos: p.qos.clone(),
             layout: p.segment.layout,
             first,
+            version,
         };
         let sent = Message::Accept(Box::new(accept))
             .encode()

@@ -9,6 +9,7 @@
 mod crowd;
 mod faults;
 mod fork;
+mod growth;
 mod hostile_memory;
 mod hostile_sockets;
 mod idle;
