@@ -9,6 +9,7 @@ use crate::kick::KickWord;
 use crate::layout::{ARMED_AT, CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN};
 use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
+use crate::room::RoomWatch;
 use crate::segment::Segment;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
@@ -82,6 +83,8 @@ pub(crate) struct Edge {
     pub(crate) missed_pending: AtomicU64,
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
+    /// The subscription's.
+    pub(crate) room: Arc<RoomWatch>,
     pub(crate) counters: EdgeCounters,
 }
 
@@ -110,6 +113,7 @@ impl Edge {
             next: AtomicU64::new(accept.first),
             missed_pending: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            room: Arc::clone(&asked.room),
             counters: EdgeCounters::default(),
         })
     }
@@ -201,6 +205,7 @@ pub(crate) struct Inlet {
     edges: Mutex<Vec<Arc<Edge>>>,
     /// The wait set that this subscription is attached to.
     pub(crate) kick: Mutex<Option<Arc<KickWord>>>,
+    pub(crate) room: Arc<RoomWatch>,
     pub(crate) events: EventQueue<SubscriptionEvent>,
     /// Reasons of the publishers that do not match, by socket name. For tools.
     pub(crate) refusals: Mutex<BTreeMap<String, String>>,
@@ -227,6 +232,7 @@ impl Inlet {
             generation: AtomicU64::new(0),
             edges: Mutex::new(Vec::new()),
             kick: Mutex::new(None),
+            room: Arc::default(),
             events: EventQueue::new(),
             refusals: Mutex::new(BTreeMap::new()),
             deadlines_missed: AtomicU64::new(0),

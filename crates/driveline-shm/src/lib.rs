@@ -36,6 +36,8 @@ mod config;
 #[cfg(not(loom))]
 mod control;
 #[cfg(not(loom))]
+mod crash;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod event;
@@ -70,6 +72,8 @@ mod queue;
 #[cfg(not(loom))]
 mod reliable;
 #[cfg(not(loom))]
+mod room;
+#[cfg(not(loom))]
 mod sample;
 #[cfg(not(loom))]
 mod segment;
@@ -95,6 +99,7 @@ pub mod sync;
 #[cfg(not(loom))]
 pub use self::{
     config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},
+    crash::{Crash, report_crashes, reserve_signal_stack},
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{EdgeInfo, MatchInfo, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},
@@ -102,6 +107,7 @@ pub use self::{
     loan::Loan,
     participant::Participant,
     publisher::Publisher,
+    room::RoomWatch,
     sample::{Copied, Sample},
     subscription::Subscription,
     sys::memory::{AvailableMemory, available_memory},

@@ -88,6 +88,7 @@ impl Drop for Sample {
             && let Some(cell) = self.edge.cells().get(self.cell)
         {
             reader::unpin(cell);
+            self.edge.room.given_back();
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::protocol::reader::{self, Borrow, Want};
 use crate::publication::add;
 use crate::sample::{Copied, Sample};
 use crate::sys::fork::Birthplace;
+use crate::waitset::Kicker;
 use driveline_types::{EndpointId, MonotonicNs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -154,7 +155,8 @@ impl Subscription {
         let counters = &edge.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only make more.
         // Acquire pairs with the Release of the unpin: whoever held the cell's entry in the book is done with it.
-        let Some(cell) = edge.cells().iter().position(|c| c.load(Acquire) == 0) else {
+        let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
+        let Some(cell) = free().or_else(|| if self.inlet.room.starve() { free() } else { None }) else {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
         let next = edge.next();
@@ -265,6 +267,12 @@ impl Subscription {
         }
         let changed = if self.inlet.generation() == self.generation { None } else { self.inlet.try_edges() };
         changed.as_ref().unwrap_or(&self.edges).iter().any(|e| has_unread(e))
+    }
+
+    /// After a take that failed with [`TakeError::AllHeld`], `kicker` is kicked when a held sample is given back. Set it
+    /// before the first take.
+    pub fn kick_when_given_back(&self, kicker: Kicker) {
+        self.inlet.room.set_kicker(kicker);
     }
 
     /// Publishers matched now.

@@ -16,9 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long an input rests whose samples are all held, in nanoseconds: giving one back cannot wake the executor.
-const HELD_LIMIT_REST: Duration = Duration::from_millis(5);
-
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
@@ -198,8 +195,8 @@ pub(super) struct Entry {
     watches_silence: bool,
     /// When it has to be looked at even if no sample comes; nanoseconds.
     deadline: AtomicU64,
-    /// Inputs rest until then because too many samples are held; nanoseconds, 0 if they do not.
-    resting_until: AtomicU64,
+    /// An input has to wait until one of its samples is given back, which kicks.
+    starved: AtomicBool,
     pub(super) muted: AtomicBool,
     skips: Skips,
     invocations: AtomicU64,
@@ -251,7 +248,7 @@ impl Entry {
             input_names,
             watches_silence,
             deadline: AtomicU64::new(NEVER),
-            resting_until: AtomicU64::new(0),
+            starved: AtomicBool::new(false),
             muted: AtomicBool::new(false),
             skips: Skips::default(),
             invocations: AtomicU64::new(0),
@@ -312,24 +309,17 @@ impl Entry {
 
     /// When the entry wants to be looked at next, whatever arrives.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
-        let resting = match self.resting_until.load(Ordering::Acquire) {
-            0 => NEVER,
-            t => t,
-        };
-        let earliest = self.deadline.load(Ordering::Acquire).min(resting);
-        (earliest != NEVER).then_some(MonotonicNs(earliest))
+        let deadline = self.deadline.load(Ordering::Acquire);
+        (deadline != NEVER).then_some(MonotonicNs(deadline))
     }
 
-    pub(super) fn is_resting(&self) -> bool {
-        self.resting_until.load(Ordering::Acquire) != 0
+    /// Whether an input cannot be served before one of its samples is given back.
+    pub(super) fn is_starved(&self) -> bool {
+        self.starved.load(Ordering::Acquire)
     }
 
     /// Finds out whether a call is due, and claims it. Waits at most while another thread looks at the same inputs.
     pub(super) fn poll(&self, now: MonotonicNs) -> Poll<'_> {
-        let resting = self.resting_until.load(Ordering::Acquire);
-        if now.0 < resting && self.deadline.load(Ordering::Acquire) > now.0 {
-            return Poll::Nothing { kick: false };
-        }
         if !self.group.enter() {
             return Poll::Nothing { kick: false };
         }
@@ -357,8 +347,11 @@ impl Entry {
             return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
         }
         let polled = trigger.poll(ports, &self.skips);
-        let rest = if matches!(polled, Polled::HeldLimit) { (now + HELD_LIMIT_REST).0 } else { 0 };
-        self.resting_until.store(rest, Ordering::Release);
+        let starved = matches!(polled, Polled::HeldLimit);
+        if starved && !self.starved.load(Ordering::Relaxed) {
+            self.skips.held_limit.fetch_add(1, Ordering::Relaxed);
+        }
+        self.starved.store(starved, Ordering::Release);
         match polled {
             Polled::Run { samples, trigger, fresh } => Some(Job { entry: self, samples, trigger, fresh, tick: None }),
             Polled::Nothing | Polled::HeldLimit => None,

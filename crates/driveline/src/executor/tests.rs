@@ -599,3 +599,33 @@ fn an_executor_can_be_stopped_by_its_own_callback_and_not_started_again() {
     wait.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(executor.start().unwrap_err().to_string().contains("stopped"));
 }
+
+#[test]
+fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
+    for reach in [crate::Reach::Process, crate::Reach::Host] {
+        let rig = rig(1);
+        let mut publisher = rig.node.bytes_publisher("topic", "raw", PublisherOptions { reach, ..Default::default() }).unwrap();
+        let o = SubscriptionOptions { reach, max_held: 1, ..Default::default() };
+        let inputs = vec![("topic".to_owned(), rig.node.bytes_subscription("topic", "raw", o).unwrap())];
+        let (called, calls) = mpsc::channel();
+        let handle = rig.callback(Trigger::any(), inputs, move |i| called.send(i.sample(0).unwrap().clone()).unwrap());
+        while publisher.matched() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        rig.executor.start().unwrap();
+        for round in 0..200u8 {
+            send(&mut publisher, round, 1);
+            let held = calls.recv_timeout(Duration::from_secs(20)).unwrap();
+            assert_eq!(held.payload().unwrap()[0], round);
+            // Held: the next one has to wait, and nothing but giving this one back can end that.
+            send(&mut publisher, round, 1);
+            if round % 2 == 0 {
+                while handle.stats().held_limit <= u64::from(round / 2) {
+                    std::thread::yield_now();
+                }
+            }
+            drop(held);
+            drop(calls.recv_timeout(Duration::from_secs(20)).unwrap());
+        }
+    }
+}

@@ -67,6 +67,7 @@ impl Shared {
         let mut attached = Ok(());
         entry.for_each_waking(|port| {
             let result = port.subscription.attach(&mut set);
+            port.subscription.watch_room(&set);
             if attached.is_ok() {
                 attached = result;
             }
@@ -184,7 +185,7 @@ impl Shared {
         let mut deadline: Option<MonotonicNs> = None;
         for entry in self.entries() {
             let busy = entry.group.pass_over();
-            let mute = busy || entry.is_resting();
+            let mute = busy || entry.is_starved();
             if mute != entry.muted.load(Ordering::Relaxed) {
                 entry.muted.store(mute, Ordering::Relaxed);
                 entry.for_each_waking(|port| port.subscription.mute(&mut set, mute));

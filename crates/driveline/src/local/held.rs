@@ -4,44 +4,59 @@
 //! One counter per sample that may be held; 0 is free. Clones of a sample share its counter, so a reader is charged for
 //! memory, not for handles. Only the subscription moves a counter from 0; any thread may move it back.
 
+use driveline_shm::RoomWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(crate) struct HeldCounters(Arc<[AtomicU32]>);
+#[derive(Default)]
+struct Shared {
+    counters: Box<[AtomicU32]>,
+    room: RoomWatch,
+}
+
+pub(crate) struct HeldCounters(Arc<Shared>);
 
 impl HeldCounters {
     pub(crate) fn new(max_held: u32) -> Self {
-        Self((0..max_held).map(|_| AtomicU32::new(0)).collect())
+        Self(Arc::new(Shared { counters: (0..max_held).map(|_| AtomicU32::new(0)).collect(), room: RoomWatch::default() }))
     }
 
     /// Takes a free counter, or `None` if as many samples are held as may be.
     pub(crate) fn acquire(&mut self) -> Option<HeldToken> {
         // Acquire pairs with the Release in `drop`: the former holder has finished reading.
-        let index = self.0.iter().position(|c| c.load(Ordering::Acquire) == 0)?;
-        self.0[index].store(1, Ordering::Relaxed);
-        Some(HeldToken { counters: self.0.clone(), index })
+        let free = || self.0.counters.iter().position(|c| c.load(Ordering::Acquire) == 0);
+        let index = free().or_else(|| if self.0.room.starve() { free() } else { None })?;
+        self.0.counters[index].store(1, Ordering::Relaxed);
+        Some(HeldToken { shared: self.0.clone(), index })
     }
 
     pub(crate) fn limit(&self) -> u32 {
-        self.0.len() as u32
+        self.0.counters.len() as u32
+    }
+
+    /// Who is told when `acquire` has failed and a sample is given back.
+    pub(crate) fn room(&self) -> &RoomWatch {
+        &self.0.room
     }
 }
 
 pub(crate) struct HeldToken {
-    counters: Arc<[AtomicU32]>,
+    shared: Arc<Shared>,
     index: usize,
 }
 
 impl Clone for HeldToken {
     fn clone(&self) -> Self {
-        self.counters[self.index].fetch_add(1, Ordering::Relaxed);
-        Self { counters: self.counters.clone(), index: self.index }
+        self.shared.counters[self.index].fetch_add(1, Ordering::Relaxed);
+        Self { shared: self.shared.clone(), index: self.index }
     }
 }
 
 impl Drop for HeldToken {
     fn drop(&mut self) {
-        self.counters[self.index].fetch_sub(1, Ordering::Release);
+        if self.shared.counters[self.index].fetch_sub(1, Ordering::Release) == 1 {
+            self.shared.room.given_back();
+        }
     }
 }
 

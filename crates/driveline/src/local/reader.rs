@@ -3,6 +3,7 @@
 
 use super::held::{HeldCounters, HeldToken};
 use super::{LocalEnd, LocalQueue, LocalSample, LocalTopic};
+use driveline_shm::Kicker;
 use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +73,11 @@ impl LocalReader {
         }
         let token = self.held.acquire().ok_or_else(|| self.held.limit())?;
         Ok(self.head.take().map(|n| (n, token)))
+    }
+
+    /// Kicks when a sample is given back after a take that failed for too many held ones.
+    pub(crate) fn kick_when_given_back(&self, kicker: Kicker) {
+        self.held.room().set_kicker(kicker);
     }
 
     /// Drops the sample that [`Self::peek`] shows, and says how many are lost by that.

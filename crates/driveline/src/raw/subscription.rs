@@ -165,7 +165,7 @@ impl RawSubscription {
             self.host_head = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
         }
         if order == Order::Newest {
-            if let Some(local) = &mut self.local {
+            if let Some(local) = self.local.as_mut().filter(|l| l.has_unread()) {
                 local.skip_to_newest();
             }
             if let (Some(host), Some(_)) = (&mut self.host, &self.host_head)
@@ -276,6 +276,16 @@ impl RawSubscription {
             set.attach(host)?;
         }
         Ok(())
+    }
+
+    /// After a take that failed because too many samples are held, the set's wait ends when one is given back.
+    pub(crate) fn watch_room(&self, set: &WaitSet) {
+        if let Some(local) = &self.local {
+            local.kick_when_given_back(set.kicker());
+        }
+        if let Some(host) = &self.host {
+            host.kick_when_given_back(set.kicker());
+        }
     }
 
     /// Leaves this subscription out of the set's waits, or takes it back in. Kicks from inside the process go on; they

@@ -40,7 +40,11 @@ impl InputPort {
                 self.newest = Some(sample);
                 true
             }
-            Taken::Nothing | Taken::HeldLimit => false,
+            Taken::Nothing => false,
+            Taken::HeldLimit => {
+                skips.held_limit.fetch_add(1, Ordering::Relaxed);
+                false
+            }
         }
     }
 
@@ -181,10 +185,8 @@ impl TriggerState {
             Taken::HeldLimit => return Polled::HeldLimit,
         }
         for (i, port) in ports.iter_mut().enumerate() {
-            if i != on
-                && let Taken::Sample(s) = take(port, Order::Newest, skips)
-            {
-                port.keep(s);
+            if i != on && port.refresh(skips) {
+                port.unseen = true;
             }
         }
         let now = MonotonicNs::now();
@@ -268,10 +270,7 @@ fn counted(taken: Result<Option<RawSample>, TakeError>, input: &str, skips: &Ski
     match taken {
         Ok(Some(s)) => Taken::Sample(s),
         Ok(None) => Taken::Nothing,
-        Err(error) if is_held_limit(&error) => {
-            skips.held_limit.fetch_add(1, Ordering::Relaxed);
-            Taken::HeldLimit
-        }
+        Err(error) if is_held_limit(&error) => Taken::HeldLimit,
         Err(error) => {
             if skips.take_errors.fetch_add(1, Ordering::Relaxed) == 0 {
                 tracing::error!(input, "{error}; further errors of this callback's inputs are only counted");

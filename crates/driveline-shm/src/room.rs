@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waking an executor that could not take a sample because too many are held, when one of them is given back.
+//!
+//! Two words, two writers, as in the gate of a callback group: the consumer says that it is starved and looks for room
+//! again; whoever gives a sample back makes room and looks whether somebody is starved. A full fence between the two
+//! steps on both sides: at least one of them sees the other. Readers that nobody watches pay one load for it.
+
+use crate::queue::lock;
+use crate::waitset::Kicker;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// See the module. One consumer, any number of threads that give samples back.
+#[derive(Debug, Default)]
+pub struct RoomWatch {
+    watched: AtomicBool,
+    starved: AtomicBool,
+    kicker: Mutex<Option<Kicker>>,
+}
+
+impl RoomWatch {
+    /// Whom to kick from now on. Before the first sample is taken.
+    pub fn set_kicker(&self, kicker: Kicker) {
+        *lock(&self.kicker) = Some(kicker);
+        self.watched.store(true, Relaxed);
+    }
+
+    /// The consumer found no room. `true`: look once more; if there is none then, the kick will come.
+    #[must_use]
+    pub fn starve(&self) -> bool {
+        if !self.watched.load(Relaxed) {
+            return false;
+        }
+        self.starved.store(true, Relaxed);
+        // Pairs with the fence in `given_back`.
+        fence(SeqCst);
+        true
+    }
+
+    /// A sample was given back, and the room for it is visible.
+    pub fn given_back(&self) {
+        if !self.watched.load(Relaxed) {
+            return;
+        }
+        // Pairs with the fence in `starve`.
+        fence(SeqCst);
+        if self.starved.load(Relaxed)
+            && self.starved.swap(false, Relaxed)
+            && let Some(kicker) = &*lock(&self.kicker)
+        {
+            kicker.kick();
+        }
+    }
+}
