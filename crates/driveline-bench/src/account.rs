@@ -28,6 +28,8 @@ pub struct Account {
     pub missed: Vec<u64>,
     /// Payloads verified, over all subscribers, warm-up included.
     pub verified: u64,
+    /// Payloads that did not verify, over all subscribers.
+    pub torn: u64,
     /// Processor time of the sending end per counted sample, in nanoseconds.
     pub publisher_cpu_ns_per_sample: Option<f64>,
     /// Processor time of a receiving end per counted sample, in nanoseconds; the mean of all.
@@ -64,6 +66,7 @@ pub(crate) fn account(job: &Job, ends: &[End]) -> Result<Account> {
     a.unset.sort();
     a.unset.dedup();
     a.verified = ends.iter().map(|e| e.verified).sum();
+    a.torn = ends.iter().map(|e| e.mismatched.max(e.mismatches.len() as u64)).sum();
     for end in ends {
         a.invalid.extend(end.mismatches.iter().map(|m| format!("payload mismatch at subscriber {}: {m}", end.index)));
     }

@@ -2,7 +2,7 @@
 //! Accounts of runs that went well, and of runs that did not.
 
 use super::*;
-use crate::harness::{Reach, System, Take, Wait, write_rows};
+use crate::harness::{PROTOCOL, Reach, Reliability, System, Take, Wait, write_rows};
 use std::path::PathBuf;
 
 struct Bench {
@@ -14,8 +14,11 @@ struct Bench {
 fn bench(payload: Payload) -> Bench {
     let dir = tempfile::tempdir().unwrap();
     let job = Job {
+        protocol: PROTOCOL,
         role: Role::Publisher,
         system: System::Driveline,
+        topic: "link".into(),
+        reliability: Reliability::BestEffort,
         reach: Reach::Host,
         domain_dir: PathBuf::new(),
         size: 64,

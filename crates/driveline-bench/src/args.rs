@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `bench link` is asked to do.
 
-use crate::harness::{Pace, Payload, Reach, Take, Wait};
+use crate::harness::{Pace, Payload, Reach, Reliability, Take, Wait};
 use clap::{Args, ValueEnum};
 use driveline_shm::limits::MAX_PAYLOAD;
 use std::path::PathBuf;
@@ -77,6 +77,8 @@ Examples:
   bench link --size 1M,8M --take borrow,copy --payload untouched,filled
                                                     what copying, filling and reading cost, against memcpy
   bench link --reach process --size 64,1M           inside one process: threads, and publish to callback on one thread
+  bench link --size 64,1M --wait block --peers fastdds/shm,cyclonedds
+                                                    Driveline beside other middleware (make peers; bench peers lists them)
   bench link --messages 4000 --rounds 10 --json --raw samples.csv > link.json
                                                     enough for p99.9 in every run; everything as JSON, every stamp as CSV
 
@@ -107,6 +109,12 @@ pub struct LinkArgs {
     /// Samples per second, at absolute times (open loop); without it, ping-pong: half round trips
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
+    /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g. fastdds/shm,cyclonedds
+    #[arg(long, value_delimiter = ',', value_name = "PEERS")]
+    pub peers: Vec<String>,
+    /// Reliable instead of best effort, for all that offer it
+    #[arg(long)]
+    pub reliable: bool,
     /// Samples that count, in each run
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub messages: u64,
@@ -157,6 +165,12 @@ impl LinkArgs {
     #[must_use]
     pub fn pace(&self) -> Pace {
         self.rate.map_or(Pace::PingPong, Pace::RateHz)
+    }
+
+    /// Best effort or reliable.
+    #[must_use]
+    pub fn reliability(&self) -> Reliability {
+        if self.reliable { Reliability::Reliable } else { Reliability::BestEffort }
     }
 
     /// Whether something else is wanted.

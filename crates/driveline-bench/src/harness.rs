@@ -4,7 +4,12 @@
 //! A measured process gets one line on its standard input, a [`Job`] as JSON, and writes [`Event`]s, one JSON object a
 //! line, to its standard output. Raw stamps go into files that the job names, as rows of little-endian 64-bit words, so
 //! that nothing is computed while it is measured. What is not an event goes to standard error, and is shown if the
-//! process fails. Any program that does this can be measured.
+//! process fails. Any program that does this can be measured; `docs/protocols/harness.md` says it all for those who write
+//! one, and [`crate::peers`] finds it.
+
+mod rows;
+
+pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
 
 use driveline::WaitMode;
 use serde::{Deserialize, Serialize};
@@ -14,9 +19,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What carries the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Version of this protocol. It changes only when something that is already there changes its meaning; what is added is
+/// ignored by those who do not know it.
+pub const PROTOCOL: u32 = 1;
+
+/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, or `name/variant` of a peer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum System {
     /// Driveline's public API.
     Driveline,
@@ -24,6 +33,54 @@ pub enum System {
     Futex,
     /// A bare shared word that the reader spins on, no payload: the floor of every spinning wait.
     Spin,
+    /// Another middleware, in a program of its own.
+    Peer {
+        /// Name of the peer.
+        name: String,
+        /// Which of its ways.
+        variant: String,
+    },
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driveline => f.write_str("driveline"),
+            Self::Futex => f.write_str("futex"),
+            Self::Spin => f.write_str("spin"),
+            Self::Peer { name, variant } => write!(f, "{name}/{variant}"),
+        }
+    }
+}
+
+impl From<System> for String {
+    fn from(system: System) -> Self {
+        system.to_string()
+    }
+}
+
+impl TryFrom<String> for System {
+    type Error = String;
+    fn try_from(s: String) -> Result<Self, String> {
+        s.parse()
+    }
+}
+
+impl FromStr for System {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "driveline" => Ok(Self::Driveline),
+            "futex" => Ok(Self::Futex),
+            "spin" => Ok(Self::Spin),
+            _ => match s.split_once('/') {
+                Some((name, variant)) if !name.is_empty() && !variant.is_empty() => {
+                    Ok(Self::Peer { name: name.to_owned(), variant: variant.to_owned() })
+                }
+                _ => Err(format!("'{s}' is no system: use driveline, futex, spin, or a peer and its variant, e.g. fastdds/shm")),
+            },
+        }
+    }
 }
 
 /// Where the two ends are.
@@ -62,6 +119,9 @@ pub enum Role {
     LateSubscriber,
     /// Copies bytes.
     Memcpy,
+    /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what they leave behind. It is
+    /// there before the first end and until after the last one.
+    Keeper,
 }
 
 /// How a reader waits.
@@ -142,12 +202,25 @@ pub enum Pace {
     RateHz(f64),
 }
 
+/// Whether a sample may be lost on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reliability {
+    /// The sender never waits for a reader.
+    #[default]
+    BestEffort,
+    /// The sender waits for slow readers, within bounds.
+    Reliable,
+}
+
 /// Whether the machine lets a thread run where it should, and such; what it refuses is reported, never hidden.
 pub type Unset = Vec<String>;
 
 /// One process's part of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
     /// See [`Role`].
     pub role: Role,
     /// See [`System`].
@@ -156,6 +229,8 @@ pub struct Job {
     pub reach: Reach,
     /// Directory through which the ends find each other.
     pub domain_dir: PathBuf,
+    /// Name of the link in its domain; several links may share one.
+    pub topic: String,
     /// Bytes of payload.
     pub size: usize,
     /// See [`Wait`].
@@ -172,6 +247,8 @@ pub struct Job {
     pub messages: u64,
     /// History depth of both ends.
     pub depth: u32,
+    /// See [`Reliability`].
+    pub reliability: Reliability,
     /// Number of subscribers.
     pub subscribers: usize,
     /// Which subscriber this is.
@@ -206,42 +283,57 @@ pub enum Event {
     },
 }
 
-/// What one end did.
+/// What one end did. An end that leaves a count out did not count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// What it was.
     pub role: Role,
     /// Which subscriber it was.
+    #[serde(default)]
     pub index: usize,
     /// File with its rows of sent samples, if it sent any.
     pub sent_file: Option<PathBuf>,
     /// File with its rows of received samples, if it received any.
     pub received_file: Option<PathBuf>,
     /// Samples published in all: the first one, warm-up, counted ones, the last one.
+    #[serde(default)]
     pub published: u64,
     /// Sequence number of the first of them.
+    #[serde(default)]
     pub first_sequence: u64,
     /// Sequence number from which samples count.
+    #[serde(default)]
     pub counted_from: u64,
     /// Scheduled samples, warm-up included, that were not published, by reason.
+    #[serde(default)]
     pub not_sent: BTreeMap<String, u64>,
     /// Samples received in all.
+    #[serde(default)]
     pub received: u64,
     /// Samples missed in all, as the reads said.
+    #[serde(default)]
     pub missed: u64,
     /// Payloads verified.
+    #[serde(default)]
     pub verified: u64,
     /// What was wrong with payloads: the first few, and how many more.
+    #[serde(default)]
     pub mismatches: Vec<String>,
+    /// How many payloads were wrong.
+    #[serde(default)]
+    pub mismatched: u64,
     /// Processor time of the process while the counted samples ran, in nanoseconds.
+    #[serde(default)]
     pub cpu_ns: u64,
     /// Counted samples that this processor time belongs to.
+    #[serde(default)]
     pub cpu_samples: u64,
     /// System calls for waking readers while the counted samples ran.
     pub wake_calls: Option<u64>,
     /// When the first sample came, on `CLOCK_MONOTONIC`.
     pub first_sample_ns: Option<u64>,
     /// What the machine refused.
+    #[serde(default)]
     pub unset: Unset,
 }
 
@@ -262,6 +354,7 @@ impl End {
             missed: 0,
             verified: 0,
             mismatches: Vec::new(),
+            mismatched: 0,
             cpu_ns: 0,
             cpu_samples: 0,
             wake_calls: None,
@@ -271,107 +364,9 @@ impl End {
     }
 }
 
-/// Stamps of one sample at the sending end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentRow {
-    /// Sequence number.
-    pub sequence: u64,
-    /// When it was due.
-    pub scheduled: u64,
-    /// Before memory for it was asked for.
-    pub before_fill: u64,
-    /// The payload exists; just before `publish()`.
-    pub before_publish: u64,
-    /// `publish()` has returned.
-    pub returned: u64,
-}
-
-/// Stamps of one sample at the receiving end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceivedRow {
-    /// Sequence number.
-    pub sequence: u64,
-    /// The wait returned.
-    pub woken: u64,
-    /// The sample is in hand.
-    pub in_hand: u64,
-    /// The payload is copied.
-    pub copied: u64,
-    /// The payload is read and verified.
-    pub read: u64,
-}
-
-/// A row of a raw file.
-pub trait Row: Sized {
-    /// As words.
-    fn words(&self) -> [u64; 5];
-    /// From words.
-    fn from_words(w: [u64; 5]) -> Self;
-}
-
-impl Row for SentRow {
-    fn words(&self) -> [u64; 5] {
-        [self.sequence, self.scheduled, self.before_fill, self.before_publish, self.returned]
-    }
-    fn from_words([sequence, scheduled, before_fill, before_publish, returned]: [u64; 5]) -> Self {
-        Self { sequence, scheduled, before_fill, before_publish, returned }
-    }
-}
-
-impl Row for ReceivedRow {
-    fn words(&self) -> [u64; 5] {
-        [self.sequence, self.woken, self.in_hand, self.copied, self.read]
-    }
-    fn from_words([sequence, woken, in_hand, copied, read]: [u64; 5]) -> Self {
-        Self { sequence, woken, in_hand, copied, read }
-    }
-}
-
-/// Writes rows to a file.
-///
-/// # Errors
-/// The file system's.
-pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result<()> {
-    let bytes: Vec<u8> = rows.iter().flat_map(Row::words).flat_map(u64::to_le_bytes).collect();
-    std::fs::write(path, bytes)
-}
-
-/// Reads the rows of a file.
-///
-/// # Errors
-/// The file system's; `InvalidData` if there is not a whole number of rows.
-pub fn read_rows<R: Row>(path: &std::path::Path) -> std::io::Result<Vec<R>> {
-    let bytes = std::fs::read(path)?;
-    let (rows, rest) = bytes.as_chunks::<40>();
-    if !rest.is_empty() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{} bytes are no whole number of rows", bytes.len())));
-    }
-    let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
-    Ok(rows
-        .iter()
-        .map(|row| {
-            let (words, _) = row.as_chunks::<8>();
-            R::from_words(std::array::from_fn(|i| words.get(i).map_or(0, word)))
-        })
-        .collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_survive_the_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("rows");
-        let rows: Vec<_> = (1..9)
-            .map(|i| SentRow { sequence: i, scheduled: i * 2, before_fill: u64::MAX, before_publish: i * 4, returned: i * 5 })
-            .collect();
-        write_rows(&path, &rows).unwrap();
-        assert_eq!(read_rows::<SentRow>(&path).unwrap(), rows);
-        std::fs::write(&path, [0; 41]).unwrap();
-        assert!(read_rows::<SentRow>(&path).unwrap_err().to_string().contains("41 bytes"));
-    }
 
     #[test]
     fn ways_to_wait_are_understood_or_explained() {
@@ -387,8 +382,11 @@ mod tests {
     #[test]
     fn a_job_is_one_line() {
         let job = Job {
+            protocol: PROTOCOL,
             role: Role::Ping,
-            system: System::Spin,
+            system: System::Peer { name: "fastdds".into(), variant: "shm".into() },
+            topic: "link".into(),
+            reliability: Reliability::Reliable,
             reach: Reach::Host,
             domain_dir: "/x\ny".into(),
             size: 1,
@@ -408,6 +406,26 @@ mod tests {
         };
         let line = serde_json::to_string(&job).unwrap();
         assert!(!line.contains('\n'));
+        assert!(line.contains(r#""system":"fastdds/shm""#), "{line}");
         assert_eq!(serde_json::from_str::<Job>(&line).unwrap(), job);
+        // Whoever knows more may say more.
+        let longer = line.replacen('{', r#"{"added_later":[1],"#, 1);
+        assert_eq!(serde_json::from_str::<Job>(&longer).unwrap(), job);
+    }
+
+    #[test]
+    fn systems_are_one_word() {
+        for word in ["driveline", "futex", "spin", "fastdds/shm", "a/b/c"] {
+            assert_eq!(word.parse::<System>().unwrap().to_string(), word);
+        }
+        for bad in ["", "fastdds", "/shm", "fastdds/"] {
+            assert!(bad.parse::<System>().unwrap_err().contains("e.g. fastdds/shm"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_end_may_leave_out_what_it_does_not_know() {
+        let end: End = serde_json::from_str(r#"{"role":"subscriber","received":3,"someday":1}"#).unwrap();
+        assert_eq!(end, End { received: 3, ..End::new(Role::Subscriber, 0) });
     }
 }

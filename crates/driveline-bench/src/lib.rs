@@ -6,7 +6,9 @@
 //! hits all alike. The ends only note stamps; percentiles, ratios with intervals and the account are computed afterwards
 //! from the raw samples. Method and figures: `docs/benchmarks.md`.
 //!
-//! Not here: other middleware (a measured process only needs to speak [`harness`]), plots, the command line around it.
+//! Other middleware is measured by the same engine: a program that speaks [`harness`] is a peer, and [`peers`] finds it.
+//!
+//! Not here: plots, the command line around it.
 //!
 //! ```
 //! use driveline_bench::stats::{Rank, Runs};
@@ -23,6 +25,7 @@ mod link;
 mod machine;
 mod metric;
 mod peer;
+pub mod peers;
 mod plan;
 mod report;
 mod result;
@@ -31,9 +34,9 @@ pub mod stats;
 pub use account::Account;
 pub use args::{Cpus, Extra, LinkArgs, Size};
 pub use conduct::Program;
-pub use link::{PEER_COMMAND, run_link};
+pub use link::{PEER_COMMAND, list_peers, run_link};
 pub use machine::{Disturbance, Machine};
 pub use metric::Metric;
 pub use peer::peer_main;
-pub use plan::{Case, Comparison, Kind, Placement, Plan};
+pub use plan::{Case, Comparison, Kind, LeftOut, Placement, Plan};
 pub use result::{Ending, Measurement, Outcome, Ratio, Run};

@@ -6,6 +6,7 @@ use crate::args::LinkArgs;
 use crate::conduct::{Conductor, Program};
 use crate::harness::{Reach, System};
 use crate::machine::{self, Machine, Ticks};
+use crate::peers::{self, Selection};
 use crate::plan::{Case, Kind, Placement, Plan};
 use crate::report;
 use crate::result::{self, Ending, FORMAT, MAX_STOLEN, MIN_STOLEN_TICKS, Measurement, Run};
@@ -53,10 +54,20 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     })
 }
 
+/// The peers that there are, as a table or as JSON. Blocks while they describe themselves.
+///
+/// # Errors
+/// If the directory that the environment names cannot be read.
+pub fn list_peers(json: bool) -> Result<String> {
+    let found = peers::discover(peers::directory().as_deref())?;
+    Ok(if json { serde_json::to_string_pretty(&found)? } else { peers::table(&found) })
+}
+
 fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Result<Measurement> {
     let usable = machine::usable_cpus()?;
     let placement = Placement::new(args, usable.clone())?;
-    let plan = Plan::new(args, &placement)?;
+    let selection = select_peers(args)?;
+    let plan = Plan::new(args, &placement, &selection)?;
     for case in &plan.cases {
         check_memory(case, args.rounds, machine::memory("MemAvailable:"))?;
     }
@@ -66,7 +77,7 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
         None => Random::new(driveline::types::MonotonicNs::now().0).next_u64() >> 32,
     };
     let directory = scratch()?;
-    let conductor = Conductor { program, interrupted, idle: Duration::from_secs(args.idle_seconds) };
+    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(args.idle_seconds) };
     let progress = progress(plan.cases.len() as u64 * args.rounds);
     let mut runs: Vec<Vec<Run>> = plan.cases.iter().map(|_| Vec::new()).collect();
     let (start, mut complete) = (Ticks::now(), true);
@@ -102,8 +113,19 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
         placement,
         complete,
         disturbance: (Ticks::now() - start).shares(),
+        peers: selection.chosen.iter().map(|(_, d)| d.clone()).collect(),
+        left_out: plan.left_out,
         cases: result::outcomes(&plan.cases, runs, args.rounds, seed),
     })
+}
+
+/// Looks for peers only if any was asked for.
+fn select_peers(args: &LinkArgs) -> Result<Selection> {
+    if args.peers.is_empty() {
+        return Ok(Selection::default());
+    }
+    let found = peers::discover(peers::directory().as_deref())?;
+    peers::select(&found, &args.peers)
 }
 
 fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, directory: &Path) -> Result<Run> {
@@ -138,7 +160,7 @@ fn check_memory(case: &Case, rounds: u64, available: Option<u64>) -> Result<()> 
     let job = &case.job;
     // Depth, internal reserve, loan, pins, observers' pins.
     let slots = u64::from(job.depth) + 5 + job.subscribers as u64;
-    let segments = match (case.kind, job.system) {
+    let segments = match (case.kind, &job.system) {
         (Kind::Link, System::Driveline) if matches!(job.pace, crate::harness::Pace::PingPong) => 2,
         _ => 1,
     };
@@ -183,7 +205,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_numbers() {
         let args = Cli::parse_from(["x", "--size", "1G", "--extra", "none", "--wait", "block"]).link;
-        let plan = Plan::new(&args, &Placement::new(&args, vec![0, 1]).unwrap()).unwrap();
+        let plan = Plan::new(&args, &Placement::new(&args, vec![0, 1]).unwrap(), &Selection::default()).unwrap();
         let link = plan.cases.iter().find(|c| c.kind == Kind::Link).unwrap();
         let text = check_memory(link, 5, Some(4 << 30)).unwrap_err().to_string();
         assert!(text.contains("MiB of memory, and 4096 MiB are available") && text.contains("--size"), "{text}");

@@ -15,6 +15,12 @@ struct Cli {
 enum Command {
     /// Latency of one link against the machine's floor
     Link(Box<driveline_bench::LinkArgs>),
+    /// Other middleware that can be measured, how it is configured, and how to add what is not there
+    Peers {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
     Peer,
 }
@@ -22,6 +28,16 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Peer => driveline_bench::peer_main(),
+        Command::Peers { json } => match driveline_bench::list_peers(json) {
+            Ok(text) => {
+                println!("{}", text.trim_end());
+                ExitCode::SUCCESS
+            }
+            Err(e) => {
+                eprintln!("error: {e:#}");
+                ExitCode::from(2)
+            }
+        },
         Command::Link(args) => match driveline_bench::run_link(&args) {
             Ok(outcome) => outcome.exit_code(),
             Err(e) => {

@@ -2,9 +2,10 @@
 //! Which cases a measurement consists of, what each is compared with, and in which order they run.
 
 use crate::args::{Cpus, Extra, LinkArgs, Size};
-use crate::harness::{Job, Pace, Payload, Reach, Role, System, Take, Wait};
+use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use crate::metric::Metric;
 use crate::peer::{MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
+use crate::peers::Selection;
 use crate::stats::Random;
 use anyhow::{Result, bail, ensure};
 use serde::Serialize;
@@ -22,6 +23,8 @@ pub struct Case {
     pub id: String,
     /// What it is.
     pub kind: Kind,
+    /// What carries its samples.
+    pub system: System,
     /// The job of all its processes, up to their roles.
     #[serde(skip)]
     pub job: Job,
@@ -29,11 +32,17 @@ pub struct Case {
     pub comparisons: Vec<Comparison>,
 }
 
+impl Case {
+    fn new(id: String, kind: Kind, job: Job, comparisons: Vec<Comparison>) -> Self {
+        Self { id, kind, system: job.system.clone(), job, comparisons }
+    }
+}
+
 /// The shape of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A link of Driveline.
+    /// A link of Driveline, or of a peer.
     Link,
     /// The same shape of link, with nothing but a shared word.
     Floor,
@@ -129,6 +138,17 @@ impl Placement {
 pub struct Plan {
     /// Links and their floors.
     pub cases: Vec<Case>,
+    /// What was asked for and cannot be measured.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Something that was asked for and is not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// What.
+    pub what: String,
+    /// Why, and what to do about it.
+    pub reason: String,
 }
 
 impl Plan {
@@ -136,8 +156,9 @@ impl Plan {
     ///
     /// # Errors
     /// If it cannot be measured on this machine, or means nothing.
-    pub fn new(args: &LinkArgs, placement: &Placement) -> Result<Self> {
-        let mut plan = Self { cases: Vec::new() };
+    pub fn new(args: &LinkArgs, placement: &Placement, peers: &Selection) -> Result<Self> {
+        let left_out = peers.unavailable.iter().map(|(what, reason)| LeftOut { what: what.clone(), reason: reason.clone() }).collect();
+        let mut plan = Self { cases: Vec::new(), left_out };
         for &reach in &args.reach {
             for &wait in &args.wait {
                 for &subscribers in &args.subscribers {
@@ -148,7 +169,7 @@ impl Plan {
                         "a ping-pong has one subscriber: add --rate, e.g. --rate 100, to measure one to {subscribers}"
                     );
                     placement.check_spinning(wait, args.pace(), subscribers)?;
-                    plan.add_links(args, placement, reach, wait, subscribers)?;
+                    plan.add_links(args, placement, peers, Job { reach, wait, subscribers, ..job(args, placement) })?;
                 }
             }
         }
@@ -156,8 +177,8 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add_links(&mut self, args: &LinkArgs, placement: &Placement, reach: Reach, wait: Wait, subscribers: usize) -> Result<()> {
-        let base = Job { reach, wait, subscribers, ..job(args, placement) };
+    fn add_links(&mut self, args: &LinkArgs, placement: &Placement, peers: &Selection, base: Job) -> Result<()> {
+        let subscribers = base.subscribers;
         let floor = self.add_floor(&base);
         for &Size(size) in &args.size {
             for &take in &args.take {
@@ -186,11 +207,31 @@ impl Plan {
                         let to = self.add_memcpy(args, placement, MemcpyKind::IntoSharedSlots, size);
                         comparisons.push(Comparison { metric: Metric::Fill, to, of: Metric::Copy });
                     }
-                    self.add(Case { id: link_id(&job), kind: Kind::Link, job, comparisons });
+                    self.add_peers(peers, &job, &floor, figure);
+                    self.add(Case::new(link_id(&job), Kind::Link, job, comparisons));
                 }
             }
         }
         Ok(())
+    }
+
+    /// The same link over every peer that can do it.
+    fn add_peers(&mut self, peers: &Selection, link: &Job, floor: &str, figure: Metric) {
+        for (system, variant) in peers.systems() {
+            let job = Job { system, ..link.clone() };
+            if let Some(reason) = variant.refuses(&job) {
+                let left_out = LeftOut { what: link_id(&job), reason: format!("{} {reason}", job.system) };
+                if !self.left_out.contains(&left_out) {
+                    self.left_out.push(left_out);
+                }
+                continue;
+            }
+            let comparisons = vec![
+                Comparison { metric: figure, to: floor.to_owned(), of: figure },
+                Comparison { metric: figure, to: link_id(link), of: figure },
+            ];
+            self.add(Case::new(link_id(&job), Kind::Link, job, comparisons));
+        }
     }
 
     /// The floor of a link, and the same once more: how much two equal things differ on this machine.
@@ -201,13 +242,14 @@ impl Plan {
             (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
             (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
         };
-        let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, ..link.clone() };
         let name = if system == System::Futex { "futex" } else { "spinning word" };
+        let reliability = Reliability::BestEffort;
+        let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, reliability, ..link.clone() };
         let id = format!("floor: {name} · {}", shape(&job));
         let figure = if link.subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
         let again = Comparison { metric: figure, to: id.clone(), of: figure };
-        self.add(Case { id: id.clone(), kind: Kind::Floor, job: job.clone(), comparisons: Vec::new() });
-        self.add(Case { id: format!("{id} · again (A/A)"), kind: Kind::Floor, job, comparisons: vec![again] });
+        self.add(Case::new(id.clone(), Kind::Floor, job.clone(), Vec::new()));
+        self.add(Case::new(format!("{id} · again (A/A)"), Kind::Floor, job, vec![again]));
         id
     }
 
@@ -223,7 +265,7 @@ impl Plan {
         let cpu = if kind == MemcpyKind::FromSharedSlots { placement.subscriber_cpus.first().copied() } else { placement.publisher_cpu };
         let messages = MEMCPY_COPIES.min(args.messages);
         let job = Job { role: Role::Memcpy, size, index, publisher_cpu: cpu, warm_up: messages / 10, messages, ..job(args, placement) };
-        self.add(Case { id: id.clone(), kind: Kind::Memcpy(kind), job, comparisons: Vec::new() });
+        self.add(Case::new(id.clone(), Kind::Memcpy(kind), job, Vec::new()));
         id
     }
 
@@ -240,12 +282,7 @@ impl Plan {
         if args.reach.contains(&Reach::Process) {
             for &size in &sizes {
                 let job = Job { role: Role::SameThread, reach: Reach::Process, size, wait: Wait::Block, ..plain.clone() };
-                self.add(Case {
-                    id: format!("publish to callback on one thread · {}", bytes(size)),
-                    kind: Kind::SameThread,
-                    job,
-                    comparisons: Vec::new(),
-                });
+                self.add(Case::new(format!("publish to callback on one thread · {}", bytes(size)), Kind::SameThread, job, Vec::new()));
             }
         }
         if !args.reach.contains(&Reach::Host) {
@@ -254,12 +291,7 @@ impl Plan {
         let smallest = sizes.iter().copied().min().unwrap_or(64);
         if args.wants(Extra::Idle) {
             let job = Job { size: smallest, wait: Wait::Block, ..plain.clone() };
-            self.add(Case {
-                id: format!("at rest for {} s · blocked reader", args.idle_seconds),
-                kind: Kind::Idle,
-                job,
-                comparisons: Vec::new(),
-            });
+            self.add(Case::new(format!("at rest for {} s · blocked reader", args.idle_seconds), Kind::Idle, job, Vec::new()));
         }
         if args.wants(Extra::StartUp) {
             let largest = sizes.iter().copied().max().unwrap_or(64);
@@ -267,7 +299,7 @@ impl Plan {
             start_sizes.dedup();
             for size in start_sizes {
                 let job = Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, ..plain.clone() };
-                self.add(Case { id: format!("start-up · {}", bytes(size)), kind: Kind::StartUp, job, comparisons: Vec::new() });
+                self.add(Case::new(format!("start-up · {}", bytes(size)), Kind::StartUp, job, Vec::new()));
             }
         }
     }
@@ -290,8 +322,11 @@ impl Plan {
 
 fn job(args: &LinkArgs, placement: &Placement) -> Job {
     Job {
+        protocol: PROTOCOL,
         role: Role::Publisher,
         system: System::Driveline,
+        topic: "link".into(),
+        reliability: args.reliability(),
         reach: Reach::Host,
         domain_dir: PathBuf::new(),
         size: 0,
@@ -325,7 +360,9 @@ fn shape(job: &Job) -> String {
 fn link_id(job: &Job) -> String {
     let take = if job.take == Take::Copy { " · copy" } else { "" };
     let payload = if job.payload == Payload::Filled { " · filled" } else { "" };
-    format!("{} · {} · {}{take}{payload}", shape(job), job.wait, bytes(job.size))
+    let system = if job.system == System::Driveline { String::new() } else { format!("{} · ", job.system) };
+    let reliable = if job.reliability == Reliability::Reliable { " · reliable" } else { "" };
+    format!("{system}{} · {} · {}{take}{payload}{reliable}", shape(job), job.wait, bytes(job.size))
 }
 
 /// A size as people read it; exact.
@@ -352,7 +389,7 @@ mod tests {
 
     fn plan(line: &str) -> Result<Plan> {
         let args = Cli::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))?.link;
-        Plan::new(&args, &Placement::new(&args, vec![0, 1])?)
+        Plan::new(&args, &Placement::new(&args, vec![0, 1])?, &Selection::default())
     }
 
     fn error(line: &str) -> String {

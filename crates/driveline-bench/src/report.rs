@@ -20,7 +20,15 @@ pub(crate) fn table(m: &Measurement) -> String {
     bandwidth(&mut text, &of(&|o| matches!(o.case.kind, Kind::Memcpy(_))));
     rest(&mut text, &of(&|o| matches!(o.case.kind, Kind::Idle | Kind::StartUp)));
     notes(&mut text, m);
+    settings(&mut text, m);
     text
+}
+
+/// How each peer that took part was configured, and why.
+fn settings(text: &mut String, m: &Measurement) {
+    for d in &m.peers {
+        let _ = write!(text, "\n{} {}\n{}", d.title, d.version, crate::peers::settings(d));
+    }
 }
 
 fn head(m: &Measurement) -> String {
@@ -177,6 +185,7 @@ fn notes(text: &mut String, m: &Measurement) {
     if m.rounds < 5 {
         lines.push(format!("{} round(s) are too few for an interval: take at least 5", m.rounds));
     }
+    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.reason)));
     if !m.complete {
         lines.push("interrupted: what was measured until then".to_owned());
     }

@@ -4,7 +4,8 @@
 use crate::account::Account;
 use crate::machine::{Disturbance, Machine};
 use crate::metric::Metric;
-use crate::plan::{Case, Comparison, Placement};
+use crate::peers::Description;
+use crate::plan::{Case, Comparison, LeftOut, Placement};
 use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,6 +47,10 @@ pub struct Measurement {
     pub complete: bool,
     /// Other use of the machine over the whole measurement.
     pub disturbance: Disturbance,
+    /// Peers that took part, with their settings.
+    pub peers: Vec<Description>,
+    /// What was asked for and not measured.
+    pub left_out: Vec<LeftOut>,
     /// What was measured.
     pub cases: Vec<Outcome>,
 }

@@ -112,6 +112,8 @@ pub(crate) struct Domain {
 pub(crate) enum Bench {
     /// Latency of a link between two ends, against the machine's own floor
     Link(Box<driveline_bench::LinkArgs>),
+    /// Other middleware that can be measured, how it is configured, and how to add what is not there
+    Peers,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ use crate::account::{self, Account};
 use crate::harness::{End, Job, Pace, Reach, Role, System};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
+use crate::peers::Selection;
 use crate::plan::{Case, Kind};
 use anyhow::{Context, Result, ensure};
 use driveline_shm::floor::SharedWords;
@@ -25,6 +26,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Where and how cases are run.
 pub(crate) struct Conductor<'a> {
     pub(crate) program: &'a Program,
+    pub(crate) peers: &'a Selection,
     pub(crate) interrupted: &'a AtomicBool,
     pub(crate) idle: Duration,
 }
@@ -43,14 +45,36 @@ impl Conductor<'_> {
     }
 
     fn troupe(&self) -> Troupe<'_> {
-        Troupe::new(self.program, self.interrupted)
+        Troupe::new(self.program, self.peers, self.interrupted)
+    }
+
+    /// What the system needs beside its ends, if it needs anything.
+    fn keep(&self, troupe: &mut Troupe<'_>, job: &Job) -> Result<Option<usize>> {
+        let Some(variant) = self.peers.variant(&job.system) else { return Ok(None) };
+        std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
+        if !variant.keeper {
+            return Ok(None);
+        }
+        let keeper = troupe.start("the keeper", &Job { role: Role::Keeper, ..job.clone() }, None)?;
+        troupe.wait(keeper, Until::Ready, START)?;
+        Ok(Some(keeper))
+    }
+
+    fn dismiss(troupe: &mut Troupe<'_>, keeper: Option<usize>) -> Result<()> {
+        if let Some(keeper) = keeper {
+            troupe.go_on(keeper);
+            troupe.wait(keeper, Until::Done, START)?;
+        }
+        Ok(())
     }
 
     /// Everything in one process.
     fn alone(&self, job: &Job) -> Result<Account> {
         let mut troupe = self.troupe();
+        let keeper = self.keep(&mut troupe, job)?;
         let process = troupe.start("the process", job, None)?;
         troupe.wait(process, Until::Done, longest(job))?;
+        Self::dismiss(&mut troupe, keeper)?;
         account::account(job, &troupe.ends())
     }
 
@@ -61,7 +85,7 @@ impl Conductor<'_> {
             Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
         };
         let words = match job.system {
-            System::Driveline => None,
+            System::Driveline | System::Peer { .. } => None,
             System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
         };
         let (mut troupe, publisher, ends) = self.run_ends(job, sending, receiving, words.as_ref())?;
@@ -75,17 +99,20 @@ impl Conductor<'_> {
 
     fn run_ends(&self, job: &Job, sending: Role, receiving: Role, words: Option<&SharedWords>) -> Result<(Troupe<'_>, usize, Vec<End>)> {
         let mut troupe = self.troupe();
+        let keeper = self.keep(&mut troupe, job)?;
+        let mut receivers = Vec::new();
         for index in 0..job.subscribers {
-            troupe.start(&format!("subscriber {index}"), &Job { role: receiving, index, ..job.clone() }, words)?;
+            receivers.push(troupe.start(&format!("subscriber {index}"), &Job { role: receiving, index, ..job.clone() }, words)?);
         }
-        for index in 0..job.subscribers {
-            troupe.wait(index, Until::Ready, START)?;
+        for &receiver in &receivers {
+            troupe.wait(receiver, Until::Ready, START)?;
         }
         let publisher = troupe.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
         troupe.wait(publisher, Until::Done, longest(job))?;
-        for index in 0..job.subscribers {
-            troupe.wait(index, Until::Done, START)?;
+        for receiver in receivers {
+            troupe.wait(receiver, Until::Done, START)?;
         }
+        Self::dismiss(&mut troupe, keeper)?;
         let ends = troupe.ends();
         Ok((troupe, publisher, ends))
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measured processes: started, listened to, and never left behind.
 
-use crate::harness::{End, Event, Job};
+use crate::harness::{End, Event, Job, Role, System};
 use crate::peer::WORDS_FD;
+use crate::peers::Selection;
 use anyhow::{Context, Result, bail};
 use command_fds::{CommandFdExt, FdMapping};
 use driveline_shm::floor::SharedWords;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How much of a failed process's complaint is shown.
 const COMPLAINT: usize = 4096;
+/// How long a keeper may take to clean up.
+const KEEPER_LEAVES: Duration = Duration::from_secs(15);
 /// How often an interruption is looked for. Rare, because looking wakes a CPU that is being measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
@@ -37,6 +40,7 @@ enum Heard {
 /// The processes of one run.
 pub(crate) struct Troupe<'a> {
     program: &'a Program,
+    peers: &'a Selection,
     interrupted: &'a AtomicBool,
     members: Vec<Member>,
     heard: Receiver<(usize, Heard)>,
@@ -45,6 +49,7 @@ pub(crate) struct Troupe<'a> {
 
 struct Member {
     name: String,
+    keeps: bool,
     child: Child,
     stdin: Option<ChildStdin>,
     spawned_ns: u64,
@@ -64,22 +69,28 @@ pub(crate) enum Until {
 }
 
 impl<'a> Troupe<'a> {
-    pub(crate) fn new(program: &'a Program, interrupted: &'a AtomicBool) -> Self {
+    pub(crate) fn new(program: &'a Program, peers: &'a Selection, interrupted: &'a AtomicBool) -> Self {
         let (tell, heard) = channel();
-        Self { program, interrupted, members: Vec::new(), heard, tell }
+        Self { program, peers, interrupted, members: Vec::new(), heard, tell }
     }
 
     /// Starts a process and returns its number.
     pub(crate) fn start(&mut self, name: &str, job: &Job, words: Option<&SharedWords>) -> Result<usize> {
-        let mut command = Command::new(&self.program.path);
-        command.args(&self.program.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (path, args): (&Path, &[String]) = match &job.system {
+            System::Driveline | System::Futex | System::Spin => (&self.program.path, &self.program.args),
+            system @ System::Peer { .. } => {
+                (self.peers.program(system).with_context(|| format!("there is no program that carries {system}"))?, &[])
+            }
+        };
+        let mut command = Command::new(path);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(words) = words {
             let parent_fd = words.fd().try_clone_to_owned().context("cannot hand over the floor's words")?;
             command.fd_mappings(vec![FdMapping { parent_fd, child_fd: WORDS_FD }])?;
         }
         let line = serde_json::to_string(job)?;
         let spawned_ns = driveline::types::MonotonicNs::now().0;
-        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", self.program.path.display()))?;
+        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", path.display()))?;
         let mut stdin = child.stdin.take();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let index = self.members.len();
@@ -112,6 +123,7 @@ impl<'a> Troupe<'a> {
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
+            keeps: job.role == Role::Keeper,
             child,
             stdin,
             spawned_ns,
@@ -215,9 +227,15 @@ impl<'a> Troupe<'a> {
 
 impl Drop for Troupe<'_> {
     fn drop(&mut self) {
+        // Keepers last, and with time to clean up behind the others.
+        self.members.sort_by_key(|m| m.keeps);
         for member in &mut self.members {
             // Closing its input lets one go that waits there; one that is not done is no loss.
             member.stdin = None;
+            let deadline = Instant::now() + KEEPER_LEAVES;
+            while member.keeps && Instant::now() < deadline && member.child.try_wait().is_ok_and(|s| s.is_none()) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             let _ = member.child.kill();
             let _ = member.child.wait();
             for listener in member.listeners.drain(..) {

@@ -100,6 +100,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
 
     fn finish(mut self, sent: &Recorder<SentRow>, received: &Recorder<ReceivedRow>, name: &str) -> Result<End> {
         self.end.verified = self.verdict.verified;
+        self.end.mismatched = self.verdict.mismatched;
         self.end.mismatches = self.verdict.into_mismatches();
         self.end.sent_file = Some(sent.write(self.job, &format!("{name}-sent"), 0)?);
         self.end.received_file = Some(received.write(self.job, &format!("{name}-received"), 0)?);

@@ -2,7 +2,7 @@
 //! Driveline, through its public API and with nothing tuned but what a user declares.
 
 use super::link::{Received, Receiver, Sender};
-use crate::harness::{Job, Reach};
+use crate::harness::{Job, Reach, Reliability};
 use anyhow::{Context as _, Result, anyhow, bail};
 use driveline::types::Qos;
 use driveline::{
@@ -37,7 +37,7 @@ impl Ends {
     pub(crate) fn sender(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineSender> {
         let options = PublisherOptions {
             reach: reach(job),
-            qos: Qos { depth: job.depth, ..qos },
+            qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
             max_payload: job.size,
             loans: 1,
             // One held sample for each reader is what a graph would declare for them.
@@ -49,9 +49,21 @@ impl Ends {
     }
 
     pub(crate) fn receiver(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
-        let options = SubscriptionOptions { reach: reach(job), qos: Qos { depth: job.depth, ..qos }, max_held: 1, ..Default::default() };
+        let options = SubscriptionOptions {
+            reach: reach(job),
+            qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
+            max_held: 1,
+            ..Default::default()
+        };
         let subscription = self.node.bytes_subscription(topic, "driveline-bench", options)?;
         Ok(DrivelineReceiver { subscription, wait: job.wait.mode() })
+    }
+}
+
+fn reliability(job: &Job) -> driveline::types::Reliability {
+    match job.reliability {
+        Reliability::BestEffort => driveline::types::Reliability::BestEffort,
+        Reliability::Reliable => driveline::types::Reliability::Reliable,
     }
 }
 

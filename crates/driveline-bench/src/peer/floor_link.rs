@@ -2,7 +2,6 @@
 //! The least that any hand-over can be: one shared word, and a futex or a spinning reader.
 
 use super::link::{Received, Receiver, Sender};
-use crate::harness::System;
 use anyhow::Result;
 use driveline_shm::floor::SharedWords;
 use rustix::thread::futex;
@@ -22,7 +21,8 @@ const ARRIVED: usize = 2;
 #[derive(Clone)]
 pub(crate) struct FloorEnds {
     pub(crate) words: Arc<SharedWords>,
-    pub(crate) system: System,
+    /// Whether the reader spins instead of sleeping.
+    pub(crate) spins: bool,
     /// Whether other processes share the words; a futex of one process is cheaper.
     pub(crate) shared: bool,
 }
@@ -55,7 +55,7 @@ impl FloorSender {
     fn store(&mut self, value: u32) {
         let word = self.ends.words.word(self.direction);
         word.store(value, Release);
-        if self.ends.system == System::Futex {
+        if !self.ends.spins {
             self.wakes += 1;
             // It fails for what is no memory; a reference is.
             let _ = futex::wake(word, self.ends.flags(), self.receivers);
@@ -127,12 +127,11 @@ impl Receiver for FloorReceiver {
         let word = self.word();
         // Relaxed: `take` loads the value with Acquire.
         while word.load(Relaxed) == self.seen {
-            match self.ends.system {
-                System::Futex => {
-                    // Returns early for a changed word or a signal; the loop looks again.
-                    let _ = futex::wait(word, self.ends.flags(), self.seen, None);
-                }
-                _ => std::hint::spin_loop(),
+            if self.ends.spins {
+                std::hint::spin_loop();
+            } else {
+                // Returns early for a changed word or a signal; the loop looks again.
+                let _ = futex::wait(word, self.ends.flags(), self.seen, None);
             }
         }
         Ok(())

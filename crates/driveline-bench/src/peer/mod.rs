@@ -14,8 +14,8 @@ pub(crate) use driveline_link::MIN_SIZE;
 pub(crate) use payload::MIN_FILLED;
 pub(crate) use special::{MEMCPY_KINDS, MemcpyKind};
 
-use crate::harness::{End, Event, Job, Pace, Reach, Role, System};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::harness::{End, Event, Job, PROTOCOL, Pace, Reach, Role, System};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline::types::Qos;
 use driveline_link::Ends;
 use driveline_shm::floor::SharedWords;
@@ -28,8 +28,6 @@ use std::sync::Arc;
 /// Descriptor under which a measured process finds the words of a floor.
 pub(crate) const WORDS_FD: i32 = 3;
 
-const PING: &str = "bench/ping";
-const PONG: &str = "bench/pong";
 /// Publishers number their samples from one.
 const FIRST: u64 = 1;
 
@@ -66,6 +64,7 @@ fn serve() -> Result<Vec<End>> {
     commands.read_line(&mut line).context("no job came on standard input")?;
     let job: Job =
         serde_json::from_str(&line).context("this command is only for the benchmark itself, which gives it a job on standard input")?;
+    ensure!(job.protocol == PROTOCOL, "the job speaks version {} of the harness protocol, this program version {PROTOCOL}", job.protocol);
     if job.role == Role::Threads {
         return threads(&job);
     }
@@ -85,15 +84,20 @@ fn serve() -> Result<Vec<End>> {
             let place = match job.system {
                 System::Driveline => Place::Driveline(Ends::new(&job, &name(&job))?),
                 System::Futex | System::Spin => {
-                    Place::Floor(FloorEnds { words: Arc::new(inherited_words()?), system: job.system, shared: true })
+                    Place::Floor(FloorEnds { words: Arc::new(inherited_words()?), spins: job.system == System::Spin, shared: true })
                 }
+                System::Peer { .. } => return Err(not_mine(&job)),
             };
             one_end(&job, &place, &|| emit(&Event::Ready))
         }
-        Role::Threads => bail!("handled above"),
+        Role::Threads | Role::Keeper => bail!("{:?} is no part of this program's", job.role),
     }?;
     end.unset.extend(unset);
     Ok(vec![end])
+}
+
+fn not_mine(job: &Job) -> anyhow::Error {
+    anyhow!("this program does not carry samples with {}", job.system)
 }
 
 fn name(job: &Job) -> String {
@@ -121,6 +125,15 @@ fn inherited_words() -> Result<SharedWords> {
     SharedWords::open(OwnedFd::from(file)).context("cannot use the floor's shared words")
 }
 
+/// Topics of a ping-pong.
+fn ping(job: &Job) -> String {
+    format!("{}/ping", job.topic)
+}
+
+fn pong(job: &Job) -> String {
+    format!("{}/pong", job.topic)
+}
+
 /// Where an end finds its other end.
 enum Place {
     Driveline(Ends),
@@ -132,24 +145,24 @@ fn one_end(job: &Job, place: &Place, ready: &dyn Fn()) -> Result<End> {
     let qos = Qos::default;
     match (place, job.role) {
         (Place::Driveline(ends), Role::Publisher) => {
-            let mut sender = ends.sender(job, special::TOPIC, qos())?;
+            let mut sender = ends.sender(job, &job.topic, qos())?;
             ready();
             open_loop::publish(job, &mut sender, FIRST)
         }
         (Place::Driveline(ends), Role::Subscriber) => {
-            let mut receiver = ends.receiver(job, special::TOPIC, qos())?;
+            let mut receiver = ends.receiver(job, &job.topic, qos())?;
             ready();
             open_loop::subscribe(job, &mut receiver)
         }
         (Place::Driveline(ends), Role::Ping) => {
-            let mut sender = ends.sender(job, PING, qos())?;
-            let mut receiver = ends.receiver(job, PONG, qos())?;
+            let mut sender = ends.sender(job, &ping(job), qos())?;
+            let mut receiver = ends.receiver(job, &pong(job), qos())?;
             ready();
             closed_loop::ping(job, &mut sender, &mut receiver, FIRST)
         }
         (Place::Driveline(ends), Role::Echo) => {
-            let mut sender = ends.sender(job, PONG, qos())?;
-            let mut receiver = ends.receiver(job, PING, qos())?;
+            let mut sender = ends.sender(job, &pong(job), qos())?;
+            let mut receiver = ends.receiver(job, &ping(job), qos())?;
             ready();
             closed_loop::echo(job, &mut sender, &mut receiver, FIRST)
         }
@@ -188,8 +201,9 @@ fn threads(job: &Job) -> Result<Vec<End>> {
             System::Driveline => Place::Driveline(Ends::new(job, "threads")?),
             System::Futex | System::Spin => {
                 let words = SharedWords::create().context("cannot make the floor's words")?;
-                Place::Floor(FloorEnds { words: Arc::new(words), system: job.system, shared: false })
+                Place::Floor(FloorEnds { words: Arc::new(words), spins: job.system == System::Spin, shared: false })
             }
+            System::Peer { .. } => return Err(not_mine(job)),
         })
     };
     let common = place(job)?;

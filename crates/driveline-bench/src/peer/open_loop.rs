@@ -141,6 +141,7 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     // unless it spins.
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.verified = verdict.verified;
+    end.mismatched = verdict.mismatched;
     end.mismatches = verdict.into_mismatches();
     end.received_file = Some(rows.write(job, "received", job.index)?);
     Ok(end)

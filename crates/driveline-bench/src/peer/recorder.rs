@@ -52,8 +52,8 @@ impl<R: Row + Copy + Default> Recorder<R> {
 #[derive(Default)]
 pub(crate) struct Verdict {
     pub(crate) verified: u64,
-    pub(crate) mismatches: Vec<String>,
-    more: u64,
+    pub(crate) mismatched: u64,
+    mismatches: Vec<String>,
 }
 
 impl Verdict {
@@ -62,17 +62,17 @@ impl Verdict {
     pub(crate) fn check(&mut self, bytes: &[u8], sequence: u64) {
         self.verified += 1;
         if let Err(text) = payload::verify(bytes, sequence) {
+            self.mismatched += 1;
             if self.mismatches.len() < Self::SHOWN {
                 self.mismatches.push(text);
-            } else {
-                self.more += 1;
             }
         }
     }
 
     pub(crate) fn into_mismatches(mut self) -> Vec<String> {
-        if self.more > 0 {
-            self.mismatches.push(format!("and {} more", self.more));
+        let more = self.mismatched - self.mismatches.len() as u64;
+        if more > 0 {
+            self.mismatches.push(format!("and {more} more"));
         }
         self.mismatches
     }

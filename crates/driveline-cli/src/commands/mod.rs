@@ -25,15 +25,20 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
 }
 
 pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
-    let Bench::Link(mut link) = command;
-    link.json |= screen.json;
-    match driveline_bench::run_link(&link) {
-        Ok(ending) => ending.exit_code(),
-        Err(e) => {
-            screen.error(format!("{e:#}"));
-            ExitCode::from(exit::FAILED)
+    let outcome = match command {
+        Bench::Link(mut link) => {
+            link.json |= screen.json;
+            driveline_bench::run_link(&link).map(driveline_bench::Ending::exit_code)
         }
-    }
+        Bench::Peers => driveline_bench::list_peers(screen.json).map(|text| {
+            screen.print(&format!("{}\n", text.trim_end()));
+            ExitCode::from(exit::DONE)
+        }),
+    };
+    outcome.unwrap_or_else(|e| {
+        screen.error(format!("{e:#}"));
+        ExitCode::from(exit::FAILED)
+    })
 }
 
 /// Asks the host program; where there is none, says so at the first library.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Raw stamps: rows of five little-endian 64-bit words.
+
+/// Stamps of one sample at the sending end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentRow {
+    /// Sequence number.
+    pub sequence: u64,
+    /// When it was due.
+    pub scheduled: u64,
+    /// Before memory for it was asked for.
+    pub before_fill: u64,
+    /// The payload exists; just before `publish()`.
+    pub before_publish: u64,
+    /// `publish()` has returned.
+    pub returned: u64,
+}
+
+/// Stamps of one sample at the receiving end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceivedRow {
+    /// Sequence number.
+    pub sequence: u64,
+    /// The wait returned.
+    pub woken: u64,
+    /// The sample is in hand.
+    pub in_hand: u64,
+    /// The payload is copied.
+    pub copied: u64,
+    /// The payload is read and verified.
+    pub read: u64,
+}
+
+/// A row of a raw file.
+pub trait Row: Sized {
+    /// As words.
+    fn words(&self) -> [u64; 5];
+    /// From words.
+    fn from_words(w: [u64; 5]) -> Self;
+}
+
+impl Row for SentRow {
+    fn words(&self) -> [u64; 5] {
+        [self.sequence, self.scheduled, self.before_fill, self.before_publish, self.returned]
+    }
+    fn from_words([sequence, scheduled, before_fill, before_publish, returned]: [u64; 5]) -> Self {
+        Self { sequence, scheduled, before_fill, before_publish, returned }
+    }
+}
+
+impl Row for ReceivedRow {
+    fn words(&self) -> [u64; 5] {
+        [self.sequence, self.woken, self.in_hand, self.copied, self.read]
+    }
+    fn from_words([sequence, woken, in_hand, copied, read]: [u64; 5]) -> Self {
+        Self { sequence, woken, in_hand, copied, read }
+    }
+}
+
+/// Writes rows to a file.
+///
+/// # Errors
+/// The file system's.
+pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result<()> {
+    let bytes: Vec<u8> = rows.iter().flat_map(Row::words).flat_map(u64::to_le_bytes).collect();
+    std::fs::write(path, bytes)
+}
+
+/// Reads the rows of a file.
+///
+/// # Errors
+/// The file system's; `InvalidData` if there is not a whole number of rows.
+pub fn read_rows<R: Row>(path: &std::path::Path) -> std::io::Result<Vec<R>> {
+    let bytes = std::fs::read(path)?;
+    let (rows, rest) = bytes.as_chunks::<40>();
+    if !rest.is_empty() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{} bytes are no whole number of rows", bytes.len())));
+    }
+    let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
+    Ok(rows
+        .iter()
+        .map(|row| {
+            let (words, _) = row.as_chunks::<8>();
+            R::from_words(std::array::from_fn(|i| words.get(i).map_or(0, word)))
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_survive_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows");
+        let rows: Vec<_> = (1..9)
+            .map(|i| SentRow { sequence: i, scheduled: i * 2, before_fill: u64::MAX, before_publish: i * 4, returned: i * 5 })
+            .collect();
+        write_rows(&path, &rows).unwrap();
+        assert_eq!(read_rows::<SentRow>(&path).unwrap(), rows);
+        std::fs::write(&path, [0; 41]).unwrap();
+        assert!(read_rows::<SentRow>(&path).unwrap_err().to_string().contains("41 bytes"));
+    }
+}

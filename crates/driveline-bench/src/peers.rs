@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Other middleware that can be measured: which programs there are, what they can do, and how to add those that are not
+//! there.
+//!
+//! A peer is a program in the directory of peers that speaks [`crate::harness`]. Called with `--describe` it prints a
+//! [`Description`] as JSON. The catalogue names the peers that people ask for; one that is in the catalogue but not in the
+//! directory is shown with what would have to be done, so that nothing is missing silently.
+
+use crate::harness::{Job, PROTOCOL, Pace, Reach, Reliability, System, Wait};
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the directory of peers; without it, `peers` beside the executable or one level up.
+pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
+
+/// How long a peer may take to describe itself.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// More than any description needs.
+const DESCRIPTION_MAX: u64 = 1 << 20;
+const CATALOGUE: &str = include_str!("../../../peers/catalogue.json");
+
+/// What a peer says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// [`PROTOCOL`] that it speaks.
+    pub protocol: u32,
+    /// Name, as it is called in a job: lower case, no slash.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// Version of the middleware.
+    pub version: String,
+    /// The ways in which it can carry samples.
+    pub variants: Vec<Variant>,
+}
+
+/// One way in which a peer carries samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Name, as it is called in a job.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// Where its ends can be.
+    pub reach: Vec<Reach>,
+    /// How its readers can wait.
+    pub waits: Vec<WaitKind>,
+    /// Which of these it offers.
+    pub reliability: Vec<Reliability>,
+    /// Whether samples are written and read in place; otherwise the middleware copies them.
+    pub loans: bool,
+    /// Least size in bytes.
+    pub min_size: usize,
+    /// Greatest size in bytes.
+    pub max_size: usize,
+    /// Greatest number of subscribers.
+    pub max_subscribers: usize,
+    /// Whether it needs a [`crate::harness::Role::Keeper`].
+    #[serde(default)]
+    pub keeper: bool,
+    /// What a reader of its figures must know.
+    #[serde(default)]
+    pub note: String,
+    /// How it is configured, and why so.
+    pub settings: Vec<Setting>,
+}
+
+/// One thing that is configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its name in the middleware.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Why, and who recommends it.
+    pub why: String,
+}
+
+/// A kind of [`Wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// Sleeps in the kernel.
+    Block,
+    /// Never sleeps.
+    Spin,
+    /// Spins for a while, then sleeps.
+    SpinThenBlock,
+}
+
+impl From<Wait> for WaitKind {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Block => Self::Block,
+            Wait::Spin => Self::Spin,
+            Wait::SpinThenBlock(_) => Self::SpinThenBlock,
+        }
+    }
+}
+
+impl Variant {
+    /// Why it cannot do a job; nothing if it can.
+    #[must_use]
+    pub fn refuses(&self, job: &Job) -> Option<String> {
+        let kind = WaitKind::from(job.wait);
+        if !self.reach.contains(&job.reach) {
+            let where_to = if job.reach == Reach::Process { "threads of one process" } else { "processes" };
+            return Some(format!("does not reach {where_to}"));
+        }
+        if !self.waits.contains(&kind) {
+            return Some(format!("readers cannot wait as '{}'", job.wait));
+        }
+        if !self.reliability.contains(&job.reliability) {
+            let what = if job.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
+            return Some(format!("is not {what}"));
+        }
+        if job.size < self.min_size || job.size > self.max_size {
+            return Some(format!("carries {} to {} bytes, not {}", self.min_size, self.max_size, job.size));
+        }
+        if job.subscribers > self.max_subscribers {
+            return Some(format!("has at most {} subscribers, not {}", self.max_subscribers, job.subscribers));
+        }
+        if job.pace == Pace::PingPong && job.subscribers != 1 {
+            return Some("a ping-pong has one subscriber".into());
+        }
+        None
+    }
+}
+
+/// A peer that somebody may ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// Name, as it is called in a job.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// Whether it can be measured.
+    pub state: State,
+}
+
+/// Whether a peer can be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is there.
+    Installed {
+        /// Its program.
+        program: PathBuf,
+        /// What it says about itself.
+        description: Description,
+    },
+    /// Its program is there but of no use.
+    Broken {
+        /// Its program.
+        program: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It is not there.
+    NotInstalled {
+        /// How to add it.
+        how_to_add: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Known {
+    name: String,
+    title: String,
+    how_to_add: String,
+}
+
+/// The directory of peers: the one that the environment names, or the one that stands beside the executable.
+#[must_use]
+pub fn directory() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(PEERS_VARIABLE) {
+        return Some(named.into());
+    }
+    let executable = std::env::current_exe().ok()?;
+    let beside = executable.parent()?;
+    [beside.join("peers"), beside.parent()?.join("peers")].into_iter().find(|d| d.is_dir())
+}
+
+/// All peers: those of the catalogue, in its order, then whatever else is in the directory. Blocks while they describe
+/// themselves.
+///
+/// # Errors
+/// If a directory is named that cannot be read. A peer that does not work is part of the result instead.
+pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
+    let known: Vec<Known> = serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
+    let mut found = Vec::new();
+    if let Some(directory) = directory {
+        let entries = std::fs::read_dir(directory)
+            .with_context(|| format!("cannot read the directory of peers {}: build them with `make peers`", directory.display()))?;
+        let mut programs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_program(p)).collect();
+        programs.sort();
+        found = programs.into_iter().map(examine).collect();
+    }
+    let mut peers = Vec::new();
+    for k in known {
+        let state = match found.iter().position(|p: &Peer| p.name == k.name) {
+            Some(i) => found.remove(i).state,
+            None => State::NotInstalled { how_to_add: k.how_to_add },
+        };
+        peers.push(Peer { name: k.name, title: k.title, state });
+    }
+    peers.extend(found);
+    Ok(peers)
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+fn examine(program: PathBuf) -> Peer {
+    let file = program.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    match describe(&program, DESCRIBE_TIMEOUT) {
+        Ok(description) if description.name == file => {
+            Peer { name: file, title: description.title.clone(), state: State::Installed { program, description } }
+        }
+        Ok(description) => {
+            let reason = format!("it calls itself '{}': the file must have the same name", description.name);
+            Peer { name: file.clone(), title: file, state: State::Broken { program, reason } }
+        }
+        Err(e) => Peer { name: file.clone(), title: file, state: State::Broken { program, reason: format!("{e:#}") } },
+    }
+}
+
+/// Asks a program what it is.
+fn describe(program: &Path, timeout: Duration) -> Result<Description> {
+    let mut child = Command::new(program)
+        .arg("--describe")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("it cannot be started")?;
+    let out = child.stdout.take().context("it has no standard output")?;
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = tell.send(out.take(DESCRIPTION_MAX).read_to_string(&mut text).map(|_| text));
+    });
+    let heard = told.recv_timeout(timeout);
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while heard.is_ok() && Instant::now() < deadline && child.try_wait().is_ok_and(|s| s.is_none()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let status = child.try_wait().ok().flatten();
+    let _ = child.kill();
+    let _ = child.wait();
+    let Ok(text) = heard else { bail!("it did not describe itself within {timeout:?}") };
+    let text = text.context("its description cannot be read")?;
+    ensure!(status.is_some_and(|s| s.success()), "`--describe` failed{}", status.map_or_else(String::new, |s| format!(" ({s})")));
+    let description: Description = serde_json::from_str(&text).context("its description is not what docs/protocols/harness.md says")?;
+    ensure!(
+        description.protocol == PROTOCOL,
+        "it speaks version {} of the harness protocol, this program version {PROTOCOL}: build both from the same source",
+        description.protocol
+    );
+    Ok(description)
+}
+
+/// What somebody asked to measure, and what cannot be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Programs to measure, each with the variants that were asked for.
+    pub chosen: Vec<(PathBuf, Description)>,
+    /// What was asked for but cannot be measured: the name, and why.
+    pub unavailable: Vec<(String, String)>,
+}
+
+/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`.
+///
+/// # Errors
+/// If a name is neither installed nor known.
+pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
+    let mut selection = Selection::default();
+    for name in names {
+        let (peer_name, variant) = name.split_once('/').map_or((name.as_str(), None), |(p, v)| (p, Some(v)));
+        let all = name == "all";
+        let matching: Vec<&Peer> = peers.iter().filter(|p| all || p.name == peer_name).collect();
+        ensure!(
+            all || !matching.is_empty(),
+            "there is no peer '{peer_name}': known are {}",
+            peers.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ")
+        );
+        for peer in matching {
+            match &peer.state {
+                State::Installed { program, description } => {
+                    let wanted: Vec<Variant> =
+                        description.variants.iter().filter(|v| variant.is_none_or(|w| v.name == w)).cloned().collect();
+                    ensure!(
+                        !wanted.is_empty(),
+                        "the peer {peer_name} has no variant '{}': it has {}",
+                        variant.unwrap_or_default(),
+                        description.variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", ")
+                    );
+                    match selection.chosen.iter_mut().find(|(p, _)| p == program) {
+                        Some((_, d)) => d.variants.extend(wanted),
+                        None => selection.chosen.push((program.clone(), Description { variants: wanted, ..description.clone() })),
+                    }
+                }
+                State::Broken { reason, .. } => selection.unavailable.push((peer.name.clone(), format!("does not work: {reason}"))),
+                State::NotInstalled { how_to_add } => {
+                    selection.unavailable.push((peer.name.clone(), format!("not installed: {how_to_add}")));
+                }
+            }
+        }
+    }
+    for (_, d) in &mut selection.chosen {
+        let mut seen = Vec::new();
+        d.variants.retain(|v| {
+            !seen.contains(&v.name) && {
+                seen.push(v.name.clone());
+                true
+            }
+        });
+    }
+    Ok(selection)
+}
+
+impl Selection {
+    /// The program that carries samples of a system; none if it is not chosen.
+    #[must_use]
+    pub fn program(&self, system: &System) -> Option<&Path> {
+        let System::Peer { name, .. } = system else { return None };
+        self.chosen.iter().find(|(_, d)| d.name == *name).map(|(p, _)| p.as_path())
+    }
+
+    /// What is known about the variant of a system.
+    #[must_use]
+    pub fn variant(&self, system: &System) -> Option<&Variant> {
+        let System::Peer { name, variant } = system else { return None };
+        self.chosen.iter().find(|(_, d)| d.name == *name)?.1.variants.iter().find(|v| v.name == *variant)
+    }
+
+    /// All systems that were chosen.
+    pub fn systems(&self) -> impl Iterator<Item = (System, &Variant)> {
+        self.chosen.iter().flat_map(|(_, d)| d.variants.iter().map(|v| (System::Peer { name: d.name.clone(), variant: v.name.clone() }, v)))
+    }
+}
+
+/// The peers as a table for people.
+#[must_use]
+pub fn table(peers: &[Peer]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for peer in peers {
+        let _ = match &peer.state {
+            State::Installed { description, .. } => writeln!(text, "{}: {} {}", peer.name, peer.title, description.version),
+            State::Broken { reason, .. } => writeln!(text, "{}: does not work: {reason}", peer.name),
+            State::NotInstalled { how_to_add } => writeln!(text, "{}: {}, not installed: {how_to_add}", peer.name, peer.title),
+        };
+        let State::Installed { description, .. } = &peer.state else { continue };
+        text.push_str(&settings(description));
+    }
+    text
+}
+
+/// The variants of a peer, each with how it is configured and why.
+#[must_use]
+pub(crate) fn settings(description: &Description) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for v in &description.variants {
+        let note = if v.note.is_empty() { String::new() } else { format!(" ({})", v.note) };
+        let _ = writeln!(text, "  {}/{}: {}{note}", description.name, v.name, v.title);
+        for s in &v.settings {
+            let _ = writeln!(text, "    {} = {}: {}", s.name, s.value, s.why);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "peers_tests.rs"]
+mod tests;

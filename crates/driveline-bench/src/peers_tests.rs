@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Peers that are there, that are not, and that are no good.
+
+use super::*;
+use crate::harness::{Payload, Role, Take};
+
+/// Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
+fn program(dir: &Path, name: &str, script: &str) {
+    use std::io::Write;
+    let mut child =
+        Command::new("sh").args(["-c", r#"cat > "$0" && chmod 755 "$0""#]).arg(dir.join(name)).stdin(Stdio::piped()).spawn().unwrap();
+    write!(child.stdin.take().unwrap(), "#!/bin/sh\n{script}\n").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+fn variant(name: &str) -> Variant {
+    Variant {
+        name: name.into(),
+        title: name.to_uppercase(),
+        reach: vec![Reach::Host],
+        waits: vec![WaitKind::Block, WaitKind::SpinThenBlock],
+        reliability: vec![Reliability::BestEffort],
+        loans: true,
+        min_size: 32,
+        max_size: 1 << 20,
+        max_subscribers: 4,
+        keeper: false,
+        note: "may tear".into(),
+        settings: vec![Setting { name: "depth".into(), value: "1".into(), why: "as all".into() }],
+    }
+}
+
+fn description(name: &str) -> Description {
+    Description {
+        protocol: PROTOCOL,
+        name: name.into(),
+        title: "A Peer".into(),
+        version: "1.2".into(),
+        variants: vec![variant("shm"), variant("udp")],
+    }
+}
+
+fn echo(d: &Description) -> String {
+    format!("[ \"$1\" = --describe ] || exit 9\ncat <<'END'\n{}\nEND", serde_json::to_string(d).unwrap())
+}
+
+fn state<'a>(peers: &'a [Peer], name: &str) -> &'a State {
+    &peers.iter().find(|p| p.name == name).unwrap().state
+}
+
+fn reason(peers: &[Peer], name: &str) -> String {
+    match state(peers, name) {
+        State::Broken { reason, .. } => reason.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_there_is_found_and_what_is_no_good_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    program(dir.path(), "fastdds", &echo(&description("fastdds")));
+    program(dir.path(), "own", &echo(&description("own")));
+    program(dir.path(), "other", &echo(&description("another")));
+    program(dir.path(), "garbage", "echo hello");
+    program(dir.path(), "fails", "exit 3");
+    program(dir.path(), "future", &echo(&Description { protocol: 99, ..description("future") }));
+    std::fs::write(dir.path().join("README"), "no program").unwrap();
+    let peers = discover(Some(dir.path())).unwrap();
+    assert!(matches!(state(&peers, "fastdds"), State::Installed { description, .. } if description.version == "1.2"));
+    assert!(matches!(state(&peers, "own"), State::Installed { .. }));
+    assert!(reason(&peers, "other").contains("calls itself 'another'"));
+    assert!(reason(&peers, "garbage").contains("docs/protocols/harness.md"));
+    assert!(reason(&peers, "fails").contains("exit status: 3"));
+    assert!(reason(&peers, "future").contains("version 99"));
+    assert!(matches!(state(&peers, "ros2"), State::NotInstalled { how_to_add } if how_to_add.contains("build/peers")));
+    assert!(!peers.iter().any(|p| p.name == "README"));
+    let text = table(&peers);
+    for words in [
+        "fastdds: eProsima Fast DDS 1.2",
+        "fastdds/shm: SHM (may tear)",
+        "depth = 1: as all",
+        "rti_connext: RTI Connext DDS, not installed",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
+#[test]
+fn a_peer_that_hangs_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    program(dir.path(), "hangs", "exec sleep 1000");
+    let text = format!("{:#}", describe(&dir.path().join("hangs"), Duration::from_millis(50)).unwrap_err());
+    assert!(text.contains("did not describe itself"), "{text}");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_an_error_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("{:#}", discover(Some(&dir.path().join("none"))).unwrap_err());
+    assert!(text.contains("make peers"), "{text}");
+    // Without any, everything of the catalogue is listed as not installed.
+    assert!(discover(None).unwrap().iter().all(|p| matches!(p.state, State::NotInstalled { .. })));
+}
+
+#[test]
+fn peers_are_chosen_by_name_by_variant_or_all() {
+    let installed = |name: &str| Peer {
+        name: name.into(),
+        title: name.into(),
+        state: State::Installed { program: name.into(), description: description(name) },
+    };
+    let absent = Peer { name: "ros2".into(), title: "ROS 2".into(), state: State::NotInstalled { how_to_add: "build it".into() } };
+    let peers = [installed("a"), installed("b"), absent];
+    let systems = |names: &[&str]| {
+        let s = select(&peers, &names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).unwrap();
+        (s.systems().map(|(s, _)| s.to_string()).collect::<Vec<_>>(), s.unavailable)
+    };
+    assert_eq!(systems(&["a/udp", "b/shm", "b/shm", "a"]).0, ["a/udp", "a/shm", "b/shm"]);
+    assert_eq!(systems(&["all"]).0.len(), 4);
+    assert_eq!(systems(&["all"]).1, [("ros2".to_owned(), "not installed: build it".to_owned())]);
+    let error = |name: &str| format!("{:#}", select(&peers, &[name.to_owned()]).unwrap_err());
+    assert!(error("c").contains("known are a, b, ros2"));
+    assert!(error("a/tcp").contains("it has shm, udp"));
+}
+
+#[test]
+fn what_a_variant_cannot_do_is_said() {
+    let job = Job {
+        protocol: PROTOCOL,
+        role: Role::Publisher,
+        system: System::Peer { name: "a".into(), variant: "shm".into() },
+        reach: Reach::Host,
+        domain_dir: PathBuf::new(),
+        topic: "link".into(),
+        size: 64,
+        wait: Wait::SpinThenBlock(5),
+        take: Take::Borrow,
+        payload: Payload::Untouched,
+        pace: Pace::RateHz(10.0),
+        warm_up: 1,
+        messages: 1,
+        depth: 1,
+        reliability: Reliability::BestEffort,
+        subscribers: 4,
+        index: 0,
+        publisher_cpu: None,
+        subscriber_cpus: vec![],
+        priority: 0,
+        raw_dir: PathBuf::new(),
+    };
+    let v = variant("shm");
+    assert_eq!(v.refuses(&job), None);
+    for (job, words) in [
+        (Job { reach: Reach::Process, ..job.clone() }, "threads of one process"),
+        (Job { wait: Wait::Spin, ..job.clone() }, "cannot wait as 'spin'"),
+        (Job { reliability: Reliability::Reliable, ..job.clone() }, "not reliable"),
+        (Job { size: 31, ..job.clone() }, "32 to 1048576 bytes"),
+        (Job { subscribers: 5, ..job.clone() }, "at most 4"),
+        (Job { pace: Pace::PingPong, ..job.clone() }, "one subscriber"),
+    ] {
+        assert!(v.refuses(&job).unwrap().contains(words), "{words}");
+    }
+}

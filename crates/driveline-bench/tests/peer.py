@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A peer in its shortest form: Unix datagrams, 1 to N. It shows what docs/protocols/harness.md asks for, and tests that
+a peer that loses, tears, or dies is shown so: its variants are sound, forgets, tears, dies, and kept."""
+
+import json
+import os
+import socket
+import struct
+import sys
+import time
+import zlib
+
+HEAD = struct.Struct("<QQQQ")
+MAGIC = int.from_bytes(b"drvbench", "little")
+END = int.from_bytes(b"drvbend!", "little")
+
+
+def describe():
+    def variant(name, **more):
+        return {
+            "name": name, "title": f"Unix datagrams, {name}", "reach": ["host"], "waits": ["block"],
+            "reliability": ["best_effort"], "loans": False, "min_size": 32, "max_size": 65536, "max_subscribers": 16,
+            "settings": [{"name": "SO_SNDBUF", "value": "default", "why": "small messages"}], **more,
+        }
+    names = ["sound", "forgets", "tears", "dies"]
+    return {"protocol": 1, "name": os.path.basename(sys.argv[0]), "title": "Test peer", "version": "0",
+            "variants": [variant(n) for n in names] + [variant("kept", keeper=True)]}
+
+
+def emit(event, **more):
+    print(json.dumps({"event": event, **more}), flush=True)
+
+
+class Link:
+    def __init__(self, job):
+        self.job, self.variant = job, job["system"].split("/")[1]
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.next = self.expected = 1
+        self.sent, self.got = [], []
+        self.end = {"role": job["role"], "index": job["index"], "published": 0, "first_sequence": 1, "received": 0,
+                    "missed": 0, "verified": 0, "mismatches": [], "mismatched": 0, "not_sent": {}}
+
+    def path(self, direction, index):
+        return f"{self.job['domain_dir']}/{self.job['topic']}.{direction}.{index}"
+
+    def listen(self, direction, index):
+        self.socket.bind(self.path(direction, index))
+
+    def await_receivers(self, direction, count):
+        deadline = time.monotonic() + 20
+        while not all(os.path.exists(self.path(direction, i)) for i in range(count)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{count} receivers did not come within 20 s")
+            time.sleep(0.001)
+
+    def send(self, direction, count, scheduled=0, mark=MAGIC):
+        sequence, self.next = self.next, self.next + 1
+        if self.variant == "dies" and sequence == 4:
+            os._exit(7)
+        body = bytes([sequence % 251]) * (self.job["size"] - HEAD.size)
+        before_fill = time.monotonic_ns()
+        data = HEAD.pack(mark, sequence, self.job["size"], zlib.crc32(body)) + body
+        if self.variant == "tears" and sequence % 3 == 0:
+            data = data[:-1] + b"\xff"
+        before_publish = time.monotonic_ns()
+        if not (self.variant == "forgets" and sequence % 5 == 0):
+            for i in range(count):
+                self.socket.sendto(data, self.path(direction, i))
+        self.end["published"] += 1
+        return [sequence, scheduled, before_fill, before_publish, time.monotonic_ns()]
+
+    def receive(self):
+        data = self.socket.recv(65536)
+        in_hand = time.monotonic_ns()
+        mark, sequence, length, check = HEAD.unpack_from(data)
+        self.end["received"] += 1
+        # One that forgets does not notice either.
+        if self.variant != "forgets":
+            self.end["missed"] += sequence - self.expected
+        self.expected = sequence + 1
+        read = 0
+        if self.job["payload"] == "filled" and mark != END:
+            self.end["verified"] += 1
+            if length != len(data) or check != zlib.crc32(data[HEAD.size:]):
+                self.end["mismatched"] += 1
+                self.end["mismatches"] = [f"sample {sequence}: the checksum does not fit"]
+            read = time.monotonic_ns()
+        return mark == END, [sequence, in_hand, in_hand, 0, read]
+
+    def finish(self):
+        for name, rows in (("sent", self.sent), ("received", self.got)):
+            if rows:
+                path = f"{self.job['raw_dir']}/{self.job['role']}-{name}-{self.job['index']}.rows"
+                with open(path, "wb") as file:
+                    file.writelines(struct.pack("<5Q", *row) for row in rows)
+                self.end[f"{name}_file"] = path
+        emit("done", ends=[self.end])
+
+
+def publisher(link, job):
+    link.await_receivers("out", job["subscribers"])
+    link.send("out", job["subscribers"])
+    time.sleep(0.05)
+    link.end["counted_from"] = link.next + job["warm_up"]
+    start = time.monotonic_ns()
+    for i in range(job["warm_up"] + job["messages"]):
+        due = start + int(i * 1e9 / job["pace"]["rate_hz"])
+        time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
+        link.sent.append(link.send("out", job["subscribers"], due))
+    time.sleep(0.1)
+    if link.variant == "forgets" and link.next % 5 == 0:
+        link.next += 1
+    link.send("out", job["subscribers"], mark=END)
+
+
+def subscriber(link, job):
+    link.listen("out", job["index"])
+    emit("ready")
+    first = True
+    while True:
+        last, row = link.receive()
+        if last:
+            return
+        if first:
+            link.end["first_sample_ns"], first = row[2], False
+        else:
+            link.got.append(row)
+
+
+def ping(link, job):
+    link.listen("back", 0)
+    emit("ready")
+    link.await_receivers("forth", 1)
+    link.receive()
+    link.end["verified"] = 0  # The greeting is no round.
+    for i in range(job["warm_up"] + job["messages"]):
+        link.sent.append(link.send("forth", 1))
+        link.got.append(link.receive()[1])
+
+
+def echo(link, job):
+    link.listen("forth", 0)
+    emit("ready")
+    link.await_receivers("back", 1)
+    link.send("back", 1)
+    for i in range(job["warm_up"] + job["messages"]):
+        link.got.append(link.receive()[1])
+        link.sent.append(link.send("back", 1))
+
+
+def keeper(job):
+    with open(f"{job['domain_dir']}/kept", "w") as file:
+        file.write("here")
+    emit("ready")
+    sys.stdin.readline()
+    os.remove(f"{job['domain_dir']}/kept")
+    emit("done", ends=[])
+
+
+def main():
+    if sys.argv[1:] == ["--describe"]:
+        print(json.dumps(describe()))
+        return 0
+    job = json.loads(sys.stdin.readline())
+    try:
+        if job["role"] == "keeper":
+            keeper(job)
+            return 0
+        if job["system"].endswith("/kept") and not os.path.exists(f"{job['domain_dir']}/kept"):
+            raise FileNotFoundError("the keeper is not there")
+        link = Link(job)
+        {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}[job["role"]](link, job)
+        link.finish()
+        return 0
+    except Exception as e:  # Whatever it is, the conductor must hear of it.
+        emit("failed", error=f"{type(e).__name__}: {e}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Other programs, measured by the same engine: a peer in Python, whose variants do what peers must not do.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A directory of peers with one in it, called `test`.
+fn directory() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py"), dir.path().join("test")).unwrap();
+    dir
+}
+
+fn bench(args: &str) -> Output {
+    let dir = directory();
+    Command::new(env!("CARGO_BIN_EXE_driveline-bench")).args(args.split_whitespace()).env("DRIVELINE_PEERS", dir.path()).output().unwrap()
+}
+
+fn measured(args: &str, status: i32) -> Value {
+    let fixed = "--json --wait block --extra none --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let out = bench(&format!("link {args} {fixed}"));
+    assert_eq!(out.status.code(), Some(status), "{}\n{}", String::from_utf8_lossy(&out.stderr), String::from_utf8_lossy(&out.stdout));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn runs<'a>(m: &'a Value, system: &str) -> Vec<&'a Value> {
+    let of = |c: &&Value| c["kind"] == "link" && c["system"] == system;
+    let runs: Vec<_> = m["cases"].as_array().unwrap().iter().filter(of).flat_map(|c| c["runs"].as_array().unwrap()).collect();
+    assert!(!runs.is_empty(), "{system} is not in {m}");
+    runs
+}
+
+#[test]
+fn a_peer_runs_beside_driveline_with_its_account_its_ratios_and_its_settings() {
+    let m = measured("--size 64,4k --payload untouched,filled --peers test/sound,test/kept", 0);
+    for system in ["test/sound", "test/kept", "driveline"] {
+        for r in runs(&m, system) {
+            assert_eq!((&r["failure"], r["invalid"].as_array().unwrap().len(), &r["sent"]), (&Value::Null, 0, &Value::from(20)), "{r}");
+        }
+    }
+    let case = m["cases"].as_array().unwrap().iter().find(|c| c["id"] == "test/sound · processes · ping-pong · block · 64 B").unwrap();
+    let to: Vec<_> = case["ratios"].as_array().unwrap().iter().map(|r| r["to"].as_str().unwrap()).collect();
+    assert_eq!(to, ["floor: futex · processes · ping-pong", "processes · ping-pong · block · 64 B"]);
+    assert_eq!(m["peers"][0]["variants"][0]["settings"][0]["name"], "SO_SNDBUF");
+    let m = measured("--size 64 --rate 500 --subscribers 2 --payload filled --peers test/sound", 0);
+    for r in runs(&m, "test/sound") {
+        // The first sample, five of warm-up, and twenty, at two subscribers.
+        assert_eq!((&r["received"], &r["verified"]), (&serde_json::json!([20, 20]), &Value::from(52)), "{r}");
+    }
+}
+
+#[test]
+fn a_peer_that_loses_tears_or_dies_is_shown_so() {
+    let m = measured("--size 64 --rate 500 --payload filled --peers test/forgets,test/tears,test/dies", 1);
+    for r in runs(&m, "test/forgets") {
+        assert!(r["invalid"].to_string().contains("lost without a word"), "{r}");
+    }
+    for r in runs(&m, "test/tears") {
+        assert!(r["invalid"].to_string().contains("payload mismatch") && r["torn"].as_u64().unwrap() >= 6, "{r}");
+    }
+    for r in runs(&m, "test/dies") {
+        assert!(r["failure"].as_str().unwrap().contains("exit status: 7"), "{r}");
+    }
+    for r in runs(&m, "driveline") {
+        assert_eq!(r["invalid"].as_array().unwrap().len(), 0, "{r}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_a_row_with_a_reason() {
+    let m = measured("--size 64,1M --peers test/sound,ros2", 0);
+    let rows: Vec<String> = m["left_out"].as_array().unwrap().iter().map(|l| format!("{}: {}", l["what"], l["reason"])).collect();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[0].contains("ros2") && rows[0].contains("not installed: install ROS 2"), "{rows:?}");
+    assert!(rows[1].contains("1 MiB") && rows[1].contains("carries 32 to 65536 bytes"), "{rows:?}");
+    let out = bench("link --size 64 --peers tset --json");
+    assert_eq!(out.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("known are"));
+}
+
+#[test]
+fn peers_are_listed() {
+    let text = String::from_utf8(bench("peers").stdout).unwrap();
+    for words in ["test: Test peer 0", "test/tears: Unix datagrams, tears", "SO_SNDBUF = default", "ecal: Eclipse eCAL, not installed"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let m: Value = serde_json::from_slice(&bench("peers --json").stdout).unwrap();
+    assert!(m.as_array().unwrap().iter().any(|p| p["name"] == "test" && p["state"]["installed"]["description"]["version"] == "0"));
+}
