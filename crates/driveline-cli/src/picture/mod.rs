@@ -67,12 +67,12 @@ fn reach(reach: driveline_runtime::graph::model::Reach) -> &'static str {
 fn trigger(c: &ResolvedComponent) -> String {
     match &c.trigger {
         ResolvedTrigger::Own => "own timers".into(),
-        ResolvedTrigger::Any { on } if on.len() == c.inputs.len() => "on any input".into(),
-        ResolvedTrigger::Any { on } => {
+        ResolvedTrigger::Any { on, .. } if on.len() == c.inputs.len() => "on any input".into(),
+        ResolvedTrigger::Any { on, .. } => {
             let names: Vec<_> = on.iter().filter_map(|i| c.inputs.get(*i)).map(|i| i.port.as_str()).collect();
             format!("on {}", names.join(", "))
         }
-        ResolvedTrigger::Timer { period } => format!("every {period:?}"),
+        ResolvedTrigger::Timer { period, .. } => format!("every {period:?}"),
         ResolvedTrigger::AllLatest { on, .. } => format!("on {}, all latest", c.inputs.get(*on).map_or("?", |i| i.port.as_str())),
         ResolvedTrigger::Exact { .. } => "exact time".into(),
         ResolvedTrigger::Approximate { .. } => "approximate time".into(),

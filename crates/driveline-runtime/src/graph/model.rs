@@ -235,11 +235,17 @@ pub enum TriggerSpec {
         /// The inputs that trigger.
         #[serde(default)]
         on: Vec<String>,
+        /// A sample with older data neither triggers nor is read, and is counted. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
     },
     /// Absolute times, free of drift; inputs are read.
     Timer {
         /// Period in milliseconds.
         period_ms: Milliseconds,
+        /// A sample with older data is not read, and is counted. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
     },
     /// A sample on `on`; the other inputs contribute their newest.
     AllLatest {
@@ -255,7 +261,7 @@ pub enum TriggerSpec {
         #[serde(default = "default_queue")]
         #[schemars(range(min = 1, max = 256))]
         queue: u32,
-        /// Incomplete sets older than this are dropped and counted. Default: no limit.
+        /// A set with an older sample is dropped and counted. Default: no limit.
         #[serde(default)]
         max_age_ms: Option<Milliseconds>,
     },
@@ -268,7 +274,7 @@ pub enum TriggerSpec {
         /// Greatest distance of the source times in a set. Default: no limit.
         #[serde(default)]
         max_interval_ms: Option<Milliseconds>,
-        /// Incomplete sets older than this are dropped and counted. Default: no limit.
+        /// A set with an older sample is dropped and counted. Default: no limit.
         #[serde(default)]
         max_age_ms: Option<Milliseconds>,
     },

@@ -439,16 +439,17 @@ impl<'a> Resolver<'a> {
         let limit = |ms: &Option<Milliseconds>| ms.as_ref().map(duration);
         let trigger = match spec {
             None if ports.is_empty() => return ResolvedTrigger::Own,
-            None => ResolvedTrigger::Any { on: (0..ports.len()).collect() },
-            Some(TriggerSpec::Any { on }) if on.is_empty() => ResolvedTrigger::Any { on: (0..ports.len()).collect() },
-            Some(TriggerSpec::Any { on }) => {
-                let on = on.iter().filter_map(|name| self.trigger_input(at, name, ports)).collect();
-                ResolvedTrigger::Any { on }
+            None => ResolvedTrigger::Any { on: (0..ports.len()).collect(), max_age: None },
+            Some(TriggerSpec::Any { on, max_age_ms }) => {
+                let named = on.iter().filter_map(|name| self.trigger_input(at, name, ports)).collect();
+                ResolvedTrigger::Any { on: if on.is_empty() { (0..ports.len()).collect() } else { named }, max_age: limit(max_age_ms) }
             }
-            Some(TriggerSpec::Timer { period_ms }) => return ResolvedTrigger::Timer { period: duration(period_ms) },
+            Some(TriggerSpec::Timer { period_ms, max_age_ms }) => {
+                return ResolvedTrigger::Timer { period: duration(period_ms), max_age: limit(max_age_ms) };
+            }
             Some(TriggerSpec::AllLatest { on, max_age_ms }) => match self.trigger_input(at, on, ports) {
                 Some(on) => ResolvedTrigger::AllLatest { on, max_age: limit(max_age_ms) },
-                None => ResolvedTrigger::Any { on: Vec::new() },
+                None => ResolvedTrigger::Any { on: Vec::new(), max_age: None },
             },
             Some(TriggerSpec::Exact { queue, max_age_ms }) => ResolvedTrigger::Exact { queue: *queue, max_age: limit(max_age_ms) },
             Some(TriggerSpec::Approximate { queue, max_interval_ms, max_age_ms }) => {

@@ -134,24 +134,28 @@ pub enum ResolvedTrigger {
     Any {
         /// Indices of the inputs that trigger.
         on: Vec<usize>,
+        /// Greatest age of a sample that triggers or is read.
+        max_age: Option<Duration>,
     },
     /// Absolute times.
     Timer {
         /// Period.
         period: Duration,
+        /// Greatest age of a sample that is read.
+        max_age: Option<Duration>,
     },
     /// A sample on input `on`.
     AllLatest {
         /// Index of the input that triggers.
         on: usize,
-        /// Greatest age of the newest sample of the others.
+        /// Greatest age of a sample.
         max_age: Option<Duration>,
     },
     /// Equal source times.
     Exact {
         /// Samples kept per input.
         queue: u32,
-        /// Age from which incomplete sets are dropped.
+        /// Greatest age of a sample in a set.
         max_age: Option<Duration>,
     },
     /// Close source times.
@@ -160,7 +164,7 @@ pub enum ResolvedTrigger {
         queue: u32,
         /// Greatest distance of source times in a set.
         max_interval: Option<Duration>,
-        /// Age from which incomplete sets are dropped.
+        /// Greatest age of a sample in a set.
         max_age: Option<Duration>,
     },
 }
@@ -172,7 +176,7 @@ impl ResolvedTrigger {
         match self {
             Self::Own | Self::Timer { .. } => false,
             Self::Exact { .. } | Self::Approximate { .. } => true,
-            Self::Any { on } => on.contains(&index),
+            Self::Any { on, .. } => on.contains(&index),
             Self::AllLatest { on, .. } => *on == index,
         }
     }

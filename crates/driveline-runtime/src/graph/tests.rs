@@ -147,7 +147,7 @@ fn a_sound_graph_is_resolved_with_all_defaults() {
     assert_eq!(lane.parameters["gain"], ParameterValue::Float(2.0));
     assert_eq!(lane.parameters["canny_low"], ParameterValue::Integer(50));
     assert_eq!((lane.inputs[0].qos.depth, lane.inputs[0].max_held), (4, 3), "two threads at once, and one on its way");
-    assert_eq!(lane.trigger, ResolvedTrigger::Any { on: vec![0] });
+    assert_eq!(lane.trigger, ResolvedTrigger::Any { on: vec![0], max_age: None });
     let executors: Vec<_> = g.modules.iter().map(|m| (m.executors[0].name.as_str(), m.executors[0].threads)).collect();
     assert_eq!(executors, [("main", 1), ("main", 2)]);
     serde_json::to_string(&g).unwrap();

@@ -6,7 +6,7 @@ use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{EndpointEvent, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
-use crate::trigger::{Fresh, InputPort, Polled, Samples, Skips, Trigger, TriggerState};
+use crate::trigger::{Fresh, InputPort, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
 use smallvec::SmallVec;
@@ -75,7 +75,7 @@ pub struct CallbackStats {
     pub failed: u64,
     /// Calls skipped because an input had no sample yet (`AllLatest`).
     pub skipped_missing: u64,
-    /// Calls skipped because an input's sample was older than `max_age`.
+    /// Calls skipped, and reads refused, because an input's sample was older than `max_age`.
     pub skipped_stale: u64,
     /// Samples that found no partners (`Exact`, `Approximate`).
     pub unsynchronised: u64,
@@ -142,7 +142,7 @@ impl Invocation<'_> {
     }
 
     /// The sample that the trigger chose or else the newest sample of an input, read now; it may have been seen by an
-    /// earlier call. `None` if there never was one, or if samples that the callback keeps leave no room for it (counted as
+    /// earlier call. `None` if there never was one, if it is older than the trigger's `max_age` (counted as stale), or if samples that the callback keeps leave no room for it (counted as
     /// `held_limit`).
     #[must_use]
     pub fn read(&self, input: usize) -> Option<RawSample> {
@@ -158,6 +158,13 @@ impl Invocation<'_> {
             let fresh = port.refresh(&self.entry.skips);
             (port.newest.clone(), fresh)
         };
+        let newest = newest.filter(|s| {
+            let stale = is_stale(s, self.entry.max_age);
+            if stale {
+                count(&self.entry.skips.stale);
+            }
+            !stale
+        });
         if let Some(sample) = &newest {
             scope::read(sample.header());
             self.read.borrow_mut().push((input, sample.clone(), fresh));
@@ -190,6 +197,7 @@ pub(super) struct Entry {
     callback: Callback,
     state: Mutex<State>,
     topics: Vec<TopicId>,
+    max_age: Option<Duration>,
     input_names: Vec<String>,
     /// An input has a deadline that this entry has to watch itself.
     watches_silence: bool,
@@ -232,12 +240,13 @@ impl Entry {
         callback: Callback,
     ) -> Result<Self, String> {
         let timer = match &trigger {
-            Trigger::Timer { period } => Some(Clock { period: *period, next: MonotonicNs(NEVER) }),
+            Trigger::Timer { period, .. } => Some(Clock { period: *period, next: MonotonicNs(NEVER) }),
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
         let input_names = ports.iter().map(|p| p.name.clone()).collect();
         let watches_silence = ports.iter().any(|p| p.subscription.has_deadline());
+        let max_age = trigger.max_age();
         let trigger = TriggerState::new(trigger, ports.len())?;
         Ok(Self {
             name: name.into(),
@@ -245,6 +254,7 @@ impl Entry {
             callback,
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
+            max_age,
             input_names,
             watches_silence,
             deadline: AtomicU64::new(NEVER),

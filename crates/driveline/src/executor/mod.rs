@@ -149,7 +149,12 @@ impl Executor {
         o: TimerOptions,
         callback: impl Fn(&TimerTick) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        let options = CallbackOptions { name: o.name, group: o.group, trigger: Trigger::Timer { period: o.period }, inputs: Vec::new() };
+        let options = CallbackOptions {
+            name: o.name,
+            group: o.group,
+            trigger: Trigger::Timer { period: o.period, max_age: None },
+            inputs: Vec::new(),
+        };
         self.add_callback(options, move |invocation| {
             if let Some(tick) = invocation.tick() {
                 callback(&tick);

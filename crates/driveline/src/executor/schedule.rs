@@ -123,6 +123,10 @@ impl Schedule {
             if self.nice != 0 {
                 rustix::process::setpriority_process(Some(rustix::thread::gettid()), i32::from(self.nice))
                     .map_err(|e| format!("nice {}: {e}; raising one's priority {advice}", self.nice))?;
+                let in_force = rustix::process::getpriority_process(Some(rustix::thread::gettid())).map_err(|e| e.to_string())?;
+                if in_force != i32::from(self.nice) {
+                    return Err(format!("nice {}: the kernel has {in_force} instead", self.nice));
+                }
             }
         }
         let (in_force, param) = thread_schedule_policy_param(thread_native_id()).map_err(|e| e.to_string())?;

@@ -80,7 +80,7 @@ fn inputs_outside_the_trigger_do_not_call_but_can_be_read_again_and_again() {
     let read = Arc::new(Mutex::new(Vec::new()));
     let sink = read.clone();
     let inputs = vec![r.input("image", 4), r.input("boxes", 1)];
-    r.callback(Trigger::Any { on: vec![0] }, inputs, move |i| {
+    r.callback(Trigger::Any { on: vec![0], max_age: None }, inputs, move |i| {
         sink.lock().unwrap().push(i.read(1).and_then(|s| s.payload().map(|p| p[0])));
     });
     send(&mut boxes, 7, 1);
@@ -420,7 +420,7 @@ fn impossible_set_ups_are_refused_with_the_reason() {
     };
     assert!(add(Trigger::AllLatest { on: 3, max_age: None }, vec![r.input("a", 1)]).unwrap().contains("input 3"));
     assert!(add(Trigger::Exact { queue: 2, max_age: None }, vec![r.input("a", 1)]).unwrap().contains("at least 2"));
-    assert!(add(Trigger::Timer { period: Duration::ZERO }, vec![]).unwrap().contains("period"));
+    assert!(add(Trigger::Timer { period: Duration::ZERO, max_age: None }, vec![]).unwrap().contains("period"));
     r.executor.run_ready();
     assert!(add(Trigger::any(), vec![]).unwrap().contains("runs already"));
 }
@@ -477,7 +477,7 @@ fn an_input_that_may_hold_one_sample_is_read_anew_at_every_reach() {
         let inputs = vec![rig.input("tick", 1), ("data".to_owned(), rig.node.bytes_subscription("data", "raw", o).unwrap())];
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
-        let handle = rig.callback(Trigger::Any { on: vec![0] }, inputs, move |i| {
+        let handle = rig.callback(Trigger::Any { on: vec![0], max_age: None }, inputs, move |i| {
             sink.lock().unwrap().push(i.read(1).map(|s| s.payload().unwrap()[0]));
         });
         let mut tick = rig.publisher("tick");
@@ -628,4 +628,38 @@ fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
             drop(calls.recv_timeout(Duration::from_secs(20)).unwrap());
         }
     }
+}
+
+#[test]
+fn too_old_samples_neither_trigger_nor_are_read_and_are_counted() {
+    let rig = rig(1);
+    let max_age = Some(Duration::from_secs(60));
+    let (seen, see) = collector();
+    let on = vec![0];
+    let inputs = || vec![rig.input("a", 4), rig.input("b", 4)];
+    let any = rig.callback(Trigger::Any { on, max_age }, inputs(), move |i| {
+        assert!(i.read(1).is_none(), "stale");
+        see(i, 1);
+    });
+    let period = Duration::from_nanos(1);
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let read = ticks.clone();
+    let timer = rig.callback(Trigger::Timer { period, max_age }, inputs(), move |i| {
+        if i.read(0).is_some() && i.read(1).is_none() {
+            read.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let (mut a, mut b) = (rig.publisher("a"), rig.publisher("b"));
+    let now = || MonotonicNs::now().0;
+    // The machine has run for longer than this test may take, and surely for a minute.
+    let old = now().checked_sub(Duration::from_secs(61).as_nanos() as u64).unwrap();
+    send(&mut b, 1, old);
+    send(&mut a, 1, old);
+    send(&mut a, 2, now());
+    while ticks.load(Ordering::Relaxed) == 0 {
+        rig.executor.run_ready();
+    }
+    assert_eq!(*seen.lock().unwrap(), [vec![Some(2)]]);
+    assert_eq!(any.stats().skipped_stale, 2, "one that did not trigger, one that was not read");
+    assert!(timer.stats().skipped_stale > 0);
 }

@@ -4,7 +4,7 @@
 mod set;
 pub mod synchronize;
 
-pub(crate) use set::{Fresh, InputPort, Polled, Samples, Skips, TriggerState};
+pub(crate) use set::{Fresh, InputPort, Polled, Samples, Skips, TriggerState, count, is_stale};
 
 use std::time::Duration;
 
@@ -16,11 +16,15 @@ pub enum Trigger {
     Any {
         /// Indices of the inputs that trigger.
         on: Vec<usize>,
+        /// An older sample does not trigger, and is not read; both are counted.
+        max_age: Option<Duration>,
     },
     /// At fixed times; inputs can be read in the callback.
     Timer {
         /// Time between two calls.
         period: Duration,
+        /// An older sample is not read, and counted.
+        max_age: Option<Duration>,
     },
     /// On each new sample of input `on`, together with the newest sample of every other input, new or not. While one
     /// has none, or one whose source time is older than `max_age`, the call is skipped and counted.
@@ -52,7 +56,19 @@ impl Trigger {
     /// On any input.
     #[must_use]
     pub fn any() -> Self {
-        Self::Any { on: Vec::new() }
+        Self::Any { on: Vec::new(), max_age: None }
+    }
+
+    /// Greatest age of a sample that a call gets, by its oldest source time.
+    #[must_use]
+    pub fn max_age(&self) -> Option<Duration> {
+        match self {
+            Self::Any { max_age, .. }
+            | Self::Timer { max_age, .. }
+            | Self::AllLatest { max_age, .. }
+            | Self::Exact { max_age, .. }
+            | Self::Approximate { max_age, .. } => *max_age,
+        }
     }
 
     /// Samples that each input must be able to hold for this trigger, besides those that the callback keeps.

@@ -42,7 +42,7 @@ impl InputPort {
             }
             Taken::Nothing => false,
             Taken::HeldLimit => {
-                skips.held_limit.fetch_add(1, Ordering::Relaxed);
+                count(&skips.held_limit);
                 false
             }
         }
@@ -99,10 +99,16 @@ pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
     header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest)
 }
 
-fn age(sample: &RawSample, now: MonotonicNs) -> Duration {
+/// Whether the oldest data in a sample is older than a call may get. Without a limit the clock is not read.
+pub(crate) fn is_stale(sample: &RawSample, max_age: Option<Duration>) -> bool {
+    let Some(max_age) = max_age else { return false };
     let header = sample.header();
     let oldest = header.origins.as_slice().iter().map(|o| o.source_oldest).min().unwrap_or(header.publish_time);
-    now.since(oldest)
+    MonotonicNs::now().since(oldest) > max_age
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl TriggerState {
@@ -113,9 +119,9 @@ impl TriggerState {
         let unknown = |i: usize| (i >= inputs).then(|| format!("the trigger names input {i}, but there are {inputs}"));
         let sync_error = |e: &dyn std::fmt::Display| format!("the trigger cannot be set up: {e}");
         let problem = match &trigger {
-            Trigger::Any { on } => on.iter().find_map(|i| unknown(*i)),
+            Trigger::Any { on, .. } => on.iter().find_map(|i| unknown(*i)),
             Trigger::AllLatest { on, .. } => unknown(*on),
-            Trigger::Timer { period } => period.is_zero().then(|| "a timer's period must be longer than 0".to_owned()),
+            Trigger::Timer { period, .. } => period.is_zero().then(|| "a timer's period must be longer than 0".to_owned()),
             Trigger::Exact { .. } | Trigger::Approximate { .. } => {
                 (inputs < 2).then(|| format!("it synchronises at least 2 inputs, but there are {inputs}"))
             }
@@ -139,7 +145,7 @@ impl TriggerState {
     /// Whether an unread sample of this input may start a call.
     pub(crate) fn wakes(&self, input: usize) -> bool {
         match &self.trigger {
-            Trigger::Any { on } => on.is_empty() || on.contains(&input),
+            Trigger::Any { on, .. } => on.is_empty() || on.contains(&input),
             Trigger::AllLatest { on, .. } => *on == input,
             Trigger::Timer { .. } => false,
             Trigger::Exact { .. } | Trigger::Approximate { .. } => true,
@@ -149,21 +155,28 @@ impl TriggerState {
     /// Takes what makes the next call, if there is one.
     pub(crate) fn poll(&mut self, ports: &mut [InputPort], skips: &Skips) -> Polled {
         match self.trigger.clone_cheap() {
-            Kind::Any => self.poll_any(ports, skips),
+            Kind::Any { max_age } => self.poll_any(ports, skips, max_age),
             Kind::Timer => Polled::Nothing,
             Kind::AllLatest { on, max_age } => self.poll_all_latest(ports, skips, on, max_age),
             Kind::Synchronised { max_age } => self.poll_synchronised(ports, skips, max_age),
         }
     }
 
-    fn poll_any(&mut self, ports: &mut [InputPort], skips: &Skips) -> Polled {
+    fn poll_any(&mut self, ports: &mut [InputPort], skips: &Skips, max_age: Option<Duration>) -> Polled {
         let mut limited = false;
         for step in 0..ports.len() {
             let i = (self.next + step) % ports.len();
             if !self.wakes(i) {
                 continue;
             }
-            match take(&mut ports[i], Order::Oldest, skips) {
+            let taken = loop {
+                match take(&mut ports[i], Order::Oldest, skips) {
+                    // Bounded: what comes while it loops is fresh.
+                    Taken::Sample(s) if is_stale(&s, max_age) => count(&skips.stale),
+                    other => break other,
+                }
+            };
+            match taken {
                 Taken::Sample(s) => {
                     self.next = (i + 1) % ports.len();
                     ports[i].newest = None;
@@ -189,14 +202,12 @@ impl TriggerState {
                 port.unseen = true;
             }
         }
-        let now = MonotonicNs::now();
         if ports.iter().any(|p| p.newest.is_none()) {
-            skips.missing.fetch_add(1, Ordering::Relaxed);
+            count(&skips.missing);
             return Polled::Nothing;
         }
-        let stale = |p: &InputPort| p.newest.as_ref().is_some_and(|s| max_age.is_some_and(|m| age(s, now) > m));
-        if ports.iter().any(stale) {
-            skips.stale.fetch_add(1, Ordering::Relaxed);
+        if ports.iter().filter_map(|p| p.newest.as_ref()).any(|s| is_stale(s, max_age)) {
+            count(&skips.stale);
             return Polled::Nothing;
         }
         let fresh = ports.iter_mut().enumerate().fold(0, |bits, (i, p)| bits | Fresh::from(std::mem::take(&mut p.unseen)) << i);
@@ -207,9 +218,8 @@ impl TriggerState {
         loop {
             while self.ready.len() >= self.inputs {
                 let samples: Samples = self.ready.drain(..self.inputs).map(Some).collect();
-                let now = MonotonicNs::now();
-                if max_age.is_some_and(|m| samples.iter().flatten().any(|s| age(s, now) > m)) {
-                    skips.stale.fetch_add(1, Ordering::Relaxed);
+                if samples.iter().flatten().any(|s| is_stale(s, max_age)) {
+                    count(&skips.stale);
                     continue;
                 }
                 // The set was completed by whichever sample was published last.
@@ -286,7 +296,7 @@ fn is_held_limit(error: &TakeError) -> bool {
 
 /// The trigger without what the heap holds.
 enum Kind {
-    Any,
+    Any { max_age: Option<Duration> },
     Timer,
     AllLatest { on: usize, max_age: Option<Duration> },
     Synchronised { max_age: Option<Duration> },
@@ -295,7 +305,7 @@ enum Kind {
 impl Trigger {
     fn clone_cheap(&self) -> Kind {
         match self {
-            Self::Any { .. } => Kind::Any,
+            Self::Any { max_age, .. } => Kind::Any { max_age: *max_age },
             Self::Timer { .. } => Kind::Timer,
             Self::AllLatest { on, max_age } => Kind::AllLatest { on: *on, max_age: *max_age },
             Self::Exact { max_age, .. } | Self::Approximate { max_age, .. } => Kind::Synchronised { max_age: *max_age },
