@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A last word before a fatal signal ends the process.
+//!
+//! Not about the transport: it is here because handlers of signals need unsafe code, which has its home here. Whoever
+//! runs code of others in its process wants to say which code that was. A core file is made as it would have been without:
+//! the handler puts back what was there before it and lets the same instruction fault again.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The signals by which a defect in a program's own code ends it.
+const FATAL: [libc::c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
+
+/// Room for the handler where the thread's own stack may be what has overflowed: more than any kernel wants for itself.
+const STACK_LEN: usize = 64 * 1024;
+
+/// How long a second thread that crashes waits for the first one's report.
+const REPORT_MS: libc::c_int = 200;
+
+/// What is about to end the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Number of the signal.
+    pub signal: i32,
+    /// The address whose access faulted, if the kernel says so.
+    pub address: Option<usize>,
+}
+
+struct Installed {
+    report: fn(&Crash),
+    before: [libc::sigaction; FATAL.len()],
+}
+
+static INSTALLED: OnceLock<Installed> = OnceLock::new();
+static REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Has `report` called once when SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT or SIGSYS is about to end the process; then what
+/// would have happened without it happens. Only the first call of this function does anything.
+///
+/// `report` runs in the signal handler, on the thread that crashes: it may only use async-signal-safe calls and atomics,
+/// and must neither allocate nor lock nor panic.
+///
+/// # Errors
+/// If the system refuses a handler.
+pub fn report_crashes(report: fn(&Crash)) -> io::Result<()> {
+    let mut before = [const { MaybeUninit::<libc::sigaction>::zeroed() }; FATAL.len()];
+    for (signal, old) in FATAL.iter().zip(&mut before) {
+        // SAFETY: only asks for the action in force, into memory of its type.
+        if unsafe { libc::sigaction(*signal, ptr::null(), old.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: zeroed above, which is a value of this type, or filled by the kernel.
+    let before = before.map(|b| unsafe { b.assume_init() });
+    if INSTALLED.set(Installed { report, before }).is_err() {
+        return Ok(());
+    }
+    for signal in FATAL {
+        // SAFETY: all-zero is a value of this type; what matters is set below.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: the mask is part of a live value.
+        unsafe { libc::sigemptyset(&raw mut action.sa_mask) };
+        // SAFETY: the handler has the type that SA_SIGINFO asks for and uses only async-signal-safe calls.
+        if unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel hands a valid siginfo to SA_SIGINFO handlers.
+    let code = unsafe { (*info).si_code };
+    let Some((installed, at)) = INSTALLED.get().zip(FATAL.iter().position(|s| *s == signal)) else { return };
+    if REPORTED.swap(true, Ordering::AcqRel) {
+        // SAFETY: waits without looking at any descriptor.
+        unsafe { libc::poll(ptr::null_mut(), 0, REPORT_MS) };
+    } else {
+        let faulted = code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+        // SAFETY: si_addr is set for faults, by the kernel.
+        let address = faulted.then(|| unsafe { (*info).si_addr() } as usize);
+        (installed.report)(&Crash { signal, address });
+    }
+    // SAFETY: puts back an action that the kernel gave.
+    unsafe { libc::sigaction(signal, &raw const installed.before[at], ptr::null_mut()) };
+    if code <= 0 {
+        // Sent and not caused by an instruction that would run again. It waits until this handler has returned.
+        // SAFETY: sends a signal to this very thread.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal) };
+    }
+}
+
+struct SignalStack(Option<*mut libc::c_void>);
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        let Some(memory) = self.0.take() else { return };
+        let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        // SAFETY: takes the stack out of use on the thread whose own it is, which is not on it now.
+        unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
+        // SAFETY: the mapping that `reserve` made, used by nobody any more.
+        unsafe { libc::munmap(memory, STACK_LEN) };
+    }
+}
+
+thread_local! {
+    static STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
+}
+
+/// Gives the calling thread a stack for the handler, unless it has one, so that an overflow of its own stack is reported as
+/// well. Cheap after the first call; without memory for it, the thread goes on without.
+pub fn reserve_signal_stack() {
+    let _ = STACK.try_with(|stack| {
+        if let Ok(mut stack) = stack.try_borrow_mut() {
+            stack.get_or_insert_with(reserve);
+        }
+    });
+}
+
+fn reserve() -> SignalStack {
+    let mut now = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: only asks for the stack in force.
+    let asked = unsafe { libc::sigaltstack(ptr::null(), &raw mut now) };
+    if asked != 0 || now.ss_flags & libc::SS_DISABLE == 0 {
+        return SignalStack(None);
+    }
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
+    let memory = unsafe { libc::mmap(ptr::null_mut(), STACK_LEN, access, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return SignalStack(None);
+    }
+    let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: STACK_LEN };
+    // SAFETY: the mapping above, which lives until `drop` has taken it out of use.
+    if unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) } != 0 {
+        // SAFETY: nobody uses the mapping.
+        unsafe { libc::munmap(memory, STACK_LEN) };
+        return SignalStack(None);
+    }
+    SignalStack(Some(memory))
+}
