@@ -17,7 +17,7 @@ pub const OBSERVER_PINS: u32 = 2;
 pub const MAX_PAYLOAD: usize = 1 << 36;
 /// How often a borrow is tried again while the publisher overtakes it.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
-/// Trust groups (users) of one publisher.
+/// Trust groups (users) of one publisher at a time.
 pub const MAX_GROUPS: usize = 16;
 /// Connections of one user to one publisher that have not been matched yet.
 pub const MAX_PENDING_PER_USER: usize = 64;

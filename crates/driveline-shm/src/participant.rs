@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::limits::{MAX_DESCRIPTION_LEN, MAX_HELD, MAX_LOANS, MAX_PINS, MAX_SEQUENCE, OBSERVER_PINS};
 use crate::protocol::epoch::epoch;
 use crate::protocol::writer::Slots;
-use crate::publication::{Counters, Groups, PubMatch, Publication};
+use crate::publication::{Counters, PubMatch, Publication};
 use crate::publisher::Publisher;
 use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
@@ -145,7 +145,6 @@ impl Participant {
             segment_fd,
             returned: zeros(slots.div_ceil(64)),
             slot_sequences: zeros(slots),
-            groups: Groups::default(),
             counters: Counters::default(),
             events: EventQueue::<PublisherEvent>::new(),
             last_publish_ns: AtomicU64::new(0),

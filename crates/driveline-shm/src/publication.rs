@@ -17,49 +17,33 @@ use crate::sys::peer::User;
 use crate::wire::Hello;
 use driveline_types::{EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
 use std::io;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
-/// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever can read a word can also disturb those
-/// who sleep on it.
+/// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever
+/// can read a word can also disturb those who sleep on it. It lives as long as one of their matches.
 #[derive(Debug)]
 pub(crate) struct Group {
     user: User,
+    number: usize,
     pub(crate) fd: GuardedFd,
     map: Mapping,
 }
 
-/// All groups of a publisher. They come and never go, so that the publishing thread needs no protection to use them.
-#[derive(Debug, Default)]
-pub(crate) struct Groups {
-    list: [OnceLock<Group>; MAX_GROUPS],
-    len: AtomicUsize,
-}
-
-impl Groups {
-    /// The group of a user, made if it is new. Only the control thread calls this. `None`: too many.
-    pub(crate) fn of(&self, user: User) -> io::Result<Option<usize>> {
-        let len = self.len.load(Relaxed);
-        if let Some(i) = self.iter().position(|g| g.user.is_surely(user)) {
-            return Ok(Some(i));
+impl Group {
+    /// The group of a user among those of the present matches, or a new one. `None`: too many.
+    pub(crate) fn of(user: User, matches: &[Arc<PubMatch>]) -> io::Result<Option<Arc<Self>>> {
+        if let Some(m) = matches.iter().find(|m| m.group.user.is_surely(user)) {
+            return Ok(Some(Arc::clone(&m.group)));
         }
-        let Some(place) = self.list.get(len) else { return Ok(None) };
+        let Some(number) = (0..MAX_GROUPS).find(|n| matches.iter().all(|m| m.group.number != *n)) else { return Ok(None) };
         let (fd, map) = memfd::create("driveline-wake", WAKE_LEN)?;
-        if place.set(Group { user, fd, map }).is_err() {
-            return Err(io::Error::other("two threads add trust groups"));
-        }
-        self.len.store(len + 1, Release);
-        Ok(Some(len))
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<&Group> {
-        self.list.get(index)?.get()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Group> {
-        self.list.iter().map_while(OnceLock::get)
+        Ok(Some(Arc::new(Self { user, number, fd, map })))
     }
 }
+
+/// The publishing thread tells groups apart by one bit each.
+const _: () = assert!(MAX_GROUPS <= 64);
 
 /// One matched subscription, as the publisher sees it.
 #[derive(Debug)]
@@ -67,7 +51,7 @@ pub(crate) struct PubMatch {
     page: Mapping,
     pub(crate) hello: Hello,
     pub(crate) user: User,
-    group: usize,
+    pub(crate) group: Arc<Group>,
     woken: AtomicU64,
     /// Whether publishing waits for it.
     pub(crate) reliable: AtomicBool,
@@ -82,7 +66,7 @@ pub(crate) struct PubMatch {
 pub(crate) const NOT_BEGUN: u64 = u64::MAX;
 
 impl PubMatch {
-    pub(crate) fn new(page: Mapping, hello: Hello, user: User, group: usize, reliable: bool) -> Self {
+    pub(crate) fn new(page: Mapping, hello: Hello, user: User, group: Arc<Group>, reliable: bool) -> Self {
         Self {
             page,
             hello,
@@ -122,7 +106,7 @@ impl protocol::Match for PubMatch {
     }
     #[inline]
     fn group(&self) -> usize {
-        self.group
+        self.group.number
     }
 }
 
@@ -166,7 +150,6 @@ pub(crate) struct Publication {
     pub(crate) returned: Box<[AtomicU64]>,
     /// Sequence that was last published in each slot, for tools.
     pub(crate) slot_sequences: Box<[AtomicU64]>,
-    pub(crate) groups: Groups,
     pub(crate) counters: Counters,
     pub(crate) events: EventQueue<PublisherEvent>,
     /// When the last sample was published, on `CLOCK_MONOTONIC`; 0 before the first.
@@ -207,7 +190,7 @@ impl Publication {
     }
 
     /// For listings.
-    pub(crate) fn info(&self, matches: &[std::sync::Arc<PubMatch>]) -> PublisherInfo {
+    pub(crate) fn info(&self, matches: &[Arc<PubMatch>]) -> PublisherInfo {
         PublisherInfo {
             id: self.id,
             topic: self.topic.to_string(),
@@ -247,24 +230,15 @@ impl Publication {
     }
 }
 
-/// Reaches the sleepers of all groups.
+/// Reaches those who sleep.
 pub(crate) struct GroupWakers<'a>(pub(crate) &'a Publication);
 
-impl protocol::writer::Wakers for GroupWakers<'_> {
-    #[inline]
-    fn bump(&mut self, sequence: u64) {
-        for group in self.0.groups.iter() {
-            // Release: who reads this value sees the sample (sleep::arm).
-            group.map.half_word(0).store(sequence as u32, Release);
-        }
-    }
-
-    fn wake(&mut self, group: usize, sequence: u64) {
-        if let Some(group) = self.0.groups.get(group) {
-            let word = group.map.half_word(0);
-            word.store(sequence as u32, Release);
-            futex::wake(word, Scope::Shared, self.0.wake_limit);
-            add(&self.0.counters.wake_calls, 1);
-        }
+impl protocol::writer::Wakers<Arc<PubMatch>> for GroupWakers<'_> {
+    fn wake(&mut self, m: &Arc<PubMatch>, sequence: u64) {
+        let word = m.group.map.half_word(0);
+        // Release: who reads this value sees the sample (sleep::arm).
+        word.store(sequence as u32, Release);
+        futex::wake(word, Scope::Shared, self.0.wake_limit);
+        add(&self.0.counters.wake_calls, 1);
     }
 }

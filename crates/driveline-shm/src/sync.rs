@@ -27,8 +27,8 @@ pub enum Mutant {
     ListBeforeFence,
     /// There is one slot fewer than the protocol needs.
     OneSlotFewer,
-    /// Wake-ups are coalesced by a running number instead of by what the waiter has seen.
-    WakeByToken,
+    /// Who waits for a later sample is woken, too, which uses up the wake-up that it gets for that one.
+    WakeTooEarly,
     /// A list is freed as soon as it is replaced.
     FreeListAtOnce,
 }

@@ -7,7 +7,7 @@ use crate::inlet::first_sequence;
 use crate::layout::PAGE_LEN;
 use crate::limits::{HANDSHAKE_MS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER, OBSERVER_PINS};
 use crate::protocol::epoch::Changes;
-use crate::publication::{PubMatch, Publication, add};
+use crate::publication::{Group, PubMatch, Publication, add};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket::{self, Received};
 use crate::sys::{futex, memfd, peer};
@@ -275,18 +275,18 @@ impl Outlet {
             };
             return no(RefusalCode::Pins, text);
         }
-        let group = match p.groups.of(peer.user) {
+        let group = match Group::of(peer.user, matches) {
             Ok(Some(group)) => group,
-            Ok(None) => return no(RefusalCode::Limit, format!("topic '{topic}': subscriptions of more than {MAX_GROUPS} users")),
+            Ok(None) => {
+                let text = format!("topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time");
+                return no(RefusalCode::Limit, text);
+            }
             Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {e}")),
-        };
-        let Some(wake) = p.groups.get(group) else {
-            return no(RefusalCode::System, format!("topic '{topic}': the wake word is missing"));
         };
 
         let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
         let requested = hello.qos.clone();
-        let m = Arc::new(PubMatch::new(page, hello, peer.user, group, reliable));
+        let m = Arc::new(PubMatch::new(page, hello, peer.user, Arc::clone(&group), reliable));
         let mut list = matches.clone();
         list.push(Arc::clone(&m));
         self.reclaiming |= !self.changes.replace(list);
@@ -306,7 +306,7 @@ impl Outlet {
         let sent = Message::Accept(Box::new(accept))
             .encode()
             .ok_or_else(|| "the answer is too long".to_owned())
-            .and_then(|packet| socket::send(&peer.socket, &packet, &[p.segment_fd.as_fd(), wake.fd.as_fd()]).map_err(|e| e.to_string()));
+            .and_then(|packet| socket::send(&peer.socket, &packet, &[p.segment_fd.as_fd(), group.fd.as_fd()]).map_err(|e| e.to_string()));
         if let Err(e) = sent {
             self.dismiss(&m);
             return no(RefusalCode::System, format!("topic '{topic}': cannot answer: {e}"));

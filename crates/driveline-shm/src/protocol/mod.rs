@@ -43,7 +43,7 @@ pub trait Match {
     fn armed(&self) -> &AtomicU64;
     /// Value of `armed` that was last woken for. Private to the publishing thread.
     fn woken(&self) -> &AtomicU64;
-    /// Index of its trust group.
+    /// Number of its trust group: no two groups in one list have the same; below 64.
     fn group(&self) -> usize;
 }
 

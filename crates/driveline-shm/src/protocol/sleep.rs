@@ -3,8 +3,8 @@
 //!
 //! The waiter announces the sequence that it waits for (`armed`), fences, and looks again; the publisher publishes,
 //! fences, and looks at `armed`. One of the two sees the other. What the kernel compares (the wake word) was loaded
-//! before arming, and the publisher sets it before looking: who was counted is either asleep already and is woken, or
-//! finds the word changed and does not fall asleep.
+//! before arming, and the publisher sets it to a new value after it has seen the arming: who was counted is either asleep
+//! already and is woken, or finds the word changed and does not fall asleep. Nobody else needs the word to change.
 
 use super::{Match, Segment, reader};
 use crate::fault;
@@ -23,9 +23,6 @@ pub trait Sleeper {
     fn armed(&self) -> &AtomicU64;
     /// The first sequence that has not been read; at least 1.
     fn next(&self) -> u64;
-    /// A number that differs at each call; for a mutant.
-    #[cfg(loom)]
-    fn token(&self) -> u64;
 }
 
 /// Whether there is something to read.
@@ -37,13 +34,9 @@ pub fn has_unread<S: Sleeper>(sleeper: &S) -> bool {
 /// First step: remembers the wake word and announces sleep. Then [`settle`], once for all matches of the waiter.
 pub fn arm<S: Sleeper>(sleeper: &S) -> u32 {
     let word = sleeper.word().load(Relaxed);
-    // Pairs with the Release of the bump: if this word belongs to a sample, `settle` sees that sample.
+    // Before the store below. Pairs with the Release of the wake-up: whoever sees its word sees its sample.
     fence(Acquire);
-    #[cfg(loom)]
-    let value = if mutant(Mutant::WakeByToken) { sleeper.token() } else { sleeper.next() };
-    #[cfg(not(loom))]
-    let value = sleeper.next();
-    sleeper.armed().store(value, Release);
+    sleeper.armed().store(sleeper.next(), Release);
     word
 }
 
@@ -72,7 +65,7 @@ pub fn must_wake<M: Match>(m: &M, sequence: u64) -> bool {
         return false;
     }
     // Waking for a sequence that is still to come would use up the one wake-up that this waiter gets for it.
-    if !mutant(Mutant::WakeByToken) && armed > sequence {
+    if armed > sequence && !mutant(Mutant::WakeTooEarly) {
         return false;
     }
     // Relaxed: only the publishing thread uses it.

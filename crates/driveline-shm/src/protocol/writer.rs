@@ -34,11 +34,9 @@ pub struct Slots {
 }
 
 /// How to reach those who sleep.
-pub trait Wakers {
-    /// Sets the wake word of every group. Before the fence, so that who arms later cannot fall asleep on the old value.
-    fn bump(&mut self, sequence: u64);
-    /// Sets the group's wake word (the group may be younger than the bump) and wakes all who sleep on it.
-    fn wake(&mut self, group: usize, sequence: u64);
+pub trait Wakers<M> {
+    /// Sets the wake word of a match's group to the sequence, and wakes all who sleep on it.
+    fn wake(&mut self, m: &M, sequence: u64);
 }
 
 impl Slots {
@@ -72,7 +70,13 @@ impl Slots {
 
     /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins, wakes who sleeps.
     /// Bounded by the number of pin cells; never waits.
-    pub fn publish<S: Segment, M: Match, W: Wakers>(&mut self, segment: &S, matches: &mut Scans<Vec<M>>, wakers: &mut W, slot: u16) -> u64 {
+    pub fn publish<S: Segment, M: Match, W: Wakers<M>>(
+        &mut self,
+        segment: &S,
+        matches: &mut Scans<Vec<M>>,
+        wakers: &mut W,
+        slot: u16,
+    ) -> u64 {
         self.sequence += 1;
         let sequence = self.sequence;
         fault::point("publish.filled");
@@ -85,8 +89,6 @@ impl Slots {
         // Release: whoever reads it (reader::newest) sees seqw and ring.
         segment.latest().store(packed, Release);
         fault::point("publish.after_latest");
-        wakers.bump(sequence);
-        fault::point("publish.after_bump");
 
         // Only now is the oldest taken away: a death in between leaves one whole sample too many, never one too few.
         let kept = self.published.len() as u64;
@@ -122,7 +124,6 @@ impl Slots {
                 groups |= 1 << (m.group() % 64);
             }
         }
-        drop(scan);
         fault::point("publish.after_scan");
         let (pinned, free) = (&self.pinned, &mut self.free);
         self.retired.retain(|&slot| {
@@ -132,12 +133,19 @@ impl Slots {
             }
             held
         });
-        while groups != 0 {
-            let group = groups.trailing_zeros();
-            groups &= groups - 1;
-            wakers.wake(group as usize, sequence);
-            fault::point("publish.after_wake");
+        // Still within the scan: a group lives as long as its matches do. No group is bigger than the list.
+        for m in list {
+            if groups == 0 {
+                break;
+            }
+            let group = 1 << (m.group() % 64);
+            if groups & group != 0 {
+                groups &= !group;
+                wakers.wake(m, sequence);
+                fault::point("publish.after_wake");
+            }
         }
+        drop(scan);
         sequence
     }
 }

@@ -17,7 +17,6 @@ const PUBLISHING: &[(&str, bool)] = &[
     ("publish.after_seqw", false),
     ("publish.after_ring", false),
     ("publish.after_latest", true),
-    ("publish.after_bump", true),
     ("publish.after_retire", true),
     ("publish.after_fence", true),
     ("publish.after_scan", true),
