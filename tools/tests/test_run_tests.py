@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
@@ -54,6 +55,13 @@ class Steps(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as output:
             self.assertEqual(run_step(Step("x", "x", [["no-such-program-here"]])), Tally(0, 1))
         self.assertIn("make setup", output.getvalue())
+
+    def test_what_only_root_can_run_is_run_by_root_and_reported_by_others(self):
+        step = Step("x", "x", [["sh", "-c", "exit 1"]], as_root=True)
+        for user, tally in ((0, Tally(0, 1)), (1000, Tally(0, 0, 1))):
+            with mock.patch("os.geteuid", return_value=user), contextlib.redirect_stdout(io.StringIO()) as output:
+                self.assertEqual(run_step(step), tally)
+            self.assertEqual("not run" in output.getvalue(), user != 0)
 
     def test_an_unknown_step_is_refused(self):
         with contextlib.redirect_stderr(io.StringIO()) as output:

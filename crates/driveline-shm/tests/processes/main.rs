@@ -19,4 +19,5 @@ mod restart;
 mod stopped;
 mod support;
 mod torn;
+mod users;
 mod waking;

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Users with and without rights on a topic, and what one user can take away from others.
+
+use crate::support::{Domain, Peer, eventually};
+
+const OWNER: u32 = 61_001;
+const FRIEND: u32 = 61_002;
+const STRANGER: u32 = 61_003;
+
+/// A peer that is another user. Only root can.
+pub(crate) fn user(d: &Domain, id: u32) -> Peer {
+    let mut p = d.peer(&format!("user {id}"));
+    p.ask(&format!("become {id}"));
+    p
+}
+
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn a_subscription_believes_only_publishers_of_the_users_that_it_names() {
+    let d = Domain::open_to_all();
+    let mut stranger = user(&d, STRANGER);
+    stranger.ask("publisher p topic=t access=any");
+    let mut wary = user(&d, OWNER);
+    wary.ask("subscription s topic=t");
+    let text = wary.until("events s", |t| t.contains("Refused"));
+    assert!(text.contains("code: Access") && text.contains(&STRANGER.to_string()), "{text}");
+    assert_eq!(wary.ask("matched s"), "0");
+    let mut trusting = user(&d, OWNER);
+    trusting.ask(&format!("subscription s topic=t access={STRANGER}"));
+    trusting.ask("await s 1");
+    assert_eq!(wary.ask("matched s"), "0");
+}
+
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
+    let d = Domain::open_to_all();
+    let mut w = user(&d, OWNER);
+    w.ask("publisher private topic=private");
+    w.ask(&format!("publisher some topic=some access={FRIEND} pins=16"));
+    w.ask("publisher open topic=open access=any pins=16");
+    let mut same = user(&d, OWNER);
+    let mut friend = user(&d, FRIEND);
+    let mut stranger = user(&d, STRANGER);
+    for (p, private, some) in [(&mut same, true, true), (&mut friend, false, true), (&mut stranger, false, false)] {
+        for topic in ["private", "some", "open"] {
+            p.ask(&format!("subscription {topic} topic={topic} access={OWNER}"));
+        }
+        p.ask("await open 1");
+        for (topic, allowed) in [("private", private), ("some", some)] {
+            if allowed {
+                p.ask(&format!("await {topic} 1"));
+            } else {
+                let text = p.until(&format!("events {topic}"), |t| t.contains("Refused"));
+                assert!(text.contains("code: Access") && text.contains("add"), "{text}");
+                assert_eq!(p.ask(&format!("matched {topic}")), "0");
+            }
+        }
+    }
+    // One wake-up call per user with sleepers.
+    for p in [&mut same, &mut friend, &mut stranger] {
+        p.ask("follow open");
+    }
+    w.ask("await open 3");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    w.ask("say open 1 100");
+    for p in [&mut same, &mut friend, &mut stranger] {
+        p.until_at_least("progress open", 1);
+    }
+    let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats open")).unwrap();
+    assert_eq!(stats.wake_calls, 3, "{stats:?}");
+    let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats some")).unwrap();
+    assert!(stats.refused_access >= 1, "{stats:?}");
+    // A stranger's death is cleaned up after by somebody who may: in a sticky directory the owner and root.
+    let names = d.names();
+    stranger.kill();
+    let mut next = user(&d, STRANGER);
+    next.ask(&format!("subscription open topic=open access={OWNER}"));
+    next.ask("await open 1");
+    eventually("the stranger's next participant removes what it left", || d.names().len() == names.len());
+    drop(w);
+    same.until("matched open", |t| t == "0");
+}
+
+/// In a user namespace all users that it does not map look the same: like its own, if that is not mapped either.
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
+    let wrapper = ["unshare", "--user"];
+    let d = Domain::open_to_all();
+    let mut inside = d.peer_behind("nameless", &wrapper);
+    inside.ask("publisher p topic=t");
+    inside.ask("publisher named topic=named access=65534");
+    inside.ask("publisher open topic=open access=any");
+    inside.ask("subscription s topic=s");
+    let mut outside = user(&d, OWNER);
+    outside.ask("publisher s topic=s access=any");
+    // Root may open the sockets of the one inside, which is root outside; that one sees only a stranger.
+    let mut root = d.peer("root");
+    for (who, topic) in [("root", "t"), ("root", "named"), ("other", "named")] {
+        let p = if who == "root" { &mut root } else { &mut outside };
+        p.ask(&format!("subscription {topic} topic={topic} access=0"));
+        let text = p.until(&format!("events {topic}"), |t| t.contains("Refused"));
+        assert!(text.contains("code: Access") && text.contains("does not map"), "{text}");
+        assert_eq!(p.ask(&format!("matched {topic}")), "0");
+    }
+    outside.ask("subscription open topic=open access=0");
+    outside.ask("await open 1");
+    let text = inside.until("events s", |t| t.contains("Refused"));
+    assert!(text.contains("code: Access") && text.contains("not believed"), "{text}");
+}
+
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn one_user_does_not_keep_the_tools_of_others_out() {
+    let d = Domain::open_to_all();
+    let mut victim = user(&d, OWNER);
+    victim.ask("publisher p topic=t access=any");
+    // Connected in one go and silent; they would be ended after two seconds.
+    for id in [STRANGER, STRANGER + 1, STRANGER + 2] {
+        let mut clogging = user(&d, id);
+        clogging.ask("clog i- 16");
+        let mut same = user(&d, OWNER);
+        let mut friend = user(&d, FRIEND);
+        for p in [&mut same, &mut friend] {
+            assert!(p.ask("list").contains("\"topic\":\"t\""), "{} cannot list", p.name);
+        }
+    }
+}
+
+/// Each user that subscribes has a wake word; what remains of those who have left must not add up.
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn users_that_come_and_go_do_not_use_up_the_topic() {
+    const AT_A_TIME: u32 = driveline_shm::limits::MAX_GROUPS as u32;
+    let d = Domain::open_to_all();
+    let mut w = user(&d, OWNER);
+    w.ask("publisher p topic=t access=any pins=40");
+    let mut subscriber = |n: u32| {
+        let mut p = user(&d, STRANGER + n);
+        p.ask(&format!("subscription s topic=t held=1 access={OWNER}"));
+        p
+    };
+    let mut present: Vec<Peer> = (0..AT_A_TIME).map(&mut subscriber).collect();
+    w.ask(&format!("await p {AT_A_TIME}"));
+    let mut one_more = subscriber(AT_A_TIME);
+    let text = one_more.until("events s", |t| t.contains("Refused"));
+    assert!(text.contains("code: Limit") && text.contains("16 users") && text.contains("at a time"), "{text}");
+    // Three generations of users that nobody has seen before.
+    present.pop().unwrap().quit();
+    one_more.ask("await s 1");
+    present.push(one_more);
+    for n in AT_A_TIME + 1..3 * AT_A_TIME {
+        present.remove(0).quit();
+        let mut p = subscriber(n);
+        p.ask("await s 1");
+        present.push(p);
+    }
+    for p in &mut present {
+        p.ask("follow s");
+    }
+    w.ask(&format!("await p {AT_A_TIME}"));
+    let last = w.number("say p 1 100");
+    for p in &mut present {
+        p.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
+    }
+    // The segment, and a page and a wake word for each that is there.
+    eventually("what belonged to those who left is let go", || w.mappings() == 1 + 2 * present.len());
+}
