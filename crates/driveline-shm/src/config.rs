@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a participant and its endpoints are created from.
 
+use crate::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS};
 use crate::sys::peer::User;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use std::path::PathBuf;
@@ -64,10 +65,10 @@ pub struct PublisherConfig {
 }
 
 impl PublisherConfig {
-    /// A publisher with default QoS, 2 loans, 8 pins, for its own user.
+    /// A publisher with default QoS and the default numbers of loans and pins, for its own user.
     #[must_use]
     pub fn new(topic: TopicName, node: NodeName, schema: Schema, max_payload: usize) -> Self {
-        Self { topic, node, schema, qos: Qos::default(), max_payload, loans: 2, pins: 8, access: Access::OwnUser }
+        Self { topic, node, schema, qos: Qos::default(), max_payload, loans: DEFAULT_LOANS, pins: DEFAULT_PINS, access: Access::OwnUser }
     }
 }
 
@@ -118,7 +119,7 @@ pub struct SubscriptionConfig {
 }
 
 impl SubscriptionConfig {
-    /// A subscription with default QoS that may hold 2 samples.
+    /// A subscription with default QoS that may hold the default number of samples.
     #[must_use]
     pub fn new(topic: TopicName, node: NodeName, schema: impl Into<SchemaRequest>) -> Self {
         Self {
@@ -126,7 +127,7 @@ impl SubscriptionConfig {
             node,
             schema: schema.into(),
             qos: Qos::default(),
-            max_held: 2,
+            max_held: DEFAULT_MAX_HELD,
             observer: false,
             own_process: OwnProcess::Include,
             access: Access::OwnUser,

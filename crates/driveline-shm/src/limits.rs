@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bounds of everything, in one place. `docs/protocols/shm.md` repeats them for readers.
 
+pub use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS, MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS};
+
 /// Greatest number of slots of a publisher: a slot number has 16 bits.
 pub const MAX_SLOTS: usize = 65_535;
 /// Greatest sequence number: it has 48 bits.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
-/// Greatest number of samples of one publisher that a subscription may hold: what fits into its page.
-pub const MAX_HELD: u32 = 1000;
-/// Greatest number of loans.
-pub const MAX_LOANS: u32 = 256;
-/// Greatest pin capacity of a publisher.
-pub const MAX_PINS: u32 = 8192;
 /// Pins that every publisher reserves for observers.
 pub const OBSERVER_PINS: u32 = 2;
-/// Greatest payload, in bytes.
-pub const MAX_PAYLOAD: usize = 1 << 36;
 /// How often a borrow is tried again while the publisher overtakes it.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
 /// Trust groups (users) of one publisher at a time.

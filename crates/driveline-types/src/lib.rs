@@ -17,6 +17,7 @@ extern crate self as driveline_types;
 
 pub mod header;
 pub mod id;
+pub mod limits;
 pub mod plain;
 pub mod protobuf;
 pub mod qos;

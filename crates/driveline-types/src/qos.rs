@@ -47,6 +47,7 @@ pub enum Liveliness {
 #[schemars(deny_unknown_fields)]
 pub struct Qos {
     /// Keep the last `depth` samples; at least 1. It bounds how far a subscription may lag before it misses samples.
+    #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
     pub depth: u32,
     /// See [`Reliability`].
     pub reliability: Reliability,
@@ -55,12 +56,15 @@ pub struct Qos {
     /// See [`Durability`].
     pub durability: Durability,
     /// Longest interval between samples, in milliseconds.
+    #[schemars(range(min = 1))]
     pub deadline_ms: Option<u32>,
     /// Age from which a sample is no longer delivered, in milliseconds.
+    #[schemars(range(min = 1))]
     pub lifespan_ms: Option<u32>,
     /// See [`Liveliness`].
     pub liveliness: Liveliness,
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
+    #[schemars(range(min = 1))]
     pub lease_ms: Option<u32>,
     /// The publisher puts an XXH3-64 of the payload into each header; readers can verify it.
     pub checksum: bool,

@@ -7,8 +7,10 @@ use crate::options::{PublisherOptions, Reach, SubscriptionOptions};
 use crate::parameters::Parameters;
 use crate::raw::{RawPublisher, RawSubscription};
 use driveline_shm::{Participant, ParticipantConfig};
+use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS};
 use driveline_types::{NodeName, PayloadKind, Qos, Schema, TopicName};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -130,8 +132,10 @@ impl Node {
     pub fn raw_publisher(&self, topic: &str, schema: Schema, options: PublisherOptions) -> Result<RawPublisher, EndpointError> {
         let name: TopicName = topic.parse()?;
         check(topic, &schema, options.reach, &options.qos)?;
-        if options.loans == 0 {
-            return Err(option(topic, "loans", 0, "at least 1 is needed to publish anything"));
+        within(topic, "loans", options.loans, 1..=MAX_LOANS)?;
+        within(topic, "pins", options.pins, 0..=MAX_PINS)?;
+        if options.max_payload > MAX_PAYLOAD {
+            return Err(option(topic, "max_payload", options.max_payload, format!("at most {MAX_PAYLOAD} bytes are possible")));
         }
         RawPublisher::new(&self.context, &self.name, name, schema, options)
     }
@@ -143,9 +147,7 @@ impl Node {
     pub fn raw_subscription(&self, topic: &str, schema: Schema, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
         let name: TopicName = topic.parse()?;
         check(topic, &schema, options.reach, &options.qos)?;
-        if options.max_held == 0 || options.max_held > 1024 {
-            return Err(option(topic, "max_held", options.max_held, "1 to 1024 samples can be held at once"));
-        }
+        within(topic, "max_held", options.max_held, 1..=MAX_HELD)?;
         RawSubscription::new(&self.context, &self.name, name, schema, options)
     }
 
@@ -170,12 +172,64 @@ fn check(topic: &str, schema: &Schema, reach: Reach, qos: &Qos) -> Result<(), En
     if schema.kind == PayloadKind::Object && reach != Reach::Process {
         return Err(EndpointError::ObjectBeyondProcess { topic: topic.to_owned() });
     }
-    if qos.depth == 0 || qos.depth > Qos::MAX_DEPTH {
-        return Err(option(topic, "qos.depth", qos.depth, "the history depth lies between 1 and 1024"));
+    within(topic, "qos.depth", qos.depth, 1..=Qos::MAX_DEPTH)?;
+    for (name, ms) in [("qos.deadline_ms", qos.deadline_ms), ("qos.lifespan_ms", qos.lifespan_ms), ("qos.lease_ms", qos.lease_ms)] {
+        if ms == Some(0) {
+            return Err(option(topic, name, 0, "leave it out, or give at least 1"));
+        }
     }
     Ok(())
 }
 
-fn option(topic: &str, option: &'static str, value: impl ToString, reason: &'static str) -> EndpointError {
-    EndpointError::Option { topic: topic.to_owned(), option, value: value.to_string(), reason }
+fn within(topic: &str, name: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), EndpointError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(option(topic, name, value, format!("it must be between {} and {}", range.start(), range.end())))
+}
+
+fn option(topic: &str, option: &'static str, value: impl ToString, reason: impl Into<String>) -> EndpointError {
+    EndpointError::Option { topic: topic.to_owned(), option, value: value.to_string(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the host transport would refuse is refused at every reach, so that changing the reach changes nothing else.
+    #[test]
+    fn bounds_are_the_same_at_every_reach() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ContextOptions { domain_dir: Some(dir.path().join("d")), ..ContextOptions::named("test") };
+        let node = Context::new(options).unwrap().node("n").unwrap();
+        for reach in [Reach::Process, Reach::Host] {
+            let publisher = |change: &dyn Fn(&mut PublisherOptions)| {
+                let mut o = PublisherOptions { reach, max_payload: 8, ..PublisherOptions::default() };
+                change(&mut o);
+                node.bytes_publisher("t", "e", o).map(drop).map_err(|e| e.to_string())
+            };
+            let subscription = |max_held, depth| {
+                let qos = Qos { depth, ..Qos::default() };
+                node.bytes_subscription("t", "e", SubscriptionOptions { reach, max_held, qos, ..SubscriptionOptions::default() })
+                    .map(drop)
+                    .map_err(|e| e.to_string())
+            };
+            assert_eq!(publisher(&|o| (o.loans, o.pins, o.qos.depth) = (MAX_LOANS, MAX_PINS, Qos::MAX_DEPTH)), Ok(()));
+            assert_eq!(subscription(MAX_HELD, Qos::MAX_DEPTH), Ok(()));
+            let refusals = [
+                publisher(&|o| o.loans = MAX_LOANS + 1),
+                publisher(&|o| o.pins = MAX_PINS + 1),
+                publisher(&|o| o.max_payload = MAX_PAYLOAD + 1),
+                publisher(&|o| o.qos.depth = Qos::MAX_DEPTH + 1),
+                publisher(&|o| o.qos.deadline_ms = Some(0)),
+                publisher(&|o| o.qos.lifespan_ms = Some(0)),
+                publisher(&|o| o.qos.lease_ms = Some(0)),
+                subscription(MAX_HELD + 1, 1),
+                subscription(1, 0),
+            ];
+            for (i, r) in refusals.iter().enumerate() {
+                assert!(r.as_ref().is_err_and(|e| e.contains("topic 't'") && e.contains("is not possible")), "{reach:?} {i}: {r:?}");
+            }
+        }
+    }
 }

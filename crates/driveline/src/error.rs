@@ -36,7 +36,7 @@ pub enum EndpointError {
         /// Its value.
         value: String,
         /// What is permitted.
-        reason: &'static str,
+        reason: String,
     },
     /// Objects are values of one language; they cannot leave the process.
     #[error("topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', or use a plain or protobuf type")]

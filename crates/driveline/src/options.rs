@@ -3,6 +3,7 @@
 
 use driveline_shm::Access;
 use driveline_types::Qos;
+use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -37,7 +38,14 @@ pub struct PublisherOptions {
 
 impl Default for PublisherOptions {
     fn default() -> Self {
-        Self { reach: Reach::Process, qos: Qos::default(), max_payload: 64 * 1024, loans: 2, pins: 8, access: Access::OwnUser }
+        Self {
+            reach: Reach::Process,
+            qos: Qos::default(),
+            max_payload: 64 * 1024,
+            loans: DEFAULT_LOANS,
+            pins: DEFAULT_PINS,
+            access: Access::OwnUser,
+        }
     }
 }
 
@@ -56,7 +64,7 @@ pub struct SubscriptionOptions {
 
 impl Default for SubscriptionOptions {
     fn default() -> Self {
-        Self { reach: Reach::Process, qos: Qos::default(), max_held: 2, access: Access::OwnUser }
+        Self { reach: Reach::Process, qos: Qos::default(), max_held: DEFAULT_MAX_HELD, access: Access::OwnUser }
     }
 }
 

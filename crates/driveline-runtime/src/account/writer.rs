@@ -5,6 +5,7 @@ use super::{CallbackAccount, InputAccount, OriginAccount, Record};
 use crossbeam_queue::ArrayQueue;
 use driveline::{CallbackRecord, Conversions, Observer};
 use driveline_types::header::Arrival;
+use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +16,6 @@ use thiserror::Error;
 
 /// Calls that can wait for the thread: far more than come between two of its rounds at sensor rates.
 const SLOTS: usize = 512;
-/// Inputs of one call that are recorded; as many as a callback can have.
-const MAX_INPUTS: usize = 16;
 /// Bytes kept of a name.
 const MAX_NAME: usize = 64;
 /// Rare records (failures, counters) that can wait …

@@ -6,6 +6,7 @@
 use super::units::{ByteSize, Milliseconds};
 use driveline::ParameterValue;
 pub use driveline::{Reach, Schedule, SchedulingClass};
+use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -59,10 +60,10 @@ pub struct TopicSpec {
     pub qos: Qos,
     /// Samples of one publisher that all subscriptions together may hold. Default 8, and always enough for the
     /// subscriptions in this graph.
-    #[schemars(range(min = 1, max = 1024))]
+    #[schemars(range(min = 1, max = MAX_PINS))]
     pub pins: Option<u32>,
     /// Samples that a publisher may have on loan at once. Default 2.
-    #[schemars(range(min = 1, max = 64))]
+    #[schemars(range(min = 1, max = MAX_LOANS))]
     pub loans: Option<u32>,
     /// Who may take part at host reach.
     pub access: Access,
@@ -174,7 +175,7 @@ pub struct InputDetail {
     pub topic: String,
     /// Samples that the component may hold at once. The default suffices for the trigger, plus one that is kept.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1024))]
+    #[schemars(range(min = 1, max = MAX_HELD))]
     pub max_held: Option<u32>,
     /// Where this subscription's QoS differs from the topic's.
     #[serde(default)]
@@ -289,7 +290,7 @@ fn default_queue() -> u32 {
 #[serde(deny_unknown_fields, default)]
 pub struct QosChange {
     /// Keep the last `depth` samples.
-    #[schemars(range(min = 1, max = 1024))]
+    #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
     pub depth: Option<u32>,
     /// Whether the publisher waits for slow subscriptions.
     pub reliability: Option<Reliability>,
@@ -298,12 +299,15 @@ pub struct QosChange {
     /// Whether late subscriptions get earlier samples.
     pub durability: Option<Durability>,
     /// Longest interval between samples, in milliseconds.
+    #[schemars(range(min = 1))]
     pub deadline_ms: Option<u32>,
     /// Age from which a sample is no longer delivered, in milliseconds.
+    #[schemars(range(min = 1))]
     pub lifespan_ms: Option<u32>,
     /// How a publisher shows that it is alive.
     pub liveliness: Option<Liveliness>,
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
+    #[schemars(range(min = 1))]
     pub lease_ms: Option<u32>,
     /// Put a checksum into each header (publisher), verify it (subscription).
     pub checksum: Option<bool>,

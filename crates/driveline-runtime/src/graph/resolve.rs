@@ -12,6 +12,7 @@ use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use crate::descriptor::{ComponentClass, Port};
 use driveline::{SchedulingClass, Trigger};
+use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{NodeName, Qos, TopicName};
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -20,8 +21,6 @@ use std::time::Duration;
 
 /// The executor that every module has.
 const MAIN: &str = "main";
-/// Most inputs that an executor takes for one callback.
-const MAX_INPUTS: usize = 16;
 
 /// How a graph is loaded.
 pub struct LoadOptions<'a> {

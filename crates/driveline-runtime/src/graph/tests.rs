@@ -2,7 +2,7 @@
 use super::*;
 use crate::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline::{ParameterValue, Reach};
-use driveline_types::{PayloadKind, Schema};
+use driveline_types::{PayloadKind, Qos, Schema};
 use proptest::prelude::*;
 use std::path::Path;
 use tempfile::TempDir;
@@ -178,7 +178,7 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (4, "\"2 MiBs\" is not a size", ""),
             (4, "unknown key `dept` in `topics.a/b.qos`", "did you mean `depth`?"),
             (4, "`depth` needs an integer, and this is the text \"x\"", ""),
-            (4, "`pins` is out of range: 0", "between 1 and 1024"),
+            (4, "`pins` is out of range: 0", "between 1 and 8192"),
             (8, "`threads` needs an integer, and this is the number 1.5", ""),
             (8, "`priority` is out of range: 300", ""),
             (10, "the key `class` is missing in `modules.m.components.c`", ""),
@@ -236,6 +236,24 @@ fn references_that_lead_nowhere_come_with_a_suggestion() {
     }
 }
 
+/// What `validate` permits, the start accepts: the bounds are those of the endpoints.
+#[test]
+fn bounds_are_those_of_the_endpoints() {
+    use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
+    let text = |pins: u32, loans: u32, held: u32, depth: u32, ms: u32| {
+        graph(&format!(
+            "driveline: 1\ntopics:\n  t: {{pins: {pins}, loans: {loans}, qos: {{depth: {depth}, deadline_ms: {ms}, lifespan_ms: {ms}, lease_ms: {ms}}}}}\nmodules:\n  m:\n    components:\n      c: {{library: l, class: C, inputs: {{x: {{topic: t, max_held: {held}}}}}}}\n"
+        ))
+    };
+    let problems = |loaded: Loaded| loaded.diagnostics.render(Colour::No);
+    let fine = problems(text(MAX_PINS, MAX_LOANS, MAX_HELD, Qos::MAX_DEPTH, 1));
+    assert!(!fine.contains("out of range"), "{fine}");
+    let wrong = problems(text(MAX_PINS + 1, MAX_LOANS + 1, MAX_HELD + 1, Qos::MAX_DEPTH + 1, 0));
+    for key in ["pins", "loans", "max_held", "depth", "deadline_ms", "lifespan_ms", "lease_ms"] {
+        assert!(wrong.contains(&format!("`{key}` is out of range")), "{key}: {wrong}");
+    }
+}
+
 #[test]
 fn the_ends_of_a_topic_must_agree() {
     let cases: &[Case] = &[
@@ -251,6 +269,7 @@ fn the_ends_of_a_topic_must_agree() {
             &[(24, "QoS RELIABILITY: best_effort is offered, reliable requested", "make the publisher")],
         ),
         (&[("qos: {depth: 4}", "qos: {depth: 2000}")], &[(24, "`depth` is out of range: 2000", "between 1 and 1024")]),
+        (&[("max_payload: 2 MiB", "max_payload: 100 GiB")], &[(5, "`max_payload` of the topic `camera/image` is out of range", "at most")]),
         (&[("external: true", "external: false")], &[(25, "nobody listens to the topic `lanes`", "external: true")]),
     ];
     for (changes, expected) in &cases[1..] {

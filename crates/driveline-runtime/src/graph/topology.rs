@@ -7,6 +7,7 @@ use super::model::TopicSpec;
 use super::resolved::{ResolvedGraph, ResolvedTopic};
 use super::units::ByteSize;
 use driveline::Reach;
+use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_PINS, MAX_PAYLOAD, MAX_PINS};
 use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
 /// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
-const DEFAULT_PINS: u32 = 8;
-const DEFAULT_LOANS: u32 = 2;
 /// Pins beyond those of the graph's own subscriptions: for a tool that looks on, and one on its way.
 const SPARE_PINS: u32 = 2;
 
@@ -101,11 +100,6 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
         let near = closest(name, used.keys().map(|k| k.as_str()));
         let help = near.map_or_else(|| "remove it, or connect a port to it".into(), |n| format!("did you mean `{n}`?"));
         files.error(Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place).help(help));
-    }
-    if spec.qos.depth == 0 || spec.qos.depth > Qos::MAX_DEPTH {
-        let place = files.place(document, &["topics", name, "qos", "depth"], Part::Value);
-        let help = format!("it must be between 1 and {}", Qos::MAX_DEPTH);
-        files.error(Diagnostic::error(format!("`depth` is out of range: {}", spec.qos.depth)).at(place).help(help));
     }
 }
 
@@ -266,6 +260,11 @@ impl<'a> Topic<'a> {
 
     fn max_payload(&mut self) -> u64 {
         if let Some(ByteSize(n)) = self.spec.max_payload {
+            if n > MAX_PAYLOAD as u64 {
+                let message = format!("`max_payload` of the topic `{}` is out of range: {n} bytes", self.name);
+                let place = self.declared_at("max_payload");
+                self.report(Diagnostic::error(message).help(format!("at most {MAX_PAYLOAD} bytes are possible")), place);
+            }
             return n;
         }
         let Some(end) = self.ends.iter().find(|e| e.schema.is_some()) else { return 0 };
@@ -301,6 +300,16 @@ impl<'a> Topic<'a> {
             EndKind::Publisher => sum,
         });
         let needed = held.saturating_add(SPARE_PINS);
+        if needed > MAX_PINS {
+            let message = format!(
+                "the subscriptions of the topic `{}` hold up to {held} samples; at most {} are possible",
+                self.name,
+                MAX_PINS - SPARE_PINS
+            );
+            let help = "lower `max_held` of its inputs, or the queues of their triggers".to_owned();
+            let place = self.ends.iter().find_map(|e| e.place.clone());
+            self.report(Diagnostic::error(message).help(help), place);
+        }
         if let Some(declared) = self.spec.pins
             && declared < needed
             && self.spec.reach == Reach::Host

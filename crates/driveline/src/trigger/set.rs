@@ -11,8 +11,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Most inputs of one callback.
-pub(crate) const MAX_INPUTS: usize = 16;
+pub(crate) use driveline_types::limits::MAX_INPUTS;
 
 /// One input of a callback.
 pub(crate) struct InputPort {
