@@ -242,6 +242,8 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
         place("object", object)?;
         // SAFETY: this function's contract; the vtable was checked.
         let object = Arc::new(unsafe { CppObject::new(object, vtable) });
+        // If nobody reads it, the value goes with this: after the lock as well.
+        let _last = object.clone();
         // SAFETY: this function's contract.
         let publisher = unsafe { borrow("publisher", publisher)? };
         let source = (source_time_ns != 0).then_some(MonotonicNs(source_time_ns));
