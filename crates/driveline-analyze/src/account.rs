@@ -109,11 +109,12 @@ mod tests {
             start_ns: 2_000,
             end_ns: 5_000,
             conversion_ns: 1_000,
-            failed: true,
             inputs: vec![input],
             ..Default::default()
         };
         run.take("perception", &Record::Callback(call));
+        let failed = CallbackAccount { component: "lane".into(), start_ns: 6_000, end_ns: 6_001, failed: true, ..Default::default() };
+        run.take("perception", &Record::Callback(failed));
         for callbacks in [3, 5] {
             run.take("perception", &Record::Lost { callbacks, others: 0 });
             run.take("sensing", &Record::Lost { callbacks: 1, others: 0 });
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed), (1.5, 2.0, 1));
         assert_eq!((s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us), (1.5, 2.5));
         assert_eq!(s.stages[0].counters.map(|c| c.skipped_stale), Some(4));
-        assert_eq!((s.detector.as_deref(), s.facts.len(), s.facts[0].component.as_str()), (Some("classical"), 1, "lane"));
+        assert_eq!((s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()), (1, "classical", "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
     }

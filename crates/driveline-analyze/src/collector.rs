@@ -3,7 +3,7 @@
 
 use crate::account::Accounts;
 use crate::machine::MachineFacts;
-use crate::summary::Summary;
+use crate::summary::{Ended, Summary};
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
@@ -24,6 +24,8 @@ const MAX_ORIGINS_OF_STAGE: usize = 32;
 pub struct RunFacts {
     /// Name of the graph.
     pub graph: String,
+    /// How the run ended, once it has.
+    pub ended: Option<Ended>,
     /// Anything that a reader of the figures must know, one sentence each.
     pub notes: Vec<String>,
     /// Speed for the reaction distance, in km/h; without it no distance is given.
@@ -231,6 +233,10 @@ impl Collector {
             }
         }
 
+        if record.failed {
+            // It has no result that could be old, and how fast it failed says nothing about how fast it works.
+            return;
+        }
         let trigger = record.inputs.iter().filter(|i| i.arrival == Arrival::Triggered).map(|i| i.header.publish_time).max();
         let converted = record.conversion_ns.checked_add(record.encoding_ns);
         let processing_ns = record.end.0.checked_sub(record.start.0).zip(converted).and_then(|(whole, part)| whole.checked_sub(part));

@@ -32,5 +32,5 @@ pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, St
 pub use machine::MachineFacts;
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};
-pub use summary::{EndToEnd, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
+pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
 pub use w9::{PaperFigure, W9, W9Stage};

@@ -28,8 +28,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         page,
         "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>\
          <meta name=color-scheme content='light dark'><link rel=icon href='data:,'><title>{title}</title><style>{STYLE}</style></head>\
-         <body><main><h1>{title}</h1>{}{}",
+         <body><main><h1>{title}</h1>{}{}{}",
         subtitle(summary),
+        banner(summary),
         notices(summary)
     );
     cards(&mut page, summary);
@@ -166,6 +167,19 @@ fn subtitle(s: &Summary) -> String {
     parts.extend(s.started.iter().map(|t| format!("started {}", escape(t))));
     parts.push(escape(&s.machine.cpu));
     format!("<p class=subtitle>{}</p>", parts.join(" · "))
+}
+
+/// That the run did not end as it should, or that calls failed; nothing after a good run.
+fn banner(s: &Summary) -> String {
+    let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
+    match &s.ended {
+        Some(e) if !e.ok => {
+            let help = e.help.iter().map(|h| format!("<br><small>{}</small>", escape(h))).collect::<String>();
+            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}</p>", escape(&e.text))
+        }
+        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}</p>"),
+        _ => String::new(),
+    }
 }
 
 /// What must be known before any figure is believed.

@@ -20,9 +20,8 @@ pub struct Summary {
     pub format: u32,
     /// Name of the graph.
     pub graph: String,
-    /// Which detector ran, if a component told the fact `detector`: figures of a classical one must not be taken for a
-    /// neural network's.
-    pub detector: Option<String>,
+    /// How the run ended; none while it goes on.
+    pub ended: Option<Ended>,
     /// What components say a reader of the figures must know.
     pub facts: Vec<Fact>,
     /// What a reader of the figures must know.
@@ -54,6 +53,25 @@ pub struct Summary {
     pub end_to_end: Vec<EndToEnd>,
     /// The same at the end of every other component's callback.
     pub along_the_way: Vec<EndToEnd>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// `finished`, `interrupted`, `module_died`, `not_ready` or `not_started`.
+    pub reason: &'static str,
+    /// Whether it ended as it should; calls that failed do not count here.
+    pub ok: bool,
+    /// The module that ended the run, if one did.
+    pub module: Option<String>,
+    /// Exit code of the module's process, unless a signal ended it.
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended the module's process.
+    pub signal: Option<i32>,
+    /// All of it for people, with the cause.
+    pub text: String,
+    /// How to find out more.
+    pub help: Option<String>,
 }
 
 /// Something that a component says about the run.
@@ -189,8 +207,8 @@ impl Summary {
         Self {
             format: FORMAT,
             graph: run.facts.graph.clone(),
+            ended: run.facts.ended.clone(),
             w9: W9::of(run, detector.as_deref(), &stages),
-            detector,
             facts: facts(run),
             notes: notes(run),
             failures: run.accounts.failures.clone(),
@@ -206,6 +224,13 @@ impl Summary {
             end_to_end: ages(&sinks),
             along_the_way: ages(&others),
         }
+    }
+
+    /// `71 of 100 runs of lane failed`, for each component of which some did.
+    #[must_use]
+    pub fn failed_of(&self) -> Vec<String> {
+        let some = self.stages.iter().filter(|s| s.failed > 0);
+        some.map(|s| format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage)).collect()
     }
 
     /// Failed calls of all components together.

@@ -192,14 +192,29 @@ fn times_that_contradict_each_other_are_said_and_left_out() {
         stage: "lane",
         start: MonotonicNs(5 * MS),
         end: MonotonicNs(6 * MS),
-        failed: true,
         inputs: &[input("image", "image", Arrival::Triggered, &image, 0)],
         ..StageRecord::default()
     };
     run.add(&early);
     let s = run.summary();
-    assert_eq!((s.stages[0].runs, s.stages[0].failed, s.stages[0].processing_us.n), (1, 1, 0));
+    assert_eq!((s.stages[0].runs, s.stages[0].processing_us.n), (1, 0));
     assert!(s.notes.iter().any(|n| n.contains("contradict")), "{:?}", s.notes);
+}
+
+#[test]
+fn failed_calls_are_counted_and_have_no_figures() {
+    let mut run = Collector::new(facts());
+    let image = published("image", 1, &[], 0, MS);
+    let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
+    for failed in [true, false, true] {
+        let call = StageRecord { stage: "lane", start: MonotonicNs(2 * MS), end: MonotonicNs(5 * MS), failed, ..StageRecord::default() };
+        run.add(&StageRecord { inputs: &inputs, ..call });
+    }
+    let s = run.summary();
+    assert_eq!((s.stages[0].runs, s.stages[0].failed), (3, 2));
+    assert_eq!((s.stages[0].processing_us.n, s.stages[0].transmission_us.n), (1, 1));
+    assert!(s.end_to_end.iter().chain(&s.along_the_way).all(|e| e.age_us.n == 1));
+    assert_eq!(s.failed_of(), ["2 of 3 runs of lane failed"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::{InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
+use crate::{Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
@@ -184,4 +184,23 @@ fn a_directory_that_cannot_be_made_is_named() {
     std::fs::write(&file, "").unwrap();
     let error = write_outputs(&Collector::default(), &file.join("out")).unwrap_err().to_string();
     assert!(error.contains("file/out"), "{error}");
+}
+
+#[test]
+fn a_run_that_failed_says_so_on_top() {
+    let mut run = pipeline(10);
+    let good = render(&run, &run.summary());
+    assert!(!good.contains("role=alert"));
+    let text = "module 'bad' exited with code 1 while starting: cannot open <gpu0>".to_owned();
+    let module = Some("bad".to_owned());
+    let ended = Ended { reason: "module_died", ok: false, module, exit_code: Some(1), signal: None, text, help: Some("look".into()) };
+    run.facts_mut().ended = Some(ended);
+    let page = render(&run, &run.summary());
+    assert!(
+        page.contains("This run failed.</b> module &#39;bad&#39; exited with code 1")
+            || page.contains("This run failed.</b> module 'bad' exited"),
+        "{page}"
+    );
+    assert!(page.contains("cannot open &lt;gpu0&gt;"));
+    assert!(page.find("role=alert") < page.find("class=cards"), "before any figure");
 }
