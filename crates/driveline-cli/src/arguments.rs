@@ -13,6 +13,7 @@ Exit codes:
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
   5  the run ended, but a module had to be killed
+  6  the run ended as it should, but calls of components failed
 
 Environment:
   DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)

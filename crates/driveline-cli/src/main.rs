@@ -22,6 +22,7 @@ mod exit {
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const MODULE: u8 = 4;
     pub(crate) const KILLED: u8 = 5;
+    pub(crate) const CALLS_FAILED: u8 = 6;
 }
 
 fn main() -> ExitCode {

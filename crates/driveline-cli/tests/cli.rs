@@ -148,7 +148,8 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
     assert!(std::fs::read_to_string(f.path("out/x/report.html")).unwrap().contains("<html"));
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/x/summary.json")).unwrap()).unwrap();
     assert_eq!(summary["frames_published"], 30);
-    assert_eq!(summary["detector"], "none, this is a test");
+    assert_eq!(summary["facts"][0]["text"], "none, this is a test");
+    assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"finished".into(), &true.into()));
     let printer = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "printer").unwrap();
     assert_eq!((&printer["received"], &printer["missed"]), (&Value::from(30), &Value::from(0)));
     let age = &summary["end_to_end"][0];
@@ -182,8 +183,9 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     let f = Fixture::new(GRAPH);
     let settings = ["--set", "counter.fail_on=3", "--set", "counter.panic_on=4", "--set", "relay.fail_on=5"];
     let (code, out, err) = f.run(&[&["run", "g.yaml", "--report", "out"], &settings[..]].concat());
-    assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("ended: 'counter' has finished; 3 calls failed: counter 2, relay 1; first "), "{out}");
+    assert_eq!(code, 6, "{out}{err}");
+    assert!(err.contains("ended: 'counter' has finished; 2 of ") && err.contains(" runs of counter failed, 1 of "), "{err}");
+    assert!(err.contains(" runs of relay failed; first "), "{err}");
     assert!(out.contains(", 3 failures\n"), "{out}");
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
     let failed = |stage: &str| summary["stages"].as_array().unwrap().iter().find(|s| s["stage"] == stage).unwrap()["failed"].clone();
@@ -192,7 +194,7 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     for part in ["counter: told to fail", "counter: panicked: told to panic", "relay at a #5: "] {
         assert!(told.contains(part), "{part} is not in {told}");
     }
-    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("calls failed"));
+    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Calls failed in this run."));
 }
 
 #[test]
@@ -200,10 +202,17 @@ fn a_crash_has_an_exit_code_and_a_reason() {
     let f = Fixture::new(GRAPH);
     let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.abort_on=5"]);
     assert_eq!(code, 4, "{err}");
-    assert!(err.contains("failed: module 'rest' was killed by SIGABRT"), "{err}");
-    let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.fail_init=1"]);
+    assert!(err.contains("error: failed: module 'rest' was killed by SIGABRT"), "{err}");
+    assert!(err.contains("while running: in component 'relay' in on_trigger on sample 5 of 'a'\nhelp: "), "{err}");
+    let (code, out, err) = f.run(&["run", "g.yaml", "--set", "relay.fail_init=1", "--report", "out"]);
     assert_eq!(code, 4);
-    assert!(err.contains("component 'relay' cannot start: told to fail"), "{err}");
+    let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' cannot start: told to fail\n";
+    assert!(err.ends_with(last), "{err}");
+    assert!(!out.contains("COMPONENT"), "no table of zeros: {out}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let ended = &summary["ended"];
+    assert_eq!((&ended["ok"], &ended["module"], &ended["exit_code"]), (&false.into(), &"rest".into(), &1.into()));
+    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run failed."));
 }
 
 /// Ends the run when the test ends, also by a panic.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Components as the runtime sees them, in whatever language they are written.
 
-use crate::account::{Record, Writer};
+use crate::account::{Call, Record, Writer};
 use crate::descriptor::ComponentClass;
 use crate::host::failures::Failures;
 use driveline::{
@@ -124,12 +124,12 @@ impl Timers {
         let Some(executor) = self.executor.upgrade() else {
             return Err(ExecutorError::Running { name: self.component.clone() });
         };
-        let (group, trigger) = (self.group.clone(), Trigger::Timer { period });
+        let (group, trigger) = (self.group.clone(), Trigger::Timer { period, max_age: None });
         let options = CallbackOptions { name: self.component.clone(), group, trigger, inputs: Vec::new() };
         let failures = self.failures.clone();
         let handle = executor.add_callback(options, move |invocation| {
             if let Some(t) = invocation.tick() {
-                failures.watch(invocation, || tick(&t));
+                failures.watch(invocation, Call::Timer, || tick(&t));
             }
         })?;
         self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
@@ -186,6 +186,15 @@ pub(crate) struct StopControl {
     pub(crate) finished: UnixStream,
 }
 
+/// Tells all components of the process that the run is ending.
+pub(crate) struct StopSwitch(Arc<StopShared>);
+
+impl StopSwitch {
+    pub(crate) fn stop(&self) {
+        self.0.stopping.store(true, Ordering::Release);
+    }
+}
+
 impl StopControl {
     pub(crate) fn new() -> std::io::Result<Self> {
         let (finished, wake) = UnixStream::pair()?;
@@ -201,6 +210,15 @@ impl StopControl {
 
     pub(crate) fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// For others who may have everything stopped.
+    pub(crate) fn switch(&self) -> StopSwitch {
+        StopSwitch(self.shared.clone())
     }
 
     /// Components that have finished since the last call.

@@ -10,6 +10,7 @@
 //! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and the command-line tool).
 
 pub mod account;
+mod activity;
 pub mod component;
 pub mod descriptor;
 pub mod domain;

@@ -5,7 +5,7 @@
 
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
-use driveline_runtime::launch::{End, Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
+use driveline_runtime::launch::{Death, End, Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -79,7 +79,7 @@ impl Seen {
     }
 
     fn ended(&self) -> Vec<&str> {
-        self.events.iter().filter_map(|e| if let Event::Ended { module, .. } = e { Some(module.as_str()) } else { None }).collect()
+        self.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death.module.as_str()) } else { None }).collect()
     }
 }
 
@@ -186,7 +186,7 @@ fn failures_are_reported_with_topic_and_sequence_and_the_run_goes_on() {
 fn a_crash_ends_the_run_and_is_named() {
     let f = Fixture::new(&graph(0, "abort_on: 3", ""));
     let mut seen = Seen::default();
-    let End::Died { module, how } = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
+    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
     assert_eq!(module, "one");
     assert!(how.starts_with("was killed by SIGABRT"), "{how}");
     assert!(seen.printed("one").contains(&"printer got 2"), "what it said before is not lost: {:?}", seen.lines);
@@ -197,7 +197,7 @@ fn a_crash_ends_the_run_and_is_named() {
 fn a_module_killed_from_outside_ends_the_run() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen { kill_at: Some("printer got 2"), ..Seen::default() };
-    let End::Died { module, how } = f.run(&mut seen).end else { panic!() };
+    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!() };
     assert_eq!(module, "one");
     assert!(how.contains("SIGKILL"), "{how}");
 }
@@ -206,7 +206,7 @@ fn a_module_killed_from_outside_ends_the_run() {
 fn a_component_that_cannot_start_ends_the_run_before_anything_runs() {
     let f = Fixture::new(&graph(0, "fail_init: 1", ""));
     let mut seen = Seen::default();
-    let End::Died { module, how } = f.run(&mut seen).end else { panic!() };
+    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!() };
     assert_eq!((module.as_str(), how.as_str()), ("one", "exited with code 1"));
     assert!(seen.said("component 'relay' cannot start: told to fail"), "{:?}", seen.lines);
     assert!(!seen.said("got"), "{:?}", seen.lines);

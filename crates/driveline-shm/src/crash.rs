@@ -19,6 +19,9 @@ const FATAL: [libc::c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc
 /// Room for the handler where the thread's own stack may be what has overflowed: more than any kernel wants for itself.
 const STACK_LEN: usize = 64 * 1024;
 
+/// A stack that somebody else has set is left alone if it has as much; that of Rust's own threads has not.
+const STACK_ENOUGH: usize = 32 * 1024;
+
 /// How long a second thread that crashes waits for the first one's report.
 const REPORT_MS: libc::c_int = 200;
 
@@ -115,7 +118,7 @@ thread_local! {
     static STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
 }
 
-/// Gives the calling thread a stack for the handler, unless it has one, so that an overflow of its own stack is reported as
+/// Gives the calling thread a stack for the handler, unless it has a large one, so that an overflow of its own stack is reported as
 /// well. Cheap after the first call; without memory for it, the thread goes on without.
 pub fn reserve_signal_stack() {
     let _ = STACK.try_with(|stack| {
@@ -129,7 +132,7 @@ fn reserve() -> SignalStack {
     let mut now = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: 0, ss_size: 0 };
     // SAFETY: only asks for the stack in force.
     let asked = unsafe { libc::sigaltstack(ptr::null(), &raw mut now) };
-    if asked != 0 || now.ss_flags & libc::SS_DISABLE == 0 {
+    if asked != 0 || (now.ss_flags & libc::SS_DISABLE == 0 && now.ss_size >= STACK_ENOUGH) {
         return SignalStack(None);
     }
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

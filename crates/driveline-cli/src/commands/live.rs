@@ -2,6 +2,7 @@
 //! The figures of a run as text: a table that renews itself on a terminal, a line now and then elsewhere.
 
 use super::figures;
+use super::hung::Hung;
 use crate::screen::Screen;
 use crate::table::{count, cut, duration};
 use driveline_analyze::{Collector, Summary};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 const HEAD: &str = "1";
 pub(super) const COLUMN_HEADS: &str = "2";
 const FACT: &str = "0";
+const HUNG: &str = "1;31";
 
 /// Making a summary may take this share of the time, at most.
 const SHARE: u32 = 20;
@@ -36,13 +38,14 @@ pub(crate) struct Live {
     /// Lines of the table that are on the screen now.
     shown: usize,
     lines: Vec<Line>,
+    began: Option<Instant>,
     /// Frames and time of the last look, for the rate.
     last: Option<(u64, Instant)>,
 }
 
 impl Live {
     pub(crate) fn new(table: bool, every: Duration) -> Self {
-        Self { table, every, next: Instant::now() + every, shown: 0, lines: Vec::new(), last: None }
+        Self { table, every, next: Instant::now() + every, shown: 0, lines: Vec::new(), began: None, last: None }
     }
 
     /// Takes the table off the screen, so that something can be printed.
@@ -53,17 +56,25 @@ impl Live {
         }
     }
 
-    pub(crate) fn tick(&mut self, collector: &Collector, screen: &Screen) {
+    /// Shows figures if it is time to. `hung` says what gives no results, one line each; the clock is that of the run, which
+    /// goes on where no callback ends.
+    pub(crate) fn tick(&mut self, collector: &Collector, hung: &Hung, screen: &Screen) {
         let now = Instant::now();
+        let began = *self.began.get_or_insert(now);
         if !self.every.is_zero() && now >= self.next {
-            let summary = collector.summary();
+            let mut summary = collector.summary();
+            summary.duration_s = (now - began).as_secs_f64();
+            let hung = hung.lines(&summary);
             let rate = self.rate(summary.frames_published, now);
             self.next = now + self.every.max(now.elapsed() * SHARE);
             if self.table {
                 self.clear(screen);
-                self.lines = Self::fit(Self::table(&summary, rate, screen.columns()), screen.rows().saturating_sub(2));
+                let mut lines: Vec<Line> = hung.iter().map(|l| Line { text: cut(l, screen.columns()), style: HUNG }).collect();
+                lines.extend(Self::table(&summary, rate, screen.columns()));
+                self.lines = Self::fit(lines, screen.rows().saturating_sub(2));
             } else {
-                screen.print(&(Self::line(&summary, rate) + "\n"));
+                let lines = std::iter::once(Self::line(&summary, rate)).chain(hung);
+                screen.print(&lines.map(|l| l + "\n").collect::<String>());
             }
         }
         if self.table && self.shown == 0 && !self.lines.is_empty() {
@@ -105,7 +116,8 @@ impl Live {
             let metres = e.reaction_distance.map(|r| format!(" ({:.1} m)", r.p50_m)).unwrap_or_default();
             format!("{} → {} {}{metres}", e.origin, e.stage, duration(e.age_us.p50))
         });
-        format!("{} | {}", head(summary, rate), stages.chain(ends).collect::<Vec<_>>().join(", "))
+        let figures = stages.chain(ends).collect::<Vec<_>>().join(", ");
+        if figures.is_empty() { head(summary, rate) } else { format!("{} | {figures}", head(summary, rate)) }
     }
 }
 
@@ -155,7 +167,8 @@ mod tests {
         let mut header = SampleHeader { sequence: 3, publish_time: at, ..SampleHeader::default() };
         Lineage::start(at).stamp(&mut header, topic.id(), Some(at), 7);
         let input = StageInput { input: "image", topic: topic.id(), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true };
-        run.add(&StageRecord { stage: "lane", start, end, failed: true, inputs: &[input], ..StageRecord::default() });
+        run.add(&StageRecord { stage: "lane", start, end, inputs: &[input], ..StageRecord::default() });
+        run.add(&StageRecord { stage: "lane", start: end, end, failed: true, ..StageRecord::default() });
         run
     }
 
@@ -195,7 +208,8 @@ mod tests {
         header.origins.begin(image.id(), at, at);
         let input = StageInput { input: "image", topic: image.id(), arrival: Arrival::Triggered, header: &header, missed: 0, fresh: true };
         for stage in names {
-            run.add(&StageRecord { stage, start, end, failed: true, inputs: &[input], ..StageRecord::default() });
+            run.add(&StageRecord { stage, start, end, inputs: &[input], ..StageRecord::default() });
+            run.add(&StageRecord { stage, start: end, end, failed: true, ..StageRecord::default() });
             run.set_subscription(stage, "image", image.id(), 123_456, 12_345);
             run.set_subscription(stage, "read", image.id(), 123_456, 98_765);
         }
@@ -253,6 +267,7 @@ mod tests {
     #[test]
     fn the_line_says_the_same_in_short() {
         let line = Live::line(&run().summary(), None);
+        assert!(!Live::line(&Collector::default().summary(), None).contains('|'), "nothing to say, nothing to separate");
         assert!(line.contains("lane 20.0 ms") && line.contains("camera/image → lane 20.1 ms (0.2 m)"), "{line}");
     }
 }

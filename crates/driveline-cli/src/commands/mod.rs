@@ -3,6 +3,7 @@
 
 mod figures;
 pub(crate) mod graph;
+mod hung;
 pub(crate) mod list;
 mod live;
 pub(crate) mod run;

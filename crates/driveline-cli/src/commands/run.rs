@@ -2,12 +2,13 @@
 //! `driveline run`.
 
 use super::describer;
+use super::hung::Hung;
 use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
 use crate::screen::Screen;
-use crate::table::{count, cut};
-use driveline_analyze::{Collector, RunFacts, Summary, W9Stage, write_outputs};
+use crate::table::cut;
+use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
@@ -58,8 +59,39 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let mut show = Show::new(arguments, &graph, screen);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
-    let outcome = outcome.map_err(|e| e.to_string())?;
-    show.end(arguments, &outcome)
+    match outcome {
+        Ok(outcome) => show.end(arguments, &outcome),
+        Err(e) => {
+            let text = e.to_string();
+            let ended =
+                Ended { reason: "not_started", ok: false, module: None, exit_code: None, signal: None, text: text.clone(), help: None };
+            show.collector.facts_mut().ended = Some(ended);
+            show.write(arguments)?;
+            Err(text)
+        }
+    }
+}
+
+/// The end of a run as programs want to know it.
+fn ended(outcome: &Outcome) -> Ended {
+    let killed = match outcome.killed.as_slice() {
+        [] => String::new(),
+        killed => format!("; killed because they did not stop: {}", killed.join(", ")),
+    };
+    let plain =
+        |reason, ok, text: String| Ended { reason, ok, module: None, exit_code: None, signal: None, text: text + &killed, help: None };
+    match &outcome.end {
+        End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
+        End::Interrupted => plain("interrupted", outcome.killed.is_empty(), "as asked".to_owned()),
+        End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
+        End::Died(death) => Ended {
+            module: Some(death.module.clone()),
+            exit_code: death.exit_code,
+            signal: death.signal,
+            help: death.help.clone(),
+            ..plain("module_died", false, death.to_string())
+        },
+    }
 }
 
 /// How many calls of which components failed, and the first one's reason; nothing if none did.
@@ -67,9 +99,8 @@ fn failed_calls(summary: &Summary) -> String {
     if summary.failed() == 0 {
         return String::new();
     }
-    let by: Vec<String> = summary.stages.iter().filter(|s| s.failed > 0).map(|s| format!("{} {}", s.stage, s.failed)).collect();
     let first = summary.failures.first().map(|f| format!("; first {f}")).unwrap_or_default();
-    format!("; {} failed: {}{first}", count(summary.failed(), "call"), by.join(", "))
+    format!("; {}{first}", summary.failed_of().join(", "))
 }
 
 /// Two runs of one graph in one domain would publish everything twice, and nobody would see why.
@@ -99,6 +130,7 @@ struct Show<'a> {
     width: usize,
     collector: Collector,
     live: Live,
+    hung: Hung,
     running: bool,
 }
 
@@ -110,7 +142,7 @@ impl<'a> Show<'a> {
         let table = screen.interactive && !arguments.plain;
         let every = if table { 1 } else { arguments.interval };
         let live = Live::new(table, Duration::from_secs(u64::from(every)));
-        Self { screen, modules, width, collector, live, running: false }
+        Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: false }
     }
 
     fn prefixed(&self, module: &str, line: &str) -> String {
@@ -130,25 +162,32 @@ impl<'a> Show<'a> {
     }
 
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
+        let ended = ended(outcome);
         let (text, mut code) = match &outcome.end {
-            End::Finished { component } => (format!("ended: '{component}' has finished"), exit::DONE),
-            End::Interrupted => ("ended as asked".to_owned(), exit::DONE),
-            End::Died { module, how } => (format!("failed: module '{module}' {how}"), exit::MODULE),
-            End::NotReady { modules } => (format!("failed: not ready in time: {}", modules.join(", ")), exit::MODULE),
+            End::Finished { .. } => (format!("ended: {}", ended.text), exit::DONE),
+            End::Interrupted => (format!("ended {}", ended.text), exit::DONE),
+            End::Died(_) | End::NotReady { .. } => (format!("failed: {}", ended.text), exit::MODULE),
         };
         if code == exit::DONE && !outcome.killed.is_empty() {
             code = exit::KILLED;
         }
+        let help = ended.help.clone();
+        self.collector.facts_mut().ended = Some(ended);
         if outcome.unreadable > 0 {
             self.collector.facts_mut().notes.push(format!("{} records of the modules could not be read.", outcome.unreadable));
         }
         let summary = self.collector.summary();
         let text = text + &failed_calls(&summary);
+        if code == exit::DONE && summary.failed() > 0 {
+            code = exit::CALLS_FAILED;
+        }
+        // A run that has not begun has no figures, and a table of zeros would look like some.
+        let any = summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE;
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
             self.screen
                 .print_json_line(&json!({ "kind": "end", "end": text, "exit_code": code, "killed": outcome.killed, "summary": json }));
-        } else {
+        } else if any {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
@@ -160,20 +199,27 @@ impl<'a> Show<'a> {
                 self.screen.print(&format!("{}{}\n", w9.note, w9.stages.iter().map(of).collect::<String>()));
             }
         }
-        if let Some(directory) = &arguments.report {
-            let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;
-            if !self.screen.json {
-                let summary = directory.join("summary.json");
-                self.screen.print(&format!("\nreport:  {}\nfigures: {}\n", page.display(), summary.display()));
-            }
-        }
+        self.write(arguments)?;
         match code {
             exit::DONE if self.screen.json => {}
             exit::DONE => self.screen.print(&format!("{text}\n")),
-            exit::KILLED => self.screen.error(format!("{text}, but had to be killed: {}", outcome.killed.join(", "))),
             _ => self.screen.error(text),
         }
+        if let Some(help) = help.filter(|_| !self.screen.json) {
+            eprintln!("help: {help}");
+        }
         Ok(code)
+    }
+
+    /// The files of the run, where they are wanted.
+    fn write(&self, arguments: &Run) -> Result<(), String> {
+        let Some(directory) = &arguments.report else { return Ok(()) };
+        let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;
+        if !self.screen.json {
+            let summary = directory.join("summary.json");
+            self.screen.print(&format!("\nreport:  {}\nfigures: {}\n", page.display(), summary.display()));
+        }
+        Ok(())
     }
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
@@ -198,22 +244,33 @@ impl Sink for Show<'_> {
         if let Record::Fact { component, name, text } = &record {
             self.fact(component, name, text);
         }
+        self.hung.record(&record);
         self.collector.take(module, &record);
     }
 
     fn event(&mut self, event: &Event) {
         self.running |= *event == Event::Running;
+        self.hung.event(event);
         if self.screen.json {
             return self.screen.print_json_line(&json!({ "kind": "event", "what": event, "text": event.to_string() }));
         }
         let text = self.prefixed("driveline", &event.to_string());
-        let bad = matches!(event, Event::Unmatched { .. } | Event::Killed { .. } | Event::Ended { expected: false, .. });
+        let bad = matches!(
+            event,
+            Event::Unmatched { .. }
+                | Event::Busy { .. }
+                | Event::Waiting { .. }
+                | Event::Stopped { .. }
+                | Event::NotSuspended
+                | Event::Killed { .. }
+                | Event::Ended { expected: false, .. }
+        );
         self.print(if bad { Stream::Err } else { Stream::Out }, &text);
     }
 
     fn tick(&mut self) {
         if self.running && !self.screen.json {
-            self.live.tick(&self.collector, self.screen);
+            self.live.tick(&self.collector, &self.hung, self.screen);
         }
     }
 }

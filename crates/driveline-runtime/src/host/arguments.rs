@@ -4,12 +4,15 @@
 use super::run::HostOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How a host process is called.
-pub const USAGE: &str = "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--account-stdin]
+pub const USAGE: &str =
+    "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N] [--account-stdin]
        HOST describe LIBRARY
 
-run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end
+run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
+          after 5 s (--stop-within-ms) is left behind
 describe  prints the component classes of a library as JSON
 
 People usually want `driveline run GRAPH`, which starts this program for each module.";
@@ -36,6 +39,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         _ => return Err(format!("error: unknown command {command:?}")),
     }
     let (mut graph, mut module, mut set, mut account_stdin) = (None, None, Vec::new(), false);
+    let mut stop_within = super::STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
         let mut value = || rest.next().ok_or(format!("error: `{name}` needs a value"));
@@ -45,12 +49,17 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             "--module" => module = Some(text(value()?)?),
             "--set" => set.push(text(value()?)?),
             "--account-stdin" => account_stdin = true,
+            "--stop-within-ms" => {
+                let given = text(value()?)?;
+                let ms = given.parse().map_err(|_| format!("error: `--stop-within-ms` needs milliseconds, not {given:?}"))?;
+                stop_within = Duration::from_millis(ms);
+            }
             _ => return Err(format!("error: unexpected argument {argument:?}")),
         }
     }
     let graph = graph.ok_or("error: `--graph` is missing")?;
     let module = module.ok_or("error: `--module` is missing")?;
-    Ok(Command::Run(HostOptions { graph, module, set, account_stdin }))
+    Ok(Command::Run(HostOptions { graph, module, set, account_stdin, stop_within }))
 }
 
 #[cfg(test)]
@@ -63,8 +72,12 @@ mod tests {
 
     #[test]
     fn commands_are_understood() {
-        let Ok(Command::Run(o)) = parsed("run --graph g.yaml --set a.b=1 --module m --set c.d=x --account-stdin") else { panic!() };
+        let Ok(Command::Run(o)) = parsed("run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 --account-stdin")
+        else {
+            panic!()
+        };
         assert_eq!((o.graph, o.module, o.set, o.account_stdin), ("g.yaml".into(), "m".into(), vec!["a.b=1".into(), "c.d=x".into()], true));
+        assert_eq!(o.stop_within, Duration::from_millis(70));
         assert!(matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"));
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
     }
@@ -77,6 +90,7 @@ mod tests {
             ("run --graph g", "--module"),
             ("run --module m", "--graph"),
             ("run --graph", "needs a value"),
+            ("run --graph g --module m --stop-within-ms soon", "soon"),
             ("run --graph g --module m extra", "extra"),
             ("describe", "path of a library"),
             ("describe a b", "\"b\""),

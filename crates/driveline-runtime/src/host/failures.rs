@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reporting the failures of one component without drowning in them.
 
-use crate::account::{Record, Writer};
+use crate::account::{Call, Record, Writer};
+use crate::activity::Seen;
 use crate::component::ComponentFailure;
 use driveline::Invocation;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +20,7 @@ pub(crate) struct Failures {
     component: String,
     /// Topic of each input.
     topics: Vec<String>,
+    seen: Seen,
     account: Option<Arc<Writer>>,
     count: AtomicU64,
     /// When the last one was reported, in nanoseconds.
@@ -26,12 +28,15 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    pub(crate) fn new(component: &str, topics: Vec<String>, account: Option<Arc<Writer>>) -> Self {
-        Self { component: component.to_owned(), topics, account, count: AtomicU64::new(0), reported: AtomicU64::new(0) }
+    pub(crate) fn new(component: &str, topics: Vec<String>, seen: Seen, account: Option<Arc<Writer>>) -> Self {
+        Self { component: component.to_owned(), topics, seen, account, count: AtomicU64::new(0), reported: AtomicU64::new(0) }
     }
 
-    /// Makes a call. A failure or panic fails the invocation, and is reported.
-    pub(crate) fn watch(&self, invocation: &Invocation<'_>, call: impl FnOnce() -> Result<(), ComponentFailure>) {
+    /// Makes a call, which can be seen from outside while it runs. A failure or panic fails the invocation, and is reported.
+    pub(crate) fn watch(&self, invocation: &Invocation<'_>, what: Call, call: impl FnOnce() -> Result<(), ComponentFailure>) {
+        let trigger = invocation.trigger();
+        let sample = trigger.and_then(|t| Some((t, invocation.sample(t)?.header().sequence)));
+        let _inside = self.seen.enter(what, invocation.start(), sample);
         let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
             Err(ComponentFailure { text: format!("panicked: {}", text.unwrap_or("without a message")) })

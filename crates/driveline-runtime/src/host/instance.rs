@@ -3,7 +3,8 @@
 
 use super::failures::Failures;
 use super::run::HostError;
-use crate::account::{CallbackCounters, InputCounters, Record, Writer};
+use crate::account::{Call, CallbackCounters, InputCounters, Record, Writer};
+use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
@@ -11,11 +12,12 @@ use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublishedCounter, PublisherOptions, RawSubscription,
     SubscriptionOptions, Trigger,
 };
-use driveline_types::TopicId;
+use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
 
 pub(super) struct Instance {
     name: String,
+    seen: Seen,
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
     timers: Timers,
@@ -78,9 +80,13 @@ impl Instance {
             GroupSpec::MutuallyExclusive => GroupKind::MutuallyExclusive,
             GroupSpec::Reentrant => GroupKind::Reentrant,
         });
-        let component: Arc<dyn Component> = Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?);
-        let topics = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
-        let failures = Arc::new(Failures::new(name, topics, with.account.clone()));
+        let topics: Vec<String> = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
+        let seen = Seen::new(name, &topics);
+        let component: Arc<dyn Component> = {
+            let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
+            Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
+        };
+        let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone()));
         let timers = Timers::new(name, &with.executor, group.clone(), failures.clone());
         let io = ComponentIo {
             node,
@@ -90,10 +96,14 @@ impl Instance {
             timers: timers.clone(),
             stop: with.stop,
         };
-        component.init(io).map_err(|e| fail(e.text))?;
+        {
+            let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
+            component.init(io).map_err(|e| fail(e.text))?;
+        }
         let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
+            seen,
             component,
             callback,
             timers,
@@ -133,6 +143,7 @@ impl Instance {
     }
 
     pub(super) fn shutdown(&self) {
+        let _inside = self.seen.enter(Call::Shutdown, MonotonicNs::now(), None);
         self.component.shutdown();
     }
 }
@@ -148,8 +159,8 @@ fn add_callback(
     let queue = |n: u32| n as usize;
     let trigger = match &spec.trigger {
         ResolvedTrigger::Own => return Ok(None),
-        ResolvedTrigger::Any { on } => Trigger::Any { on: on.clone() },
-        ResolvedTrigger::Timer { period } => Trigger::Timer { period: *period },
+        ResolvedTrigger::Any { on, max_age } => Trigger::Any { on: on.clone(), max_age: *max_age },
+        ResolvedTrigger::Timer { period, max_age } => Trigger::Timer { period: *period, max_age: *max_age },
         ResolvedTrigger::AllLatest { on, max_age } => Trigger::AllLatest { on: *on, max_age: *max_age },
         ResolvedTrigger::Exact { queue: q, max_age } => Trigger::Exact { queue: queue(*q), max_age: *max_age },
         ResolvedTrigger::Approximate { queue: q, max_interval, max_age } => {
@@ -158,7 +169,7 @@ fn add_callback(
     };
     let options = CallbackOptions { name: spec.name.to_string(), group, trigger, inputs };
     let handle = executor.add_callback(options, move |invocation| {
-        failures.watch(invocation, || component.on_trigger(invocation));
+        failures.watch(invocation, Call::OnTrigger, || component.on_trigger(invocation));
     })?;
     Ok(Some(handle))
 }

@@ -5,17 +5,22 @@
 //! a program with components compiled in becomes one by passing its own [`ComponentLoader`].
 //!
 //! ```text
-//! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--account-stdin]
+//! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N] [--account-stdin]
 //! HOST describe LIBRARY
 //! ```
 //! With `--account-stdin`, standard input is a stream socket to whoever started the process: the account goes out
 //! through it ([`crate::account`]), the components start when a line `go` comes in, and its end ends the module. Without it
 //! the module starts at once and ends on SIGINT, SIGTERM, or when a component has finished.
+//!
+//! Nothing that a component does keeps the process from ending: if a callback hangs, it ends without once the time for
+//! stopping is up, or at a second signal.
 
 mod arguments;
+mod crash;
 pub(crate) mod failures;
 mod instance;
 mod run;
+mod watch;
 
 pub use arguments::USAGE;
 pub use run::{HostError, HostOptions, process_name, run};
@@ -25,6 +30,9 @@ use crate::graph::Colour;
 use arguments::Command;
 use std::ffi::OsString;
 use std::io::IsTerminal;
+
+/// How long a module may take to stop where nobody says otherwise.
+pub(crate) const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Exit codes of a host process.
 pub mod exit {
@@ -36,6 +44,8 @@ pub mod exit {
     pub const USAGE: u8 = 2;
     /// The graph has errors.
     pub const GRAPH: u8 = 3;
+    /// The module was told to end, and a component did not let it in time.
+    pub const STUCK: u8 = 5;
 }
 
 /// Runs a host process: parses the arguments (without the program's name), does what they say and gives the exit code.

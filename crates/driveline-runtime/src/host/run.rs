@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
+use super::crash;
 use super::instance::{Bringup, Instance};
-use crate::account::{FORMAT, Record, WRITE_WITHIN, Writer};
+use super::watch::{Subject, Watch};
+use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
+use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::Read;
@@ -33,6 +37,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// How long the module may take to stop before it ends without what hangs.
+    pub stop_within: Duration,
 }
 
 /// A module could not be run.
@@ -93,54 +99,96 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         }
         None => None,
     };
-    let libraries = Libraries::default();
-    let graph = resolve(options, loader, &libraries)?;
-    let Some(module) = graph.module(&options.module) else { return Ok(()) };
-    // The kernel keeps 15 bytes.
-    let _ = rustix::thread::set_name(&std::ffi::CString::new(module.name.as_str()).unwrap_or_default());
-    let context = Context::new(ContextOptions { name: process_name(&graph, module), domain_dir: Some(domain::prepare(&graph.domain)?) })?;
-    context.set_description(description(&graph, module));
-
+    let again = |s: &UnixStream| s.try_clone().map_err(os("cannot use the account's socket"));
+    crash::report_crashes(socket.as_ref().map(again).transpose()?).map_err(os("cannot listen for fatal signals"))?;
     let stop = StopControl::new().map_err(os("cannot make a socket pair"))?;
-    let mut executors = Vec::new();
-    for spec in &module.executors {
-        let executor = Arc::new(executor(spec)?);
-        if let Some(account) = &account {
-            executor.set_observer(account.clone());
-        }
-        executors.push((spec.name.as_str(), executor));
-    }
-    let mut instances: Vec<Instance> = Vec::new();
-    let brought_up = module.components.iter().try_for_each(|spec| {
-        let library = library_of(&libraries, &spec.library);
-        let executor = executors.iter().find(|(name, _)| *name == spec.executor).map(|(_, e)| e.clone());
-        let (Some(library), Some(executor)) = (library, executor) else {
-            return Err(HostError::Component { component: spec.name.to_string(), text: "its library or executor is gone".into() });
-        };
-        let stop = stop.handle(spec.name.as_str());
-        let with = Bringup { graph: &graph, context: &context, library: &*library, executor, stop, account: account.clone() };
-        instances.push(Instance::bring_up(spec, with)?);
-        Ok(())
-    });
-    let ran = brought_up.and_then(|()| {
-        let mut host =
-            Running { stop: &stop, signals: &signals, socket: socket.as_ref(), account: account.as_deref(), instances: &mut instances };
-        host.run(&executors)
-    });
-    stop.stop();
-    for (_, executor) in &executors {
-        executor.stop();
-    }
-    for instance in instances.iter_mut().rev() {
-        instance.shutdown();
-        if let Some(account) = &account {
-            instance.counters().into_iter().for_each(|c| account.send(c));
-        }
+    let subject = Subject {
+        module: options.module.clone(),
+        signals,
+        socket: socket.as_ref().map(again).transpose()?,
+        account: account.clone(),
+        stop: stop.switch(),
+        stop_within: options.stop_within,
+    };
+    let watch = Watch::start(subject).map_err(os("cannot start the thread that watches"))?;
+    let module = Module { options, loader, account: &account, socket: socket.as_ref(), stop: &stop, watch: &watch };
+    let ran = module.run();
+    if let (Some(account), Err(e)) = (&account, &ran) {
+        account.send_vital(Record::Failed { call: None, text: e.to_string() });
     }
     if let Some(account) = &account {
         account.close();
     }
+    watch.end_the_rest();
     ran
+}
+
+/// A module from its libraries to its end.
+struct Module<'a> {
+    options: &'a HostOptions,
+    loader: &'a dyn ComponentLoader,
+    account: &'a Option<Arc<Writer>>,
+    socket: Option<&'a UnixStream>,
+    stop: &'a StopControl,
+    watch: &'a Watch,
+}
+
+impl Module<'_> {
+    fn run(&self) -> Result<(), HostError> {
+        let libraries = Libraries::default();
+        let graph = resolve(self.options, self.loader, &libraries)?;
+        let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
+        // The kernel keeps 15 bytes.
+        let _ = rustix::thread::set_name(&std::ffi::CString::new(module.name.as_str()).unwrap_or_default());
+        let context =
+            Context::new(ContextOptions { name: process_name(&graph, module), domain_dir: Some(domain::prepare(&graph.domain)?) })?;
+        context.set_description(description(&graph, module));
+        let mut executors = Vec::new();
+        for spec in &module.executors {
+            let executor = Arc::new(executor(spec)?);
+            if let Some(account) = self.account {
+                executor.set_observer(account.clone());
+            }
+            executors.push((spec.name.as_str(), executor));
+        }
+        let mut instances: Vec<Instance> = Vec::new();
+        let brought_up = module.components.iter().try_for_each(|spec| {
+            if self.stop.is_stopping() {
+                return Ok(());
+            }
+            let library = library_of(&libraries, &spec.library);
+            let executor = executors.iter().find(|(name, _)| *name == spec.executor).map(|(_, e)| e.clone());
+            let (Some(library), Some(executor)) = (library, executor) else {
+                return Err(HostError::Component { component: spec.name.to_string(), text: "its library or executor is gone".into() });
+            };
+            let stop = self.stop.handle(spec.name.as_str());
+            let with = Bringup { graph: &graph, context: &context, library: &*library, executor, stop, account: self.account.clone() };
+            instances.push(Instance::bring_up(spec, with)?);
+            Ok(())
+        });
+        let ran = brought_up.and_then(|()| {
+            let mut host = Running {
+                stop: self.stop,
+                word: &self.watch.word,
+                socket: self.socket,
+                account: self.account.as_deref(),
+                instances: &mut instances,
+            };
+            host.run(&executors)
+        });
+        self.stop.stop();
+        self.watch.ending();
+        for (_, executor) in &executors {
+            executor.stop();
+        }
+        for instance in instances.iter_mut().rev() {
+            instance.shutdown();
+            if let Some(account) = self.account {
+                instance.counters().into_iter().for_each(|c| account.send(c));
+            }
+        }
+        ran
+    }
 }
 
 /// Name under which tools see the process of a module.
@@ -155,8 +203,10 @@ fn library_of(libraries: &Libraries, path: &Path) -> Option<Arc<dyn ComponentLib
 
 fn resolve(options: &HostOptions, loader: &dyn ComponentLoader, libraries: &Libraries) -> Result<ResolvedGraph, HostError> {
     let describe = |path: &Path| {
+        let seen = Seen::new(&path.display().to_string(), &[]).enter(Call::Load, MonotonicNs::now(), None);
         let library = loader.load(path).map_err(|LoadError { text }| DescribeError { reason: text, help: None })?;
         let classes = library.classes();
+        drop(seen);
         libraries.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::from(library));
         Ok(classes)
     };
@@ -207,7 +257,7 @@ fn take_stdin() -> std::io::Result<UnixStream> {
 
 struct Running<'a> {
     stop: &'a StopControl,
-    signals: &'a UnixStream,
+    word: &'a UnixStream,
     socket: Option<&'a UnixStream>,
     account: Option<&'a Writer>,
     instances: &'a mut [Instance],
@@ -295,7 +345,7 @@ impl Running<'_> {
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
-        let mut fds = vec![PollFd::new(self.signals, PollFlags::IN), PollFd::new(&self.stop.finished, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(self.word, PollFlags::IN), PollFd::new(&self.stop.finished, PollFlags::IN)];
         if let Some(socket) = self.socket {
             fds.push(PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
         }
@@ -306,8 +356,8 @@ impl Running<'_> {
         }
         let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
         let mut bytes = [0u8; 64];
-        let mut signals = self.signals;
-        if ready[0] && signals.read(&mut bytes).is_ok_and(|n| n > 0) {
+        let mut word = self.word;
+        if ready[0] && word.read(&mut bytes).is_ok_and(|n| n > 0) {
             return Ok(Woken::Stop);
         }
         if ready[1] {

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One started process and what comes out of it.
 
+use super::death::LastWords;
 use super::lines::Lines;
 use super::{Sink, Stream};
-use crate::account::{LineReader, Record};
+use crate::account::{CallPlace, LineReader, Record};
 use rustix::event::PollFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// Most bytes that are read from one process before the others get their turn.
 const TURN: usize = 64 * 1024;
+/// Output that a module can write while the launcher does not read, before it has to wait.
+const PIPE: usize = 1024 * 1024;
+/// What a process says about a call that takes long holds for this long; it says so each second.
+const BUSY_HOLDS: Duration = Duration::from_millis(2500);
 
 /// How to start a module.
 pub(super) struct Start<'a> {
@@ -26,6 +32,8 @@ pub(super) struct Start<'a> {
     pub(super) set: &'a [String],
     pub(super) domain_dir: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
+    /// How long it may take to stop before it ends without what hangs.
+    pub(super) stop_within: Duration,
 }
 
 pub(super) struct Child {
@@ -35,6 +43,13 @@ pub(super) struct Child {
     pub(super) ended: Option<ExitStatus>,
     /// It was told to end.
     pub(super) told: bool,
+    pub(super) words: LastWords,
+    /// It is stopped (SIGSTOP) and does nothing.
+    pub(super) stopped: bool,
+    /// The call that has taken longest, as told at that time.
+    busy: Option<(CallPlace, Duration, Instant)>,
+    /// How long that call, or the wait for this module, had taken when it was told of.
+    pub(super) told_after: Duration,
     process: std::process::Child,
     pidfd: OwnedFd,
     socket: Option<UnixStream>,
@@ -64,6 +79,7 @@ impl Child {
             .args(["run", "--account-stdin", "--module", with.module, "--graph"])
             .arg(with.graph)
             .args(with.set.iter().flat_map(|s| ["--set", s]))
+            .args(["--stop-within-ms", &with.stop_within.as_millis().to_string()])
             .env(crate::domain::DIRECTORY, with.domain_dir)
             .envs(with.environment)
             .stdin(OwnedFd::from(theirs))
@@ -85,6 +101,8 @@ impl Child {
         };
         let nonblocking = |fd: OwnedFd| -> io::Result<File> {
             rustix::io::ioctl_fionbio(&fd, true)?;
+            // A user may have no right to that much; then modules wait earlier.
+            let _ = rustix::pipe::fcntl_setpipe_size(&fd, PIPE);
             Ok(File::from(fd))
         };
         let out = process.stdout.take().map(|p| nonblocking(p.into())).transpose()?;
@@ -94,6 +112,10 @@ impl Child {
             ready: false,
             ended: None,
             told: false,
+            words: LastWords::default(),
+            stopped: false,
+            busy: None,
+            told_after: Duration::ZERO,
             process,
             pidfd,
             socket: Some(ours),
@@ -189,9 +211,62 @@ impl Child {
         }
     }
 
+    /// A call takes long. `true`: long enough to tell of it, for the first time or since the last.
+    pub(super) fn busy(&mut self, call: &CallPlace, for_ms: u64) -> bool {
+        let (age, now) = (Duration::from_millis(for_ms), Instant::now());
+        let same = self.busy.as_ref().is_some_and(|(known, before, _)| known == call && *before <= age);
+        let fresh = self.busy.as_ref().is_some_and(|(_, before, at)| now < *at + BUSY_HOLDS && *before > age);
+        if fresh {
+            // Another call takes even longer, and stands for both.
+            return false;
+        }
+        if !same {
+            self.told_after = Duration::ZERO;
+        }
+        self.busy = Some((call.clone(), age, now));
+        self.is_due(age)
+    }
+
+    /// Whether something that has taken so long is to be told of, again when it has taken twice as long.
+    pub(super) fn is_due(&mut self, age: Duration) -> bool {
+        let due = age >= self.told_after * 2;
+        if due {
+            self.told_after = age;
+        }
+        due
+    }
+
+    /// The call that takes longest, if one does.
+    pub(super) fn busy_call(&self) -> Option<&CallPlace> {
+        self.busy.as_ref().filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS).map(|(call, _, _)| call)
+    }
+
+    /// Whether it was stopped or goes on since the last look.
+    pub(super) fn look_for_stops(&mut self) -> Option<bool> {
+        let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+        let mut changed = None;
+        while let (None, Ok(Some(status))) = (self.ended, waitid(WaitId::PidFd(self.pidfd.as_fd()), what)) {
+            if !status.stopped() && !status.continued() {
+                break;
+            }
+            self.stopped = status.stopped();
+            changed = Some(self.stopped);
+        }
+        changed
+    }
+
+    /// Ends whatever the module has started and not ended itself. While the process is not reaped, nobody else can have
+    /// got the number of its group.
+    fn kill_group(&self) {
+        if let Some(group) = Pid::from_raw(self.process.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
     /// After a death: takes the status and what is left in the pipes. Processes that the module has started may hold the
     /// pipes open; what they write later is lost.
     pub(super) fn reap(&mut self, sink: &mut dyn Sink, records: &mut Vec<Record>) -> io::Result<Option<ExitStatus>> {
+        self.kill_group();
         let Some(status) = self.process.try_wait()? else { return Ok(None) };
         let mut buffer = [0u8; 16 * 1024];
         for source in [Source::Account, Source::Out, Source::Err] {
@@ -211,7 +286,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.ended.is_none() {
-            let _ = self.process.kill();
+            self.kill_group();
             let _ = self.process.wait();
         }
     }
@@ -220,46 +295,4 @@ impl Drop for Child {
 enum More {
     Perhaps,
     Later,
-}
-
-/// For people: `exited with code 3`, `was killed by SIGSEGV (invalid memory access)`.
-pub(super) fn how_it_ended(status: ExitStatus) -> String {
-    use signal_hook::consts as s;
-    let dump = if status.core_dumped() { ", core dumped" } else { "" };
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => {
-            let (name, meaning) = match signal {
-                s::SIGSEGV => ("SIGSEGV", "invalid memory access"),
-                s::SIGABRT => ("SIGABRT", "abort, for example an uncaught exception"),
-                s::SIGBUS => ("SIGBUS", "invalid memory access, or a file or /dev/shm is full"),
-                s::SIGFPE => ("SIGFPE", "arithmetic error"),
-                s::SIGILL => ("SIGILL", "invalid instruction"),
-                s::SIGKILL => ("SIGKILL", "killed from outside, perhaps for lack of memory: see dmesg"),
-                s::SIGTERM => ("SIGTERM", "terminated from outside"),
-                s::SIGINT => ("SIGINT", "interrupted"),
-                s::SIGTRAP => ("SIGTRAP", "trap"),
-                s::SIGXCPU => ("SIGXCPU", "CPU limit, for example of real-time threads that never sleep"),
-                _ => return format!("was killed by signal {signal}{dump}"),
-            };
-            format!("was killed by {name} ({meaning}{dump})")
-        }
-        (None, None) => format!("ended with status {status}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ends_are_told_in_words() {
-        assert_eq!(how_it_ended(ExitStatus::from_raw(3 << 8)), "exited with code 3");
-        assert_eq!(how_it_ended(ExitStatus::from_raw(11)), "was killed by SIGSEGV (invalid memory access)");
-        assert_eq!(
-            how_it_ended(ExitStatus::from_raw(6 | 0x80)),
-            "was killed by SIGABRT (abort, for example an uncaught exception, core dumped)"
-        );
-        assert_eq!(how_it_ended(ExitStatus::from_raw(40)), "was killed by signal 40");
-    }
 }

@@ -73,7 +73,7 @@ impl Describe for HostDescriber {
         let said = String::from_utf8_lossy(&seen.err);
         let said = said.trim();
         if !seen.status.success() {
-            let how = super::child::how_it_ended(seen.status);
+            let how = super::death::how_it_ended(seen.status);
             let reason = if said.is_empty() { format!("asked for its classes, the host {how}") } else { said.to_owned() };
             let help = seen
                 .status

@@ -5,23 +5,26 @@
 //! interrupts. Deaths are known from the kernel (pidfds), signals go to processes that were started here and to no other.
 //!
 //! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the launcher, which then stops
-//! the modules in reverse order: SIGTERM, and SIGKILL after a grace. A second interrupt kills at once. A launcher that is
-//! killed takes nobody's word with it: the modules see their end of the account's socket close, and end.
+//! the modules in reverse order: SIGTERM, and SIGKILL after a grace. A second interrupt kills at once. Whatever a module has
+//! started and left in its group is killed once it has ended. A launcher that is killed takes nobody's word with it: the
+//! modules see their end of the account's socket close, and end, if need be without a component that hangs.
 //!
 //! Not here: restarts, and what people see of a run ([`Sink`]).
 
 mod child;
+mod death;
 mod describe;
 mod interrupt;
 mod lines;
 mod matching;
 mod run;
 
+pub use death::{Death, When};
 pub use describe::{HOST, HostDescriber, HostNotFound, find_host};
 pub use interrupt::{Interrupt, Interrupter};
 pub use run::{LaunchError, LaunchOptions, run};
 
-use crate::account::Record;
+use crate::account::{Call, CallPlace, Record};
 use serde::Serialize;
 use std::fmt;
 
@@ -77,19 +80,54 @@ pub enum Event {
     },
     /// The modules are stopped from here on.
     Stopping,
-    /// A process has ended.
-    Ended {
+    /// A call of a component takes long; again when it has taken twice as long.
+    Busy {
         /// Module.
         module: String,
-        /// How, for people.
-        how: String,
+        /// The call.
+        call: CallPlace,
+        /// How long so far, in seconds.
+        for_s: u64,
+        /// Where the run stands: at the start and at the end, everybody waits for it.
+        when: When,
+    },
+    /// A module is not ready and does not say what it does.
+    Waiting {
+        /// Module.
+        module: String,
+        /// Its process.
+        pid: u32,
+        /// How long so far, in seconds.
+        for_s: u64,
+    },
+    /// A process was stopped, with SIGSTOP or the like: it does nothing, and is not at its end.
+    Stopped {
+        /// Module.
+        module: String,
+        /// Its process.
+        pid: u32,
+    },
+    /// It goes on.
+    Continued {
+        /// Module.
+        module: String,
+    },
+    /// Somebody wants to suspend the launcher (Ctrl-Z), which it does not do: the modules would go on without it.
+    NotSuspended,
+    /// A process has ended.
+    Ended {
+        /// How.
+        #[serde(flatten)]
+        death: Death,
         /// Whether it was told to.
         expected: bool,
     },
-    /// A process did not end within the grace and was killed.
+    /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
         /// Module.
         module: String,
+        /// Why, for people.
+        why: String,
     },
 }
 
@@ -101,9 +139,28 @@ impl fmt::Display for Event {
             Self::Running => f.write_str("all modules are ready; running"),
             Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
             Self::Stopping => f.write_str("stopping"),
-            Self::Ended { module, how, expected: true } => write!(f, "module '{module}' has ended ({how})"),
-            Self::Ended { module, how, expected: false } => write!(f, "module '{module}' {how} while the graph was running"),
-            Self::Killed { module } => write!(f, "module '{module}' did not stop in time and was killed"),
+            Self::Busy { module, call, for_s, when } => {
+                if *when != When::Running {
+                    write!(f, "waiting for module '{module}': ")?;
+                }
+                match call.call {
+                    Call::Load => write!(f, "library {} has been loading for {for_s} s", call.component),
+                    _ => write!(f, "component '{}' has been in {} for {for_s} s", call.component, call.inside()),
+                }
+            }
+            Self::Waiting { module, pid, for_s } => {
+                write!(f, "waiting for module '{module}' for {for_s} s: process {pid} says nothing")
+            }
+            Self::Stopped { module, pid } => {
+                write!(f, "module '{module}' is stopped and does nothing; `kill -CONT {pid}` lets it go on")
+            }
+            Self::Continued { module } => write!(f, "module '{module}' goes on"),
+            Self::NotSuspended => {
+                f.write_str("a run cannot be suspended: the modules would go on without anybody who reads; Ctrl-C ends it")
+            }
+            Self::Ended { death, expected: true } => write!(f, "module '{}' has ended ({})", death.module, death.how),
+            Self::Ended { death, expected: false } => death.fmt(f),
+            Self::Killed { module, why } => write!(f, "module '{module}' {why}: killed"),
         }
     }
 }
@@ -119,15 +176,10 @@ pub enum End {
     /// Somebody asked for it.
     Interrupted,
     /// A module ended that should not have.
-    Died {
-        /// Module.
-        module: String,
-        /// How, for people.
-        how: String,
-    },
+    Died(Death),
     /// Modules were not ready in time.
     NotReady {
-        /// They.
+        /// They, and what each was doing, for people.
         modules: Vec<String>,
     },
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
-use super::child::{Child, Source, Start, how_it_ended};
+use super::child::{Child, Source, Start};
+use super::death::{Death, When, help, how_it_ended};
 use super::matching::{self, Edge};
 use super::{End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
 use crate::graph::ResolvedGraph;
+use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -15,6 +17,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
+/// How much later than the launcher a module's process gives itself up.
+const STOP_BEHIND: Duration = Duration::from_secs(1);
+/// A module that is not ready after this is told of.
+const WAITING: Duration = Duration::from_secs(3);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
 
@@ -100,6 +106,8 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
             set: &options.set,
             domain_dir: &options.domain_dir,
             environment: &module.environment,
+            // The launcher's own patience ends first, so that it can say so.
+            stop_within: options.grace + STOP_BEHIND,
         };
         match Child::start(&start) {
             Ok(child) => {
@@ -124,6 +132,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         end: None,
         killed: Vec::new(),
         finished: Vec::new(),
+        began: Instant::now(),
         tick_at: Instant::now(),
     };
     launcher.run()
@@ -164,6 +173,7 @@ struct Launcher<'a> {
     killed: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
+    began: Instant,
     tick_at: Instant,
 }
 
@@ -174,6 +184,9 @@ impl Launcher<'_> {
             let ready = self.wait()?;
             for _ in 0..self.interrupt.take() {
                 self.interrupted();
+            }
+            if self.interrupt.take_suspend() {
+                self.sink.event(&Event::NotSuspended);
             }
             for (child, source) in ready {
                 if source == Source::Death {
@@ -210,18 +223,26 @@ impl Launcher<'_> {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
+        let of_children = 1..fds.len();
+        fds.extend(self.interrupt.suspend_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         match poll(&mut fds, Some(&left)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(e) => return Err(e.into()),
         }
-        Ok(what.into_iter().zip(&fds[1..]).filter(|(_, fd)| !fd.revents().is_empty()).map(|(w, _)| w).collect())
+        Ok(what.into_iter().zip(&fds[of_children]).filter(|(_, fd)| !fd.revents().is_empty()).map(|(w, _)| w).collect())
     }
 
     fn record(&mut self, child: usize, record: Record) {
         let module = self.children[child].module.clone();
         match &record {
             Record::Ready => self.children[child].ready = true,
+            Record::Failed { call, text } => self.children[child].words.failed = Some((call.clone(), text.clone())),
+            Record::Crash { signal, call } => self.children[child].words.crash = Some((*signal, call.clone())),
+            Record::Busy { call, for_ms } if self.children[child].busy(call, *for_ms) => {
+                let (call, when) = (call.clone(), self.when());
+                self.sink.event(&Event::Busy { module: module.clone(), call, for_s: for_ms / 1000, when });
+            }
             Record::Finished { component } => {
                 self.sink.event(&Event::Finished { module: module.clone(), component: component.clone() });
                 let outputs = self.graph.components().filter(|(_, c)| c.name.as_str() == component).flat_map(|(_, c)| &c.outputs);
@@ -247,21 +268,33 @@ impl Launcher<'_> {
 
     fn death(&mut self, child: usize, records: &mut Vec<Record>) -> io::Result<()> {
         let Some(status) = self.children[child].reap(self.sink, records)? else { return Ok(()) };
+        let when = self.when();
         let c = &self.children[child];
-        let how = how_it_ended(status);
+        // Its own patience with a component has ended just before the launcher's.
+        let gave_up = c.told && status.code() == Some(i32::from(host::exit::STUCK));
+        if gave_up && !self.killed.contains(&c.module) {
+            self.killed.push(c.module.clone());
+        }
+        let killed = self.killed.contains(&c.module) && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
         // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
         // before it has come so far as to listen for it.
-        let expected = c.told && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
-        self.sink.event(&Event::Ended {
+        let expected = killed || c.told && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        let gdb = format!("gdb --args {} run --graph {} --module {}", self.options.host.display(), self.graph.file.display(), c.module);
+        let death = Death {
             module: c.module.clone(),
-            how: how.clone(),
-            expected: expected || self.killed.contains(&c.module),
-        });
-        if !expected && !self.killed.contains(&c.module) {
-            let died = End::Died { module: c.module.clone(), how };
+            pid: c.pid(),
+            how: if killed { "was killed because it did not stop".to_owned() } else { how_it_ended(status) },
+            exit_code: status.code(),
+            signal: status.signal(),
+            when,
+            cause: if killed { None } else { c.words.cause(status, c.told) },
+            help: help(status, c.pid(), &gdb),
+        };
+        self.sink.event(&Event::Ended { death: death.clone(), expected });
+        if !expected {
             // The first cause counts, but a crash at the end matters more than that the end was asked for.
-            if !matches!(self.end, Some(End::Died { .. } | End::NotReady { .. })) {
-                self.end = Some(died);
+            if !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
+                self.end = Some(End::Died(death));
             }
             if !matches!(self.phase, Phase::Stopping { .. }) {
                 self.stop();
@@ -274,7 +307,7 @@ impl Launcher<'_> {
         if let Phase::Stopping { .. } = self.phase {
             // Asked again: no more patience.
             for i in 0..self.children.len() {
-                self.kill(i);
+                self.kill(i, "was interrupted again");
             }
         } else {
             self.end.get_or_insert(End::Interrupted);
@@ -287,14 +320,41 @@ impl Launcher<'_> {
         self.phase = Phase::Stopping { at: self.children.len(), until: Instant::now() };
     }
 
-    fn kill(&mut self, child: usize) {
+    fn kill(&mut self, child: usize, why: &str) {
         let c = &mut self.children[child];
         if c.ended.is_none() && !self.killed.contains(&c.module) {
             c.told = true;
             c.signal(Signal::KILL);
+            let doing = c.busy_call().map_or_else(String::new, |call| format!(" ({call})"));
             let module = c.module.clone();
-            self.sink.event(&Event::Killed { module: module.clone() });
+            self.sink.event(&Event::Killed { module: module.clone(), why: format!("{why}{doing}") });
             self.killed.push(module);
+        }
+    }
+
+    fn when(&self) -> When {
+        match self.phase {
+            Phase::Starting { .. } | Phase::Matching { .. } => When::Starting,
+            Phase::Running | Phase::Settling { .. } => When::Running,
+            Phase::Stopping { .. } => When::Stopping,
+        }
+    }
+
+    /// Tells of modules that do nothing although they should.
+    fn look_at_children(&mut self) {
+        let starting = matches!(self.phase, Phase::Starting { .. });
+        for c in self.children.iter_mut().filter(|c| c.ended.is_none()) {
+            let module = || c.module.clone();
+            let (module, pid) = (module(), c.pid());
+            match c.look_for_stops() {
+                Some(true) => self.sink.event(&Event::Stopped { module: module.clone(), pid }),
+                Some(false) => self.sink.event(&Event::Continued { module: module.clone() }),
+                None => {}
+            }
+            let age = self.began.elapsed();
+            if starting && !c.ready && !c.stopped && age >= WAITING && c.busy_call().is_none() && c.is_due(age) {
+                self.sink.event(&Event::Waiting { module, pid, for_s: age.as_secs() });
+            }
         }
     }
 
@@ -302,6 +362,7 @@ impl Launcher<'_> {
     fn advance(&mut self) {
         let now = Instant::now();
         if now >= self.tick_at {
+            self.look_at_children();
             self.sink.tick();
             self.tick_at = now + self.options.tick;
         }
@@ -312,7 +373,11 @@ impl Launcher<'_> {
             }
             Phase::Matching { next, .. } if now >= next => self.look_for_matches(now),
             Phase::Starting { until } if now >= until => {
-                let modules = self.children.iter().filter(|c| !c.ready).map(|c| c.module.clone()).collect();
+                let doing = |c: &Child| match c.busy_call() {
+                    Some(call) => format!("{} ({call})", c.module),
+                    None => c.module.clone(),
+                };
+                let modules = self.children.iter().filter(|c| !c.ready).map(doing).collect();
                 self.end = Some(End::NotReady { modules });
                 self.stop();
                 self.advance_stop(now);
@@ -348,7 +413,7 @@ impl Launcher<'_> {
         let current = self.children.get(at).filter(|c| c.ended.is_none());
         if current.is_some() {
             if now >= until {
-                self.kill(at);
+                self.kill(at, &format!("did not stop within {:?}", self.options.grace));
                 // A killed process can take its time only in the kernel.
                 self.phase = Phase::Stopping { at, until: now + self.options.grace };
             }
@@ -357,6 +422,9 @@ impl Launcher<'_> {
         let Some(next) = (0..at).rev().find(|i| self.children[*i].ended.is_none()) else { return };
         self.children[next].told = true;
         self.children[next].signal(Signal::TERM);
+        if self.children[next].stopped {
+            self.children[next].signal(Signal::CONT);
+        }
         self.phase = Phase::Stopping { at: next, until: now + self.options.grace };
     }
 }

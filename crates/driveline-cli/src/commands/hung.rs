@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What gives no results although the run goes on: figures alone would look as if all was well.
+
+use driveline_analyze::Summary;
+use driveline_runtime::account::{Call, CallPlace, Record};
+use driveline_runtime::graph::ResolvedGraph;
+use driveline_runtime::launch::Event;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A process tells each second of a call that takes long; without a word for this long it has ended.
+const HOLDS: Duration = Duration::from_millis(2500);
+
+/// Calls that take long, and modules that are stopped.
+pub(super) struct Hung {
+    /// Components of each module.
+    modules: BTreeMap<String, Vec<String>>,
+    /// How many components publish on a topic.
+    publishers: BTreeMap<String, usize>,
+    calls: BTreeMap<String, Long>,
+    stopped: BTreeMap<String, (u32, Instant)>,
+}
+
+struct Long {
+    place: CallPlace,
+    age: Duration,
+    told: Instant,
+}
+
+impl Hung {
+    pub(super) fn new(graph: &ResolvedGraph) -> Self {
+        let names = |m: &driveline_runtime::graph::ResolvedModule| m.components.iter().map(|c| c.name.to_string()).collect();
+        let mut publishers = BTreeMap::new();
+        for (_, component) in graph.components() {
+            component.outputs.iter().for_each(|o| *publishers.entry(o.topic.to_string()).or_default() += 1);
+        }
+        Self {
+            modules: graph.modules.iter().map(|m| (m.name.to_string(), names(m))).collect(),
+            publishers,
+            calls: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn record(&mut self, record: &Record) {
+        match record {
+            Record::Busy { call, for_ms } if call.call != Call::Load => {
+                let long = Long { place: call.clone(), age: Duration::from_millis(*for_ms), told: Instant::now() };
+                self.calls.insert(call.component.clone(), long);
+            }
+            // It has come back.
+            Record::Callback(ended) => drop(self.calls.remove(&ended.component)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        match event {
+            Event::Stopped { module, pid } => drop(self.stopped.insert(module.clone(), (*pid, Instant::now()))),
+            Event::Continued { module } => drop(self.stopped.remove(module)),
+            Event::Ended { death, .. } => drop(self.stopped.remove(&death.module)),
+            _ => {}
+        }
+    }
+
+    /// One line for each, for people.
+    pub(super) fn lines(&self, summary: &Summary) -> Vec<String> {
+        let now = Instant::now();
+        let stopped = self.stopped.iter().map(|(module, (pid, since))| {
+            let components = self.modules.get(module).map(|c| c.join(", ")).unwrap_or_default();
+            let s = (now - *since).as_secs();
+            format!("no result from {components} for {s} s (module '{module}' is stopped; `kill -CONT {pid}` lets it go on)")
+        });
+        let still = |component: &str| !self.stopped.keys().any(|m| self.modules.get(m).is_some_and(|c| c.iter().any(|c| c == component)));
+        let calls = self.calls.iter().filter(|(c, long)| now - long.told < HOLDS && still(c));
+        let calls = calls.map(|(component, long)| {
+            let s = (long.age + (now - long.told)).as_secs();
+            format!("no result from {component} for {s} s (in {}{})", long.place.inside(), self.newer(&long.place, summary))
+        });
+        stopped.chain(calls).collect()
+    }
+
+    /// How many samples were published since the one that the call is busy with.
+    fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
+        // Each publisher has a sequence of its own.
+        let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));
+        let newer = topic.and_then(|t| summary.published.get(t)).zip(place.sequence).map(|(n, at)| n.saturating_sub(at));
+        newer.filter(|n| *n > 0).map_or_else(String::new, |n| format!("; {n} newer published since, waiting or missed"))
+    }
+}

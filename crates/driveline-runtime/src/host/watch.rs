@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread that nothing a component does can hold up.
+//!
+//! It takes signals and notices that the launcher is gone, passes both on to the main thread, and ends the process itself
+//! if that takes too long: a component that hangs must not outlive its run. It also tells of calls that take long.
+
+use super::{crash, exit};
+use crate::account::{Record, Writer};
+use crate::activity::{Running, running_since};
+use crate::component::StopSwitch;
+use driveline_types::MonotonicNs;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A call that has run for longer is told of …
+const LONG: Duration = Duration::from_secs(3);
+/// … and at the end already after this, since it is what the end waits for.
+const LONG_AT_THE_END: Duration = Duration::from_millis(500);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_AT_THE_END: Duration = Duration::from_millis(200);
+
+/// What the thread is to watch.
+pub(super) struct Subject {
+    pub(super) module: String,
+    pub(super) signals: UnixStream,
+    /// To the launcher.
+    pub(super) socket: Option<UnixStream>,
+    pub(super) account: Option<Arc<Writer>>,
+    pub(super) stop: StopSwitch,
+    /// How long the module may take to end once it was asked to.
+    pub(super) stop_within: Duration,
+}
+
+/// The main thread's end of it.
+pub(super) struct Watch {
+    /// Readable once the module is to end.
+    pub(super) word: UnixStream,
+    launcher_gone: Arc<AtomicBool>,
+}
+
+impl Watch {
+    pub(super) fn start(subject: Subject) -> std::io::Result<Self> {
+        let (word, thread_word) = UnixStream::pair()?;
+        word.set_nonblocking(true)?;
+        thread_word.set_nonblocking(true)?;
+        let launcher_gone = Arc::new(AtomicBool::new(false));
+        let thread = Thread {
+            subject,
+            word: thread_word,
+            launcher_gone: launcher_gone.clone(),
+            main_listens: true,
+            asked: 0,
+            ending: None,
+            told: HashMap::new(),
+            look_at: Instant::now() + LOOK,
+        };
+        std::thread::Builder::new().name("watch".into()).spawn(move || thread.run())?;
+        Ok(Self { word, launcher_gone })
+    }
+
+    /// The main thread ends the module, of its own accord or because it was asked to: from now on the time counts.
+    pub(super) fn ending(&self) {
+        let _ = (&self.word).write(&[1]);
+    }
+
+    /// Where nobody is left who could do it: ends the processes that components have started and not ended.
+    pub(super) fn end_the_rest(&self) {
+        if self.launcher_gone.load(Ordering::Acquire) {
+            signal_own_group(Signal::TERM);
+        }
+    }
+}
+
+/// Only a process that a launcher has started leads a group of its own; others share it with who knows whom.
+fn signal_own_group(signal: Signal) {
+    let own = rustix::process::getpid();
+    if rustix::process::getpgrp() == own {
+        let _ = rustix::process::kill_process_group(own, signal);
+    }
+}
+
+struct Thread {
+    subject: Subject,
+    word: UnixStream,
+    launcher_gone: Arc<AtomicBool>,
+    /// Until the main thread has left the module behind.
+    main_listens: bool,
+    /// Signals so far.
+    asked: usize,
+    /// Since when the module is to end.
+    ending: Option<Instant>,
+    /// How long a call had run when it was told of.
+    told: HashMap<(usize, u64), Duration>,
+    look_at: Instant,
+}
+
+impl Thread {
+    fn run(mut self) {
+        loop {
+            let deadline = self.ending.map(|since| since + self.subject.stop_within);
+            let next = deadline.map_or(self.look_at, |d| d.min(self.look_at));
+            self.wait(next.saturating_duration_since(Instant::now()));
+            let now = Instant::now();
+            if self.asked > 1 || self.ending.is_some_and(|since| now >= since + self.subject.stop_within) {
+                self.give_up();
+            }
+            if now >= self.look_at {
+                self.look();
+                self.look_at = now + if self.ending.is_some() { LOOK_AT_THE_END } else { LOOK };
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        // The launcher's words are for the main thread; here only the end of them matters, which is always told.
+        let launcher = self.subject.socket.as_ref().filter(|_| !self.launcher_gone.load(Ordering::Relaxed));
+        let mut fds = vec![PollFd::new(&self.subject.signals, PollFlags::IN)];
+        fds.extend(launcher.map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::empty())));
+        fds.extend(self.main_listens.then(|| PollFd::from_borrowed_fd(self.word.as_fd(), PollFlags::IN)));
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            // Interrupted, or out of memory for a moment: never a busy loop.
+            return std::thread::sleep(Duration::from_millis(10));
+        }
+        let happened: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
+        let gone = launcher.is_some() && happened.get(1) == Some(&true);
+        let word = self.main_listens && happened.last() == Some(&true);
+        let mut bytes = [0u8; 64];
+        if happened.first() == Some(&true) {
+            self.asked += (&self.subject.signals).read(&mut bytes).unwrap_or(0);
+        }
+        if gone {
+            self.launcher_gone.store(true, Ordering::Release);
+        }
+        let read = if word { Some((&self.word).read(&mut bytes)) } else { None };
+        match read {
+            // The main thread is on its way out of the process; what runs there at last is still bounded.
+            Some(Ok(0)) => self.main_listens = false,
+            Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => self.main_listens = false,
+            _ => {}
+        }
+        if gone || self.asked > 0 || matches!(read, Some(Ok(_))) {
+            self.begin_the_end();
+        }
+    }
+
+    fn begin_the_end(&mut self) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.ending = Some(Instant::now());
+        self.look_at = Instant::now() + LOOK_AT_THE_END;
+        // Long callbacks look at this.
+        self.subject.stop.stop();
+        let _ = (&self.word).write(&[1]);
+    }
+
+    fn look(&mut self) {
+        let (now, long) = (MonotonicNs::now(), if self.ending.is_some() { LONG_AT_THE_END } else { LONG });
+        let calls = running_since(MonotonicNs(now.0.saturating_sub(long.as_nanos() as u64)));
+        self.told.retain(|id, _| calls.iter().any(|c| c.id == *id));
+        for Running { id, place, since } in calls {
+            let age = now.since(since);
+            match &self.subject.account {
+                Some(account) => account.send(Record::Busy { call: place, for_ms: age.as_millis() as u64 }),
+                // Again when it has taken twice as long.
+                None if self.told.get(&id).is_none_or(|told| age >= *told * 2) => {
+                    self.told.insert(id, age);
+                    let s = age.as_secs();
+                    crash::write(format!("warning: {place} for {s} s\n").as_bytes());
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The time is up, or somebody has no more patience.
+    fn give_up(&self) -> ! {
+        let within = self.subject.stop_within;
+        let why = if self.asked > 1 { "was asked twice to stop".into() } else { format!("did not stop within {within:?}") };
+        let now = MonotonicNs::now();
+        let busy = running_since(now).into_iter().min_by_key(|r| r.since);
+        let place = busy.as_ref().map_or_else(String::new, |r| format!(": {} for {} s", r.place, now.since(r.since).as_secs()));
+        crash::write(format!("error: module '{}' {why}{place}; it ends without\n", self.subject.module).as_bytes());
+        if let Some(account) = &self.subject.account {
+            account.send_vital(Record::Failed { call: busy.map(|r| r.place), text: why });
+            account.close();
+        }
+        if self.launcher_gone.load(Ordering::Acquire) {
+            // Ends this process as well, where it leads the group.
+            signal_own_group(Signal::KILL);
+        }
+        // Without destructors and exit handlers, which could wait for what hangs.
+        signal_hook::low_level::exit(i32::from(exit::STUCK))
+    }
+}

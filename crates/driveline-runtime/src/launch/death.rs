@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a process ended, in words: what the kernel says, and what the process said itself before.
+
+use crate::account::CallPlace;
+use serde::Serialize;
+use signal_hook::consts as s;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// Where the run stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Not all modules were ready.
+    Starting,
+    /// The graph ran.
+    Running,
+    /// The modules were being stopped.
+    Stopping,
+}
+
+/// The end of a module's process. Displays as a clause for people, with everything but the help.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Death {
+    /// Module.
+    pub module: String,
+    /// Its process.
+    pub pid: u32,
+    /// What the kernel says, for people.
+    pub how: String,
+    /// Exit code, unless a signal ended it.
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended it.
+    pub signal: Option<i32>,
+    /// Where the run stood.
+    pub when: When,
+    /// What the process itself said about it, for people.
+    pub cause: Option<String>,
+    /// How to find out more.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let when = match self.when {
+            When::Starting => "while starting",
+            When::Running => "while running",
+            When::Stopping => "while stopping",
+        };
+        write!(f, "module '{}' {} {when}", self.module, self.how)?;
+        self.cause.iter().try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}
+
+/// What a process said before it ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastWords {
+    /// Why it ends, and in which call if it was one.
+    pub(super) failed: Option<(Option<CallPlace>, String)>,
+    /// A fatal signal and the call that it came in.
+    pub(super) crash: Option<(i32, Option<CallPlace>)>,
+}
+
+impl LastWords {
+    pub(super) fn cause(&self, status: ExitStatus, told: bool) -> Option<String> {
+        match (&self.failed, &self.crash) {
+            (_, Some((signal, call))) if status.signal() == Some(*signal) => Some(match call {
+                Some(call) => format!("in {call}"),
+                None => "in a thread that runs no callback".to_owned(),
+            }),
+            (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
+            (Some((None, text)), _) => Some(text.clone()),
+            (None, _) if status.code().is_some() && !told => {
+                Some("it did not say why; a component or a library called exit(), or somebody told the process to end".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// For people: `exited with code 3`, `was killed by SIGSEGV (invalid memory access)`.
+pub(super) fn how_it_ended(status: ExitStatus) -> String {
+    let dump = if status.core_dumped() { ", core dumped" } else { "" };
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => {
+            let (name, meaning) = match signal {
+                s::SIGSEGV => ("SIGSEGV", "invalid memory access"),
+                s::SIGABRT => ("SIGABRT", "abort, for example an uncaught exception"),
+                s::SIGBUS => ("SIGBUS", "invalid memory access, or a file or /dev/shm is full"),
+                s::SIGFPE => ("SIGFPE", "arithmetic error"),
+                s::SIGILL => ("SIGILL", "invalid instruction"),
+                s::SIGKILL => ("SIGKILL", "killed from outside, perhaps for lack of memory: see dmesg"),
+                s::SIGTERM => ("SIGTERM", "terminated from outside"),
+                s::SIGINT => ("SIGINT", "interrupted"),
+                s::SIGTRAP => ("SIGTRAP", "trap"),
+                s::SIGXCPU => ("SIGXCPU", "CPU limit, for example of real-time threads that never sleep"),
+                _ => return format!("was killed by signal {signal}{dump}"),
+            };
+            format!("was killed by {name} ({meaning}{dump})")
+        }
+        (None, None) => format!("ended with status {status}"),
+    }
+}
+
+/// How to get from a crash to the line of code. `gdb` is a command that runs the module in a debugger.
+pub(super) fn help(status: ExitStatus, pid: u32, gdb: &str) -> Option<String> {
+    let signal = status.signal()?;
+    if ![s::SIGSEGV, s::SIGABRT, s::SIGBUS, s::SIGFPE, s::SIGILL, s::SIGSYS, s::SIGTRAP].contains(&signal) {
+        return None;
+    }
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    Some(core_help(pattern.trim(), status.core_dumped(), pid, gdb))
+}
+
+fn core_help(pattern: &str, dumped: bool, pid: u32, gdb: &str) -> String {
+    let core = match (dumped, pattern.strip_prefix('|')) {
+        (true, Some(program)) if program.contains("systemd-coredump") => format!("`coredumpctl debug {pid}` shows where it was"),
+        (true, Some(program)) => format!("the core went to {}", program.split(' ').next().unwrap_or_default()),
+        (true, None) => format!("the core file has the name {pattern:?} (see `man 5 core`) in the directory of this run"),
+        (false, _) => "no core file was written; `ulimit -c unlimited` in this shell allows it".to_owned(),
+    };
+    format!("{core}; in a debugger the module runs with: {gdb}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Call;
+
+    #[test]
+    fn ends_are_told_in_words() {
+        assert_eq!(how_it_ended(ExitStatus::from_raw(3 << 8)), "exited with code 3");
+        assert_eq!(how_it_ended(ExitStatus::from_raw(11)), "was killed by SIGSEGV (invalid memory access)");
+        assert_eq!(
+            how_it_ended(ExitStatus::from_raw(6 | 0x80)),
+            "was killed by SIGABRT (abort, for example an uncaught exception, core dumped)"
+        );
+        assert_eq!(how_it_ended(ExitStatus::from_raw(40)), "was killed by signal 40");
+    }
+
+    #[test]
+    fn the_cause_is_what_the_process_said() {
+        let place = CallPlace { component: "bad".into(), call: Call::OnTrigger, topic: Some("image".into()), sequence: Some(30) };
+        let code = ExitStatus::from_raw(1 << 8);
+        let said = LastWords { failed: Some((None, "component 'bad' cannot start: no".into())), ..LastWords::default() };
+        assert_eq!(said.cause(code, false).unwrap(), "component 'bad' cannot start: no");
+        let said = LastWords { crash: Some((11, Some(place))), ..LastWords::default() };
+        assert_eq!(said.cause(ExitStatus::from_raw(11), false).unwrap(), "in component 'bad' in on_trigger on sample 30 of 'image'");
+        assert_eq!(said.cause(ExitStatus::from_raw(9), false), None, "what was handled is not what ended it");
+        assert!(LastWords::default().cause(code, false).unwrap().contains("exit()"));
+        assert_eq!(LastWords::default().cause(ExitStatus::from_raw(0), true), None);
+    }
+
+    #[test]
+    fn the_way_to_a_backtrace_depends_on_the_machine() {
+        for (pattern, dumped, text) in [
+            ("|/usr/lib/systemd/systemd-coredump %P", true, "`coredumpctl debug 7`"),
+            ("|/usr/share/apport/apport -p%p", true, "went to /usr/share/apport/apport;"),
+            ("core.%p", true, "\"core.%p\""),
+            ("core", false, "ulimit -c unlimited"),
+        ] {
+            let help = core_help(pattern, dumped, 7, "gdb x");
+            assert!(help.contains(text) && help.ends_with("gdb x"), "{help}");
+        }
+    }
+}
