@@ -6,6 +6,7 @@ use crate::parameter::dl_parameter_value;
 use crate::publisher::dl_publisher;
 use crate::sample::dl_sample;
 use crate::schema::dl_schema;
+use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
 use driveline::Invocation;
 use driveline_runtime::component::{Facts, StopHandle, Timers};
@@ -14,9 +15,10 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Weak;
 use std::time::Duration;
 
-/// A class of components. Static. The functions must not let exceptions out; those that return an
+/// A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an
 /// `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct dl_component_vtable {
     /// `sizeof(dl_component_vtable)`.
     pub size: usize,
@@ -38,18 +40,28 @@ pub struct dl_component_vtable {
     pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
 }
 
-// SAFETY: a vtable is static and never written; its functions may be called from any thread.
+// SAFETY: a vtable is never written, what it names is static, and its functions may be called from any thread.
+unsafe impl Send for dl_component_vtable {}
+// SAFETY: as above.
 unsafe impl Sync for dl_component_vtable {}
+
+// SAFETY: `repr(C)`, `size` is first, pointers may be NULL and functions absent.
+unsafe impl SizedStruct for dl_component_vtable {
+    const NAME: &'static str = "dl_component_vtable";
+    const FIRST: usize = 72;
+}
 
 /// What `driveline_component_entry` returns. Static.
 #[repr(C)]
 pub struct dl_component_library {
     /// `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
     pub abi: u32,
-    /// Number of `classes`.
-    pub class_count: u32,
+    /// `sizeof(dl_component_library)`. Second for ever.
+    pub size: u32,
     /// The classes.
     pub classes: *const *const dl_component_vtable,
+    /// Number of `classes`.
+    pub class_count: usize,
     /// Version of the SDK that the library was built with, or NULL.
     pub sdk_version: *const c_char,
 }
@@ -105,7 +117,7 @@ pub unsafe extern "C" fn dl_class_add_output(
 /// Declares a parameter with its default, which fixes the type. `doc` may be NULL.
 ///
 /// # Safety
-/// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value.
+/// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value with its `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_class_add_parameter(
     builder: *mut dl_class_builder,
@@ -118,7 +130,7 @@ pub unsafe extern "C" fn dl_class_add_parameter(
         let builder = unsafe { builder_of(builder)? };
         // SAFETY: this function's contract.
         let (name, default, doc) =
-            unsafe { (text("name", name)?, borrow("default_value", default_value)?.to_value()?, optional_text("doc", doc)?) };
+            unsafe { (text("name", name)?, dl_parameter_value::read("default_value", default_value)?, optional_text("doc", doc)?) };
         unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
         builder.class.parameters.push(ParameterDecl { name: name.to_owned(), default, doc: doc.unwrap_or_default().to_owned() });
         Ok(())
@@ -225,10 +237,25 @@ pub unsafe extern "C" fn dl_component_io_is_stopping(io: *const dl_component_io)
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_timer_tick {
+    /// `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the library for a timer's
+    /// callback, which looks at it before it reads fields that are not of the first release.
+    pub size: usize,
     /// When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
     pub scheduled_ns: u64,
     /// Grid points that passed without a tick since the one before.
     pub overruns: u64,
+}
+
+// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+unsafe impl SizedStruct for dl_timer_tick {
+    const NAME: &'static str = "dl_timer_tick";
+    const FIRST: usize = 24;
+}
+
+impl dl_timer_tick {
+    fn of(tick: &driveline::TimerTick) -> Self {
+        Self { size: size_of::<Self>(), scheduled_ns: tick.scheduled.0, overruns: tick.overruns }
+    }
 }
 
 /// What a timer calls. As `on_trigger`, in the same group, on the same executor.
@@ -267,7 +294,7 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
         let added = io.timers.add(Duration::from_nanos(period_ns), move |tick| {
             // Holds the component for the duration of the call.
             let Some(owner) = owner.upgrade() else { return Ok(()) };
-            let tick = dl_timer_tick { scheduled_ns: tick.scheduled.0, overruns: tick.overruns };
+            let tick = dl_timer_tick::of(tick);
             // SAFETY: the component is alive, so by contract the callback may be called with its context.
             owner.outcome(unsafe { callback(context.get(), &raw const tick) })
         });
@@ -301,19 +328,25 @@ pub unsafe extern "C" fn dl_invocation_start_ns(invocation: *const dl_invocation
     unsafe { invocation.as_ref() }.map_or(0, |i| i.invocation.start().0)
 }
 
-/// Returns 1 and writes the tick if a timer made the call, else returns 0.
+/// Writes the tick if a timer made the call. `*is_tick`: 1 if one did, else 0.
 ///
 /// # Safety
-/// `invocation` is NULL or live; `tick` is NULL or valid for writing.
+/// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set; `is_tick` is NULL or
+/// valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_invocation_tick(invocation: *const dl_invocation, tick: *mut dl_timer_tick) -> c_int {
-    // SAFETY: this function's contract.
-    let Some(found) = (unsafe { invocation.as_ref() }).and_then(|i| i.invocation.tick()) else { return 0 };
-    if !tick.is_null() {
-        // SAFETY: not NULL, this function's contract.
-        unsafe { tick.write(dl_timer_tick { scheduled_ns: found.scheduled.0, overruns: found.overruns }) };
-    }
-    1
+pub unsafe extern "C" fn dl_invocation_tick(invocation: *const dl_invocation, tick: *mut dl_timer_tick, is_tick: *mut c_int) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let found = unsafe {
+            check_result("tick", tick)?;
+            borrow("invocation", invocation)?.invocation.tick()
+        };
+        // SAFETY: this function's contract.
+        unsafe {
+            put("is_tick", is_tick, c_int::from(found.is_some()))?;
+            if let Some(found) = found { write_result("tick", tick, dl_timer_tick::of(&found)) } else { Ok(()) }
+        }
+    })
 }
 
 /// The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by the caller.

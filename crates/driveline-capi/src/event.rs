@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What happens to an endpoint besides samples.
 
-use crate::status::c_text;
+use crate::sized::{SizedStruct, check_result, read_known, write_result};
+use crate::status::*;
 use driveline::EndpointEvent;
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 
 /// What happened.
 #[repr(C)]
@@ -33,30 +34,91 @@ pub enum dl_event_kind {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_event {
-    /// What happened; `DL_EVENT_NONE` if nothing did.
-    pub kind: dl_event_kind,
-    /// For people. Borrowed: valid until the endpoint's next event is polled. Never NULL.
-    pub text: *const c_char,
+    /// `sizeof(dl_event)`, set by the caller.
+    pub size: usize,
+    /// What happened, a `dl_event_kind`; `DL_EVENT_NONE` if nothing did.
+    pub kind: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Memory of the caller, or NULL: gets a text for people, always NUL-terminated.
+    pub text: *mut c_char,
+    /// Size of that memory, in bytes; set by the caller. 1024 is enough for nearly all texts; longer ones are cut.
+    pub text_capacity: usize,
+    /// Length of the whole text without the NUL, in bytes, also if it was cut.
+    pub text_len: usize,
 }
 
-/// The text of the event that was polled last.
-#[derive(Default)]
-pub(crate) struct EventText(CString);
+// SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
+unsafe impl SizedStruct for dl_event {
+    const NAME: &'static str = "dl_event";
+    const FIRST: usize = 40;
+}
 
-impl EventText {
-    pub(crate) fn keep(&mut self, event: Option<&EndpointEvent>) -> dl_event {
-        self.0 = event.map(|e| c_text(e.to_string())).unwrap_or_default();
-        let kind = match event {
-            None => dl_event_kind::DL_EVENT_NONE,
-            Some(EndpointEvent::Matched { .. }) => dl_event_kind::DL_EVENT_MATCHED,
-            Some(EndpointEvent::Unmatched { .. }) => dl_event_kind::DL_EVENT_UNMATCHED,
-            Some(EndpointEvent::Refused { .. }) => dl_event_kind::DL_EVENT_REFUSED,
-            Some(EndpointEvent::DeadlineMissed { .. }) => dl_event_kind::DL_EVENT_DEADLINE_MISSED,
-            Some(EndpointEvent::LivelinessLost { .. }) => dl_event_kind::DL_EVENT_LIVELINESS_LOST,
-            Some(EndpointEvent::LivelinessGained { .. }) => dl_event_kind::DL_EVENT_LIVELINESS_GAINED,
-            Some(EndpointEvent::Downgraded { .. }) => dl_event_kind::DL_EVENT_DOWNGRADED,
-            Some(EndpointEvent::EventsLost { .. }) => dl_event_kind::DL_EVENT_EVENTS_LOST,
-        };
-        dl_event { kind, text: self.0.as_ptr() }
+fn kind_of(event: &EndpointEvent) -> dl_event_kind {
+    match event {
+        EndpointEvent::Matched { .. } => dl_event_kind::DL_EVENT_MATCHED,
+        EndpointEvent::Unmatched { .. } => dl_event_kind::DL_EVENT_UNMATCHED,
+        EndpointEvent::Refused { .. } => dl_event_kind::DL_EVENT_REFUSED,
+        EndpointEvent::DeadlineMissed { .. } => dl_event_kind::DL_EVENT_DEADLINE_MISSED,
+        EndpointEvent::LivelinessLost { .. } => dl_event_kind::DL_EVENT_LIVELINESS_LOST,
+        EndpointEvent::LivelinessGained { .. } => dl_event_kind::DL_EVENT_LIVELINESS_GAINED,
+        EndpointEvent::Downgraded { .. } => dl_event_kind::DL_EVENT_DOWNGRADED,
+        EndpointEvent::EventsLost { .. } => dl_event_kind::DL_EVENT_EVENTS_LOST,
+    }
+}
+
+/// Asks for an event and writes it into the caller's struct and text. Nothing is asked for if it could not be written.
+///
+/// # Safety
+/// `out` is NULL or points to `out->size` bytes that may be read and written, and its `text` to `text_capacity` bytes.
+pub(crate) unsafe fn poll(out: *mut dl_event, next: impl FnOnce() -> Option<EndpointEvent>) -> Outcome {
+    // SAFETY: this function's contract.
+    let mut event = unsafe {
+        check_result("event", out)?;
+        read_known("event", out)?
+    };
+    let next = next();
+    event.kind = next.as_ref().map_or(dl_event_kind::DL_EVENT_NONE, kind_of) as u32;
+    let text = c_text(next.map(|e| e.to_string()).unwrap_or_default());
+    let text = text.to_str().unwrap_or_default();
+    event.text_len = text.len();
+    if !event.text.is_null() && event.text_capacity > 0 {
+        let end = (0..=text.len().min(event.text_capacity - 1)).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        let text = &text[..end];
+        // SAFETY: `text_capacity` bytes may be written by this function's contract, and one is left for the NUL.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), event.text.cast(), text.len());
+            event.text.add(text.len()).write(0);
+        }
+    }
+    // SAFETY: this function's contract.
+    unsafe { write_result("event", out, event) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn polled(capacity: usize, reason: &str) -> (dl_event, [u8; 64]) {
+        let mut text = [b'?'; 64];
+        let pointer = text.as_mut_ptr().cast();
+        let mut event =
+            dl_event { size: size_of::<dl_event>(), kind: 99, reserved: 0, text: pointer, text_capacity: capacity, text_len: 0 };
+        let refused = EndpointEvent::Refused { text: reason.to_owned() };
+        // SAFETY: a struct with its size, and a text at least as long as is said.
+        assert!(unsafe { poll(&raw mut event, || Some(refused)) }.is_ok());
+        (event, text)
+    }
+
+    #[test]
+    fn text_is_cut_where_a_character_ends() {
+        let (event, text) = polled(64, "too far");
+        assert_eq!((event.kind, event.text_len), (dl_event_kind::DL_EVENT_REFUSED as u32, 7));
+        assert_eq!(text[..9], *b"too far\0?");
+        // An 'ä' has two bytes: of the second one only the first would fit.
+        let (event, text) = polled(4, "ääää");
+        assert_eq!((event.text_len, &text[..4]), (8, &[0xc3, 0xa4, 0, b'?'][..]));
+        assert_eq!(polled(1, "x").1[..2], *b"\0?");
+        assert_eq!(polled(0, "x").1[..2], *b"??");
     }
 }

@@ -7,7 +7,7 @@
 //! - no panic and no exception crosses the border, nothing ends the process;
 //! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL behind, so that using
 //!   it twice is an error and not a crash. What is "borrowed" stays the callee's and is valid as long as is said;
-//! - structs that may grow start with `size`, which the caller sets to `sizeof`.
+//! - structs that may grow start with `size`, which their maker sets to `sizeof` (module `sized`).
 //!
 //! Not here: any behaviour of the middleware. This crate converts, checks and forwards.
 #![expect(unsafe_code, reason = "a C ABI is made of raw pointers; this crate is where they are checked")]
@@ -27,6 +27,7 @@ pub mod publisher;
 pub mod recycle;
 pub mod sample;
 pub mod schema;
+mod sized;
 pub mod status;
 pub mod subscription;
 pub mod version;

@@ -4,6 +4,7 @@
 use crate::component::{dl_class_builder, dl_component_io, dl_component_library, dl_component_vtable, dl_invocation};
 use crate::context::dl_node;
 use crate::publisher::dl_publisher;
+use crate::sized::read_known;
 use crate::status::{c_text, take_last_error};
 use crate::version::DL_COMPONENT_ABI;
 use driveline::Invocation;
@@ -21,7 +22,9 @@ pub struct Loader;
 const ENTRY: &[u8] = b"driveline_component_entry\0";
 const NO_COMPONENTS: &str = "holds no components: register each class with DRIVELINE_COMPONENT(Class)";
 /// Most classes that one library may have; more is a damaged table.
-const MAX_CLASSES: u32 = 4096;
+const MAX_CLASSES: usize = 4096;
+/// Size of `dl_component_library` in the first release, in bytes. Never changes.
+const FIRST_TABLE: usize = 32;
 
 fn failed(library: &Path, reason: impl std::fmt::Display) -> LoadError {
     LoadError { text: format!("component library {}: {reason}", library.display()) }
@@ -51,20 +54,29 @@ impl ComponentLoader for Loader {
     }
 }
 
-fn entry(library: &Library, path: &Path) -> Result<Vec<&'static dl_component_vtable>, LoadError> {
+fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, LoadError> {
     type Entry = unsafe extern "C" fn() -> *const dl_component_library;
     // SAFETY: libraries that export this name mean this function.
     let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }
         .map_err(|_| failed(path, format_args!("{NO_COMPONENTS} (it does not export driveline_component_entry)")))?;
-    // SAFETY: as above; the result is NULL or a static table.
-    let Some(table) = (unsafe { entry().as_ref() }) else { return Err(failed(path, "driveline_component_entry returned NULL")) };
-    if table.abi != DL_COMPONENT_ABI {
-        let other = table.abi;
+    // SAFETY: as above.
+    let table = unsafe { entry() };
+    if table.is_null() {
+        return Err(failed(path, "driveline_component_entry returned NULL"));
+    }
+    // SAFETY: not NULL; a table of any version begins with these two numbers.
+    let (other, size) = unsafe { ((&raw const (*table).abi).read(), (&raw const (*table).size).read()) };
+    if other != DL_COMPONENT_ABI {
         return Err(failed(
             path,
             format_args!("was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: rebuild it with this release's SDK"),
         ));
     }
+    if (size as usize) < FIRST_TABLE {
+        return Err(failed(path, format_args!("its table of {size} bytes is damaged")));
+    }
+    // SAFETY: static, and at least as large as we know it: this is the first release.
+    let table = unsafe { &*table };
     if table.class_count == 0 {
         return Err(failed(path, NO_COMPONENTS));
     }
@@ -72,16 +84,17 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<&'static dl_component_vta
         return Err(failed(path, format_args!("its table of {} classes is damaged", table.class_count)));
     }
     // SAFETY: the ABI version says that `classes` points to `class_count` pointers to static vtables.
-    let pointers = unsafe { std::slice::from_raw_parts(table.classes, table.class_count as usize) };
+    let pointers = unsafe { std::slice::from_raw_parts(table.classes, table.class_count) };
     let checked = pointers.iter().map(|p| {
         // SAFETY: as above, and NULL is looked for.
-        let vtable = unsafe { p.as_ref() }.filter(|v| v.size == size_of::<dl_component_vtable>() && !v.name.is_null());
-        vtable.ok_or_else(|| failed(path, "its table of classes is damaged"))
+        let vtable =
+            unsafe { read_known("class", *p) }.map_err(|e| failed(path, format_args!("its table of classes is damaged: {}", e.text)))?;
+        if vtable.name.is_null() { Err(failed(path, "its table of classes is damaged: a class has no name")) } else { Ok(vtable) }
     });
     checked.collect()
 }
 
-fn describe(vtable: &'static dl_component_vtable) -> Result<Class, String> {
+fn describe(vtable: dl_component_vtable) -> Result<Class, String> {
     let text = |p: *const c_char| {
         // SAFETY: a vtable's texts are NULL or NUL-terminated and static.
         if p.is_null() { String::new() } else { unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned() }
@@ -98,7 +111,7 @@ fn describe(vtable: &'static dl_component_vtable) -> Result<Class, String> {
 }
 
 struct Class {
-    vtable: &'static dl_component_vtable,
+    vtable: dl_component_vtable,
     description: ComponentClass,
 }
 
@@ -125,7 +138,7 @@ impl ComponentLibrary for LoadedLibrary {
 
 /// One object of a component class. Destroyed with its last owner, which may be a timer's call.
 pub(crate) struct Instance {
-    vtable: &'static dl_component_vtable,
+    vtable: dl_component_vtable,
     pointer: *mut c_void,
     class: String,
     name: String,
@@ -139,7 +152,7 @@ unsafe impl Send for Instance {}
 unsafe impl Sync for Instance {}
 
 impl Instance {
-    fn create(vtable: &'static dl_component_vtable, class: &str, name: &str) -> Result<Self, String> {
+    fn create(vtable: dl_component_vtable, class: &str, name: &str) -> Result<Self, String> {
         let create = vtable.create.ok_or_else(|| format!("class {class} has no create function"))?;
         let mut pointer = std::ptr::null_mut();
         // SAFETY: `create` of a valid vtable writes a pointer to the place that it is given.

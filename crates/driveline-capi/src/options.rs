@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! QoS and the options of endpoints as C structs.
 
+use crate::sized::{SizedStruct, read_argument};
 use crate::status::*;
 use driveline::{Access, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
@@ -74,8 +75,8 @@ pub struct dl_qos {
     pub lease_ms: u32,
     /// 1: the publisher puts an XXH3-64 of the payload into each header.
     pub checksum: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
+    pub reserved: [u32; 7],
 }
 
 /// Options of a publisher. All zero but `size` is the default.
@@ -114,6 +115,8 @@ pub struct dl_subscription_options {
     pub max_held: u32,
     /// A `dl_access`: whose publishers are believed at host reach.
     pub access: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Borrowed: user ids for `DL_ACCESS_USERS`.
     pub users: *const u32,
     /// Number of `users`.
@@ -122,49 +125,15 @@ pub struct dl_subscription_options {
     pub qos: dl_qos,
 }
 
-/// A struct whose first field is its size in bytes, as the caller knows it.
-///
-/// # Safety
-/// Implementors are `repr(C)`, start with `size: usize`, and all-zero bytes are a valid value.
-pub(crate) unsafe trait SizedStruct: Copy {
-    const NAME: &'static str;
-}
-
 // SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
 unsafe impl SizedStruct for dl_publisher_options {
     const NAME: &'static str = "dl_publisher_options";
+    const FIRST: usize = 112;
 }
-// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+// SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
 unsafe impl SizedStruct for dl_subscription_options {
     const NAME: &'static str = "dl_subscription_options";
-}
-
-/// Reads a struct of any older or newer release: what the caller does not know is zero, and what it knows beyond us
-/// must be zero.
-///
-/// # Safety
-/// `given` is NULL or points to `given->size` readable bytes.
-pub(crate) unsafe fn read_sized<T: SizedStruct>(given: *const T) -> Outcome<Option<T>> {
-    if given.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: not NULL; the struct starts with its size.
-    let size = unsafe { given.cast::<usize>().read() };
-    if size < size_of::<usize>() || size > 4096 {
-        return Err(Failure::argument(format_args!("{}.size = {size} is not possible: set it to sizeof({})", T::NAME, T::NAME)));
-    }
-    // SAFETY: zero is a valid value by the trait's contract.
-    let mut own: T = unsafe { std::mem::zeroed() };
-    let known = size.min(size_of::<T>());
-    // SAFETY: `known` bytes are readable by this function's contract and fit into `own`.
-    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut own).cast::<u8>(), known) };
-    for i in known..size {
-        // SAFETY: below `size`, readable by contract.
-        if unsafe { given.cast::<u8>().add(i).read() } != 0 {
-            return Err(Failure::argument(format_args!("{} has fields that this libdriveline does not know: update the library", T::NAME)));
-        }
-    }
-    Ok(Some(own))
+    const FIRST: usize = 104;
 }
 
 fn choice<T>(field: &str, value: u32, choices: &[T]) -> Outcome<T>
@@ -188,6 +157,7 @@ fn some(value: u32) -> Option<u32> {
 
 impl dl_qos {
     fn to_qos(self) -> Outcome<Qos> {
+        known_only("qos.reserved", self.reserved.iter().all(|&r| r == 0))?;
         let d = Qos::default();
         Ok(Qos {
             depth: or_default(self.depth, d.depth),
@@ -201,6 +171,10 @@ impl dl_qos {
             checksum: choice("qos.checksum", self.checksum, &[false, true])?,
         })
     }
+}
+
+fn known_only(field: &str, zero: bool) -> Outcome {
+    if zero { Ok(()) } else { Err(Failure::argument(format_args!("option '{field}' is not zero: update the library, or leave it zero"))) }
 }
 
 const REACHES: [Reach; 2] = [Reach::Process, Reach::Host];
@@ -225,8 +199,11 @@ unsafe fn access(access: u32, users: *const u32, user_count: usize) -> Outcome<A
 /// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
 pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Outcome<PublisherOptions> {
     let default = PublisherOptions::default();
+    if given.is_null() {
+        return Ok(default);
+    }
     // SAFETY: this function's contract.
-    let Some(o) = (unsafe { read_sized(given)? }) else { return Ok(default) };
+    let o = unsafe { read_argument("options", given)? };
     // SAFETY: this function's contract.
     let access = unsafe { access(o.access, o.users, o.user_count)? };
     Ok(PublisherOptions {
@@ -246,8 +223,12 @@ pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Ou
 /// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
 pub(crate) unsafe fn subscription_options(given: *const dl_subscription_options) -> Outcome<SubscriptionOptions> {
     let default = SubscriptionOptions::default();
+    if given.is_null() {
+        return Ok(default);
+    }
     // SAFETY: this function's contract.
-    let Some(o) = (unsafe { read_sized(given)? }) else { return Ok(default) };
+    let o = unsafe { read_argument("options", given)? };
+    known_only("reserved", o.reserved == 0)?;
     Ok(SubscriptionOptions {
         reach: choice("reach", o.reach, &REACHES)?,
         qos: o.qos.to_qos()?,

@@ -2,6 +2,7 @@
 //! Parameters of a node.
 
 use crate::context::dl_node;
+use crate::sized::{SizedStruct, check_result, read_argument, write_result};
 use crate::status::*;
 use driveline::{ParameterError, ParameterValue};
 use std::ffi::{CString, c_char};
@@ -23,6 +24,8 @@ pub enum dl_parameter_type {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_parameter_value {
+    /// `sizeof(dl_parameter_value)`, set by the caller.
+    pub size: usize,
     /// A `dl_parameter_type`; says which of the others counts.
     pub kind: u32,
     /// Zero.
@@ -35,12 +38,29 @@ pub struct dl_parameter_value {
     pub text: *mut c_char,
 }
 
+// SAFETY: `repr(C)`, `size` is first, numbers and a raw pointer may be zero.
+unsafe impl SizedStruct for dl_parameter_value {
+    const NAME: &'static str = "dl_parameter_value";
+    const FIRST: usize = 40;
+}
+
 impl dl_parameter_value {
-    const ZERO: Self = Self { kind: 0, reserved: 0, integer: 0, number: 0.0, text: std::ptr::null_mut() };
+    const ZERO: Self = Self { size: size_of::<Self>(), kind: 0, reserved: 0, integer: 0, number: 0.0, text: std::ptr::null_mut() };
+
+    /// Reads an argument.
+    ///
+    /// # Safety
+    /// `given` is NULL or points to `given->size` readable bytes, and its `text` is NULL or NUL-terminated.
+    pub(crate) unsafe fn read(name: &str, given: *const Self) -> Outcome<ParameterValue> {
+        // SAFETY: this function's contract.
+        let value = unsafe { read_argument(name, given)? };
+        // SAFETY: this function's contract.
+        unsafe { value.to_value() }
+    }
 
     /// # Safety
     /// `text` is NULL or NUL-terminated.
-    pub(crate) unsafe fn to_value(self) -> Outcome<ParameterValue> {
+    unsafe fn to_value(self) -> Outcome<ParameterValue> {
         Ok(match self.kind {
             0 => ParameterValue::Bool(self.integer != 0),
             1 => ParameterValue::Integer(self.integer),
@@ -70,7 +90,7 @@ impl From<ParameterError> for Failure {
 /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
 ///
 /// # Safety
-/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value.
+/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value with its `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_node_declare_parameter(
     node: *const dl_node,
@@ -79,7 +99,7 @@ pub unsafe extern "C" fn dl_node_declare_parameter(
 ) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, borrow("value", value)?.to_value()?) };
+        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, dl_parameter_value::read("value", value)?) };
         Ok(node.node.parameters().declare(name, value)?)
     })
 }
@@ -92,7 +112,7 @@ pub unsafe extern "C" fn dl_node_declare_parameter(
 pub unsafe extern "C" fn dl_node_set_parameter(node: *const dl_node, name: *const c_char, value: *const dl_parameter_value) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, borrow("value", value)?.to_value()?) };
+        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, dl_parameter_value::read("value", value)?) };
         Ok(node.node.parameters().set(name, value)?)
     })
 }
@@ -100,16 +120,18 @@ pub unsafe extern "C" fn dl_node_set_parameter(node: *const dl_node, name: *cons
 /// Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
 ///
 /// # Safety
-/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or valid for writing.
+/// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`
+/// whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_node_get_parameter(node: *const dl_node, name: *const c_char, value: *mut dl_parameter_value) -> dl_status {
     guard(|| {
-        place("value", value)?;
+        // SAFETY: this function's contract.
+        unsafe { check_result("value", value)? };
         // SAFETY: this function's contract.
         let (node, name) = unsafe { (borrow("node", node)?, text("name", name)?) };
         let found = node.node.parameters().get(name)?;
         // SAFETY: this function's contract.
-        unsafe { put("value", value, dl_parameter_value::from_value(&found)) }
+        unsafe { write_result("value", value, dl_parameter_value::from_value(&found)) }
     })
 }
 

@@ -2,11 +2,12 @@
 //! Publishers and loans.
 
 use crate::context::dl_node;
-use crate::event::{EventText, dl_event};
+use crate::event::dl_event;
 use crate::object::{CppObject, dl_object_vtable};
 use crate::options::{dl_publisher_options, publisher_options};
 use crate::recycle::{Handle, Recycler};
 use crate::schema::dl_schema;
+use crate::sized::{SizedStruct, read_known, write_result};
 use crate::status::*;
 use driveline::{EndpointError, LoanError, PublishError, RawLoan, RawPublisher};
 use driveline_types::MonotonicNs;
@@ -15,12 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The sending end of a topic. Any thread; calls from several threads follow one another.
 pub struct dl_publisher {
-    state: Mutex<State>,
-}
-
-struct State {
-    raw: RawPublisher,
-    event: EventText,
+    raw: Mutex<RawPublisher>,
 }
 
 /// Memory for one payload that only the holder can see, until it is published. One thread at a time.
@@ -40,11 +36,11 @@ static LOANS: Recycler<dl_loan> = Recycler::new();
 
 impl dl_publisher {
     pub(crate) fn new(raw: RawPublisher) -> Self {
-        Self { state: Mutex::new(State { raw, event: EventText::default() }) }
+        Self { raw: Mutex::new(raw) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn raw(&self) -> MutexGuard<'_, RawPublisher> {
+        self.raw.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,7 +124,7 @@ pub unsafe extern "C" fn dl_publisher_loan(publisher: *const dl_publisher, len: 
     guard(|| {
         place("loan", loan)?;
         // SAFETY: this function's contract.
-        let raw = unsafe { borrow("publisher", publisher)? }.state().raw.loan(len)?;
+        let raw = unsafe { borrow("publisher", publisher)? }.raw().loan(len)?;
         // SAFETY: this function's contract.
         unsafe { put("loan", loan, Box::into_raw(LOANS.fill(raw))) }
     })
@@ -209,7 +205,7 @@ pub unsafe extern "C" fn dl_publisher_publish(publisher: *const dl_publisher, lo
         // SAFETY: this function's contract.
         let publisher = unsafe { borrow("publisher", publisher)? };
         let raw = raw.ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))?;
-        let number = publisher.state().raw.publish(raw)?;
+        let number = publisher.raw().publish(raw)?;
         // SAFETY: this function's contract.
         if sequence.is_null() { Ok(()) } else { unsafe { put("sequence", sequence, number) } }
     })
@@ -235,9 +231,9 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
 ) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract says NULL or static.
-        let vtable: &'static dl_object_vtable = unsafe { borrow("vtable", vtable)? };
-        if vtable.size != size_of::<dl_object_vtable>() || vtable.type_id.is_null() || vtable.drop.is_none() {
-            return Err(Failure::argument("the vtable needs size = sizeof(dl_object_vtable), type_id and drop"));
+        let vtable = unsafe { read_known("vtable", vtable)? };
+        if vtable.type_id.is_null() || vtable.clone.is_none() || vtable.drop.is_none() {
+            return Err(Failure::argument("the vtable needs type_id, clone and drop"));
         }
         place("object", object)?;
         // SAFETY: this function's contract; the vtable was checked.
@@ -248,8 +244,8 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
         let publisher = unsafe { borrow("publisher", publisher)? };
         let source = (source_time_ns != 0).then_some(MonotonicNs(source_time_ns));
         let (published, displaced) = {
-            let mut state = publisher.state();
-            (state.raw.publish_object(object, source), state.raw.take_displaced())
+            let mut raw = publisher.raw();
+            (raw.publish_object(object, source), raw.take_displaced())
         };
         // After the lock: a destructor may publish here.
         drop(displaced);
@@ -261,30 +257,37 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
 
 /// Counters of a publisher since its creation.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct dl_publisher_stats {
+    /// `sizeof(dl_publisher_stats)`, set by the caller.
+    pub size: usize,
     /// Samples published.
     pub published: u64,
     /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
-    /// Zero.
-    pub reserved: [u64; 5],
+}
+
+// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+unsafe impl SizedStruct for dl_publisher_stats {
+    const NAME: &'static str = "dl_publisher_stats";
+    const FIRST: usize = 32;
 }
 
 /// Reads the counters.
 ///
 /// # Safety
-/// `publisher` is NULL or a live handle; `stats` is NULL or valid for writing.
+/// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose `size` is
+/// set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_get_stats(publisher: *const dl_publisher, stats: *mut dl_publisher_stats) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let s = unsafe { borrow("publisher", publisher)? }.state().raw.stats();
-        let value = dl_publisher_stats { published: s.published, overwritten: s.overwritten, serialised: s.serialised, reserved: [0; 5] };
+        let s = unsafe { borrow("publisher", publisher)? }.raw().stats();
+        let value = dl_publisher_stats { size: 0, published: s.published, overwritten: s.overwritten, serialised: s.serialised };
         // SAFETY: this function's contract.
-        unsafe { put("stats", stats, value) }
+        unsafe { write_result("stats", stats, value) }
     })
 }
 
@@ -295,21 +298,21 @@ pub unsafe extern "C" fn dl_publisher_get_stats(publisher: *const dl_publisher, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_matched(publisher: *const dl_publisher) -> usize {
     // SAFETY: this function's contract.
-    guard_value(0, || unsafe { publisher.as_ref() }.map_or(0, |p| p.state().raw.matched()))
+    guard_value(0, || unsafe { publisher.as_ref() }.map_or(0, |p| p.raw().matched()))
 }
 
-/// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+/// Takes the next event; its kind is `DL_EVENT_NONE` if there is none.
 ///
 /// # Safety
-/// `publisher` is NULL or a live handle; `event` is NULL or valid for writing.
+/// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`, `text` and
+/// `text_capacity` are set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_poll_event(publisher: *const dl_publisher, event: *mut dl_event) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let mut state = unsafe { borrow("publisher", publisher)? }.state();
-        let next = state.raw.poll_event();
+        let mut raw = unsafe { borrow("publisher", publisher)? }.raw();
         // SAFETY: this function's contract.
-        unsafe { put("event", event, state.event.keep(next.as_ref())) }
+        unsafe { crate::event::poll(event, || raw.poll_event()) }
     })
 }
 
@@ -320,5 +323,5 @@ pub unsafe extern "C" fn dl_publisher_poll_event(publisher: *const dl_publisher,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_publisher_assert_liveliness(publisher: *const dl_publisher) -> dl_status {
     // SAFETY: this function's contract.
-    guard(|| unsafe { borrow("publisher", publisher) }.map(|p| p.state().raw.assert_liveliness()))
+    guard(|| unsafe { borrow("publisher", publisher) }.map(|p| p.raw().assert_liveliness()))
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Received samples.
 
-use crate::object::CppObject;
+use crate::object::{CppObject, dl_shared_object};
 use crate::recycle::{Handle, Recycler};
+use crate::schema::dl_text;
+use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
 use driveline::RawSample;
 use std::ffi::{CStr, c_char, c_void};
@@ -36,6 +38,10 @@ impl dl_sample {
 
     pub(crate) fn raw(&self) -> Outcome<&RawSample> {
         self.held().map(|h| &h.raw)
+    }
+
+    fn object(&self) -> Outcome<Option<&CppObject>> {
+        Ok(self.raw()?.object().and_then(|o| o.as_any().downcast_ref()))
     }
 
     fn held(&self) -> Outcome<&Held> {
@@ -114,27 +120,15 @@ pub struct dl_origin {
     pub idle_ns: u64,
 }
 
-/// Writes as much of `value` as the caller's struct, whose first field is its size, has room for.
-///
-/// # Safety
-/// `out` is NULL or points to a struct of the type's family with a valid `size`.
-unsafe fn put_sized<T: Copy>(name: &str, out: *mut T, value: T) -> Outcome {
-    place(name, out)?;
-    // SAFETY: not NULL; the family starts with its size.
-    let size = unsafe { out.cast::<usize>().read() };
-    if size < size_of::<usize>() {
-        return Err(Failure::argument(format_args!("{name}->size = {size}: set it to the size of the struct before the call")));
-    }
-    let bytes = size.min(size_of::<T>()) - size_of::<usize>();
-    // SAFETY: both have at least `bytes` after the size field, and `value` is a local.
-    unsafe {
-        std::ptr::copy_nonoverlapping(
-            (&raw const value).cast::<usize>().add(1).cast::<u8>(),
-            out.cast::<usize>().add(1).cast::<u8>(),
-            bytes,
-        );
-    }
-    Ok(())
+// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+unsafe impl SizedStruct for dl_sample_header {
+    const NAME: &'static str = "dl_sample_header";
+    const FIRST: usize = 80;
+}
+// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+unsafe impl SizedStruct for dl_origin {
+    const NAME: &'static str = "dl_origin";
+    const FIRST: usize = 56;
 }
 
 /// Reads a sample's header.
@@ -162,7 +156,7 @@ pub unsafe extern "C" fn dl_sample_get_header(sample: *const dl_sample, header: 
             missed: raw.missed(),
         };
         // SAFETY: this function's contract.
-        unsafe { put_sized("header", header, value) }
+        unsafe { write_result("header", header, value) }
     })
 }
 
@@ -189,7 +183,7 @@ pub unsafe extern "C" fn dl_sample_get_origin(sample: *const dl_sample, index: u
             idle_ns: o.idle_ns,
         };
         // SAFETY: this function's contract.
-        unsafe { put_sized("origin", origin, value) }
+        unsafe { write_result("origin", origin, value) }
     })
 }
 
@@ -209,26 +203,60 @@ pub unsafe extern "C" fn dl_sample_payload(sample: *const dl_sample, data: *mut 
     })
 }
 
-/// The value, if it came as a pointer to the type `type_id` of C++; else `*object` is NULL and the payload's bytes are
+/// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the payload's bytes are
 /// what there is. Borrowed: valid until the handle is dropped; not to be changed.
 ///
 /// # Safety
-/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `object` is NULL or valid for writing.
+/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_object(sample: *const dl_sample, type_id: *const c_char, object: *mut *const c_void) -> dl_status {
+pub unsafe extern "C" fn dl_sample_object(sample: *const dl_sample, type_id: *const c_char, value: *mut *const c_void) -> dl_status {
     guard(|| {
-        place("object", object)?;
+        place("value", value)?;
         // SAFETY: this function's contract.
-        let raw = unsafe { borrow("sample", sample)? }.raw()?;
-        if type_id.is_null() {
-            return Err(Failure::argument("argument 'type_id' is NULL"));
-        }
-        // SAFETY: not NULL, this function's contract.
-        let type_id = unsafe { CStr::from_ptr(type_id) };
-        let cpp = raw.object().and_then(|o| o.as_any().downcast_ref::<CppObject>());
+        let (object, type_id) = unsafe { (borrow("sample", sample)?.object()?, type_name(type_id)?) };
         // SAFETY: this function's contract.
-        unsafe { put("object", object, cpp.and_then(|o| o.pointer(type_id)).unwrap_or(std::ptr::null())) }
+        unsafe { put("value", value, object.and_then(|o| o.value(type_id)).unwrap_or(std::ptr::null())) }
     })
+}
+
+/// As `dl_sample_object`, but the value may outlive the sample and then no longer counts as held. Allocates.
+///
+/// # Safety
+/// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or points to a
+/// `dl_shared_object` whose `size` is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_share(sample: *const dl_sample, type_id: *const c_char, shared: *mut dl_shared_object) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (object, type_id) = unsafe {
+            check_result("shared", shared)?;
+            (borrow("sample", sample)?.object()?, type_name(type_id)?)
+        };
+        let made = object.map(|o| o.share(type_id)).transpose()?.flatten();
+        let none = dl_shared_object { size: 0, value: std::ptr::null(), owner: std::ptr::null_mut(), drop: None };
+        // SAFETY: this function's contract.
+        unsafe { write_result("shared", shared, made.unwrap_or(none)) }
+    })
+}
+
+/// Type of the C++ value that the sample came with, as its publisher names it; empty if there is none. Borrowed from the
+/// sample.
+///
+/// # Safety
+/// `sample` is NULL or a live handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_sample_object_type(sample: *const dl_sample) -> dl_text {
+    // SAFETY: this function's contract.
+    let object = unsafe { sample.as_ref() }.and_then(|s| s.object().ok().flatten());
+    dl_text::of(object.and_then(|o| o.type_id().to_str().ok()).unwrap_or_default())
+}
+
+/// # Safety
+/// `type_id` is NULL or NUL-terminated, and outlives `'a`.
+unsafe fn type_name<'a>(type_id: *const c_char) -> Outcome<&'a CStr> {
+    place("type_id", type_id.cast_mut())?;
+    // SAFETY: not NULL, this function's contract.
+    Ok(unsafe { CStr::from_ptr(type_id) })
 }
 
 /// A second handle to the same message; no payload is copied, and the reader is charged for it once. `*clone`: owned.

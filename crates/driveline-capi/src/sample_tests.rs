@@ -2,6 +2,7 @@
 //! What comes from a publisher of another language, or of another type.
 
 use super::*;
+use crate::object::dl_object_vtable;
 use crate::status::{dl_last_error, guard};
 use driveline::{
     Context, ContextOptions, EncodeError, Language, LocalObject, PublisherOptions, RawPublisher, RawSubscription, SubscriptionOptions,
@@ -85,34 +86,86 @@ fn what_cannot_be_serialised_says_why() {
     }
 }
 
-#[test]
-fn a_pointer_passes_only_to_readers_of_its_type() {
-    unsafe extern "C" fn drop_box(object: *mut c_void) {
-        // SAFETY: made by `Box::into_raw` below.
-        drop(unsafe { Box::from_raw(object.cast::<u64>()) });
+/// A value that counts who has it, behind an object that is no more than a pointer to it.
+mod counted {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    pub(super) struct Value {
+        pub(super) owners: AtomicU32,
     }
-    static VTABLE: crate::object::dl_object_vtable = crate::object::dl_object_vtable {
-        size: size_of::<crate::object::dl_object_vtable>(),
-        type_id: c"Message".as_ptr(),
-        drop: Some(drop_box),
+
+    unsafe extern "C" fn value(object: *const c_void) -> *const c_void {
+        // SAFETY: made by `object`.
+        unsafe { object.cast::<*const c_void>().read() }
+    }
+    unsafe extern "C" fn clone(other: *const c_void) -> *mut c_void {
+        // SAFETY: made by `object`, whose value lives longer.
+        object(unsafe { &*value(other).cast::<Value>() })
+    }
+    unsafe extern "C" fn drop(object: *mut c_void) {
+        // SAFETY: made by `object`, dropped once.
+        unsafe {
+            (*value(object).cast::<Value>()).owners.fetch_sub(1, SeqCst);
+            std::mem::drop(Box::from_raw(object.cast::<*const c_void>()));
+        }
+    }
+
+    pub(super) fn object(value: &Value) -> *mut c_void {
+        value.owners.fetch_add(1, SeqCst);
+        Box::into_raw(Box::new((&raw const *value).cast::<c_void>())).cast()
+    }
+
+    pub(super) const VTABLE: dl_object_vtable = dl_object_vtable {
+        size: size_of::<dl_object_vtable>(),
+        type_id: c"Message size 4".as_ptr(),
+        value: Some(value),
+        clone: Some(clone),
+        drop: Some(drop),
         encoded_len: None,
         encode: None,
     };
+}
+
+#[test]
+fn a_pointer_passes_only_to_readers_of_its_type() {
+    let value = counted::Value { owners: 0.into() };
+    let owners = || value.owners.load(std::sync::atomic::Ordering::SeqCst);
     let (mut publisher, mut subscription) = link();
-    let value = Box::into_raw(Box::new(3u64)).cast::<c_void>();
-    // SAFETY: an owned value and its static vtable.
-    publisher.publish_object(Arc::new(unsafe { CppObject::new(value, &VTABLE) }), None).unwrap();
+    // SAFETY: an owned object and its vtable.
+    publisher.publish_object(Arc::new(unsafe { CppObject::new(counted::object(&value), counted::VTABLE) }), None).unwrap();
     let mut handle = dl_sample::into_handle(subscription.take().unwrap().unwrap());
     let ask = |type_id: &CStr| {
-        let mut object = std::ptr::null();
+        let mut found = std::ptr::null();
         // SAFETY: a live handle, a text and a place.
-        assert_eq!(unsafe { dl_sample_object(handle, type_id.as_ptr(), &raw mut object) }, DL_OK);
-        object
+        assert_eq!(unsafe { dl_sample_object(handle, type_id.as_ptr(), &raw mut found) }, DL_OK);
+        found
     };
-    assert_eq!(ask(c"Message"), value.cast_const());
-    assert!(ask(c"Message2").is_null());
+    let share = |type_id: &CStr| {
+        let mut shared =
+            dl_shared_object { size: size_of::<dl_shared_object>(), value: std::ptr::null(), owner: std::ptr::null_mut(), drop: None };
+        // SAFETY: a live handle, a text and a struct with its size.
+        assert_eq!(unsafe { dl_sample_share(handle, type_id.as_ptr(), &raw mut shared) }, DL_OK);
+        shared
+    };
+    let address = (&raw const value).cast::<c_void>();
+    assert_eq!(ask(c"Message size 4"), address);
+    assert!(ask(c"Message size 8").is_null(), "another size is another type");
+    assert!(share(c"Message size 8").value.is_null());
+    assert_eq!(owners(), 1);
+    let shared = share(c"Message size 4");
+    assert_eq!((shared.value, owners()), (address, 2));
+    // SAFETY: a live handle.
+    let name = unsafe { dl_sample_object_type(handle) };
+    // SAFETY: borrowed from the sample, which lives.
+    assert_eq!(unsafe { std::slice::from_raw_parts(name.data.cast::<u8>(), name.len) }, b"Message size 4");
     // SAFETY: owned handle, dropped once.
     unsafe { dl_sample_drop(&raw mut handle) };
+    drop((publisher, subscription));
+    assert_eq!(owners(), 1, "what was shared outlives the sample");
+    // SAFETY: owned, dropped once.
+    unsafe { shared.drop.unwrap()(shared.owner) };
+    assert_eq!(owners(), 0);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! Subscriptions.
 
 use crate::context::dl_node;
-use crate::event::{EventText, dl_event};
+use crate::event::dl_event;
 use crate::options::{dl_subscription_options, subscription_options};
 use crate::sample::dl_sample;
 use crate::schema::dl_schema;
+use crate::sized::{SizedStruct, write_result};
 use crate::status::*;
 use driveline::{RawSubscription, TakeError, WaitMode};
 use driveline_types::TopicName;
@@ -16,17 +17,12 @@ use std::time::Duration;
 
 /// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
 pub struct dl_subscription {
-    state: Mutex<State>,
-}
-
-struct State {
-    raw: RawSubscription,
-    event: EventText,
+    raw: Mutex<RawSubscription>,
 }
 
 impl dl_subscription {
-    fn state(&self) -> Outcome<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
+    fn raw(&self) -> Outcome<MutexGuard<'_, RawSubscription>> {
+        match self.raw.try_lock() {
             Ok(guard) => Ok(guard),
             Err(TryLockError::Poisoned(p)) => Ok(p.into_inner()),
             Err(TryLockError::WouldBlock) => {
@@ -67,7 +63,7 @@ pub unsafe extern "C" fn dl_subscription_new(
         let (node, topic, schema, options) =
             unsafe { (borrow("node", node)?, text("topic", topic)?, borrow("schema", schema)?, subscription_options(options)?) };
         let raw = node.node.raw_subscription(topic, schema.schema.clone(), options)?;
-        let made = dl_subscription { state: Mutex::new(State { raw, event: EventText::default() }) };
+        let made = dl_subscription { raw: Mutex::new(raw) };
         // SAFETY: this function's contract.
         unsafe { put("subscription", subscription, Box::into_raw(Box::new(made))) }
     })
@@ -125,10 +121,10 @@ unsafe fn read(subscription: *const dl_subscription, sample: *mut *mut dl_sample
         // SAFETY: this function's contract.
         unsafe { put("sample", sample, std::ptr::null_mut())? };
         // SAFETY: this function's contract.
-        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
-        if let Some(raw) = reading(&mut state.raw)? {
+        let mut raw = unsafe { borrow("subscription", subscription)? }.raw()?;
+        if let Some(read) = reading(&mut raw)? {
             // SAFETY: this function's contract.
-            unsafe { put("sample", sample, dl_sample::into_handle(raw))? };
+            unsafe { put("sample", sample, dl_sample::into_handle(read))? };
         }
         Ok(())
     })
@@ -157,8 +153,8 @@ pub unsafe extern "C" fn dl_subscription_wait(
         };
         let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
         // SAFETY: this function's contract.
-        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
-        let come = state.raw.wait(timeout, mode).map_err(|e| Failure::new(DL_ERROR_WAIT, e))?;
+        let mut raw = unsafe { borrow("subscription", subscription)? }.raw()?;
+        let come = raw.wait(timeout, mode).map_err(|e| Failure::new(DL_ERROR_WAIT, e))?;
         // SAFETY: this function's contract.
         unsafe { put("ready", ready, c_int::from(come)) }
     })
@@ -174,10 +170,10 @@ pub unsafe extern "C" fn dl_subscription_fd(subscription: *const dl_subscription
     guard(|| {
         place("fd", fd)?;
         // SAFETY: this function's contract.
-        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
-        let raw = state.raw.fd().map_err(|e| Failure::new(DL_ERROR_WAIT, e))?.as_raw_fd();
+        let mut raw = unsafe { borrow("subscription", subscription)? }.raw()?;
+        let number = raw.fd().map_err(|e| Failure::new(DL_ERROR_WAIT, e))?.as_raw_fd();
         // SAFETY: this function's contract.
-        unsafe { put("fd", fd, raw) }
+        unsafe { put("fd", fd, number) }
     })
 }
 
@@ -189,7 +185,7 @@ pub unsafe extern "C" fn dl_subscription_fd(subscription: *const dl_subscription
 pub unsafe extern "C" fn dl_subscription_matched(subscription: *const dl_subscription, count: *mut usize) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let matched = unsafe { borrow("subscription", subscription)? }.state()?.raw.matched();
+        let matched = unsafe { borrow("subscription", subscription)? }.raw()?.matched();
         // SAFETY: this function's contract.
         unsafe { put("count", count, matched) }
     })
@@ -197,8 +193,10 @@ pub unsafe extern "C" fn dl_subscription_matched(subscription: *const dl_subscri
 
 /// Counters of a subscription since its creation.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct dl_subscription_stats {
+    /// `sizeof(dl_subscription_stats)`, set by the caller.
+    pub size: usize,
     /// Samples read.
     pub received: u64,
     /// Samples that were replaced by newer ones before they were read.
@@ -207,43 +205,43 @@ pub struct dl_subscription_stats {
     pub expired: u64,
     /// Samples that gave way in the queue inside the process; part of `missed` once noticed.
     pub overwritten: u64,
-    /// Zero.
-    pub reserved: [u64; 4],
+}
+
+// SAFETY: `repr(C)`, `size` is first, integers may be zero.
+unsafe impl SizedStruct for dl_subscription_stats {
+    const NAME: &'static str = "dl_subscription_stats";
+    const FIRST: usize = 40;
 }
 
 /// Reads the counters.
 ///
 /// # Safety
-/// `subscription` is NULL or a live handle; `stats` is NULL or valid for writing.
+/// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats` whose
+/// `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subscription, stats: *mut dl_subscription_stats) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let s = unsafe { borrow("subscription", subscription)? }.state()?.raw.stats();
-        let value = dl_subscription_stats {
-            received: s.received,
-            missed: s.missed,
-            expired: s.expired,
-            overwritten: s.overwritten,
-            reserved: [0; 4],
-        };
+        let s = unsafe { borrow("subscription", subscription)? }.raw()?.stats();
+        let value =
+            dl_subscription_stats { size: 0, received: s.received, missed: s.missed, expired: s.expired, overwritten: s.overwritten };
         // SAFETY: this function's contract.
-        unsafe { put("stats", stats, value) }
+        unsafe { write_result("stats", stats, value) }
     })
 }
 
-/// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+/// Takes the next event; its kind is `DL_EVENT_NONE` if there is none.
 ///
 /// # Safety
-/// `subscription` is NULL or a live handle; `event` is NULL or valid for writing.
+/// `subscription` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`,
+/// `text` and `text_capacity` are set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_subscription_poll_event(subscription: *const dl_subscription, event: *mut dl_event) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let mut state = unsafe { borrow("subscription", subscription)? }.state()?;
-        let next = state.raw.poll_event();
+        let mut raw = unsafe { borrow("subscription", subscription)? }.raw()?;
         // SAFETY: this function's contract.
-        unsafe { put("event", event, state.event.keep(next.as_ref())) }
+        unsafe { crate::event::poll(event, || raw.poll_event()) }
     })
 }
 

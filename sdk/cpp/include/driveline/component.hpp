@@ -94,8 +94,9 @@ public:
     }
     /// The tick, if a timer made the call.
     [[nodiscard]] std::optional<TimerTick> tick() const noexcept {
-        dl_timer_tick tick{};
-        if (dl_invocation_tick(invocation_, &tick) == 0) return std::nullopt;
+        auto tick = detail::sized<dl_timer_tick>();
+        int is_tick = 0;
+        if (dl_invocation_tick(invocation_, &tick, &is_tick) != DL_OK || is_tick == 0) return std::nullopt;
         return TimerTick{from_ns(tick.scheduled_ns), tick.overruns};
     }
     /// When the call began.

@@ -99,8 +99,8 @@ private:
 
 // Hidden, because the compiler would share the table of a visible function among all libraries of the process.
 __attribute__((visibility("hidden"))) inline const dl_component_library* library_table() {
-    static const dl_component_library table{DL_COMPONENT_ABI, static_cast<std::uint32_t>(registered_classes().size()),
-                                            registered_classes().data(), dl_version()};
+    static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library), registered_classes().data(),
+                                            registered_classes().size(), dl_version()};
     return &table;
 }
 

@@ -197,6 +197,8 @@ typedef struct dl_subscription dl_subscription;
 
 // Value of a parameter.
 typedef struct {
+  // `sizeof(dl_parameter_value)`, set by the caller.
+  size_t size;
   // A `dl_parameter_type`; says which of the others counts.
   uint32_t kind;
   // Zero.
@@ -211,6 +213,9 @@ typedef struct {
 
 // One tick of a timer.
 typedef struct {
+  // `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the library for a timer's
+  // callback, which looks at it before it reads fields that are not of the first release.
+  size_t size;
   // When it should have come, in nanoseconds of `CLOCK_MONOTONIC`. Ticks lie on a fixed grid.
   uint64_t scheduled_ns;
   // Grid points that passed without a tick since the one before.
@@ -240,8 +245,8 @@ typedef struct {
   uint32_t lease_ms;
   // 1: the publisher puts an XXH3-64 of the payload into each header.
   uint32_t checksum;
-  // Zero.
-  uint32_t reserved;
+  // Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
+  uint32_t reserved[7];
 } dl_qos;
 
 // Options of a publisher. All zero but `size` is the default.
@@ -266,15 +271,22 @@ typedef struct {
   dl_qos qos;
 } dl_publisher_options;
 
-// What can be done with a value of C or C++. Static: it and what it names live as long as the process.
+// What can be done with a value of C or C++. Static: what it names lives as long as the process.
 //
-// The functions are called on any thread, `drop` exactly once, after everything else. They must not let exceptions out.
+// Only these functions touch an object, whichever library it is in: what an object is made of is its maker's business. They
+// are called on any thread and must not let exceptions out.
 typedef struct {
   // `sizeof(dl_object_vtable)`.
   size_t size;
-  // Identity of the type: the pointer passes only to readers that ask for the same. Never NULL.
+  // Identity of the value's type, everything included that code compiled elsewhere must agree on to read it: the pointer
+  // passes only to readers that ask for the same. Never NULL.
   const char *type_id;
-  // Destroys the value.
+  // The value in an object, valid as long as the object. NULL: the object is the value.
+  const void *(*value)(const void *object);
+  // A second object with the same value, which needs no copy; it may outlive the first one. NULL is a failure whose text
+  // was given to `dl_set_last_error`.
+  void *(*clone)(const void *object);
+  // Destroys an object: exactly once for each, after everything else.
   void (*drop)(void *object);
   // Length when serialised, in bytes; negative if it cannot be. NULL for objects that never leave the process.
   int64_t (*encoded_len)(const void *object);
@@ -285,22 +297,30 @@ typedef struct {
 
 // Counters of a publisher since its creation.
 typedef struct {
+  // `sizeof(dl_publisher_stats)`, set by the caller.
+  size_t size;
   // Samples published.
   uint64_t published;
   // Unread samples inside the process that gave way to newer ones, over all subscriptions.
   uint64_t overwritten;
   // Values that were serialised for readers outside.
   uint64_t serialised;
-  // Zero.
-  uint64_t reserved[5];
 } dl_publisher_stats;
 
 // An event of a publisher or a subscription.
 typedef struct {
-  // What happened; `DL_EVENT_NONE` if nothing did.
-  dl_event_kind kind;
-  // For people. Borrowed: valid until the endpoint's next event is polled. Never NULL.
-  const char *text;
+  // `sizeof(dl_event)`, set by the caller.
+  size_t size;
+  // What happened, a `dl_event_kind`; `DL_EVENT_NONE` if nothing did.
+  uint32_t kind;
+  // Zero.
+  uint32_t reserved;
+  // Memory of the caller, or NULL: gets a text for people, always NUL-terminated.
+  char *text;
+  // Size of that memory, in bytes; set by the caller. 1024 is enough for nearly all texts; longer ones are cut.
+  size_t text_capacity;
+  // Length of the whole text without the NUL, in bytes, also if it was cut.
+  size_t text_len;
 } dl_event;
 
 // What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
@@ -350,6 +370,18 @@ typedef struct {
   uint64_t idle_ns;
 } dl_origin;
 
+// A value that lives on without the sample that it came with.
+typedef struct {
+  // `sizeof(dl_shared_object)`, set by the caller.
+  size_t size;
+  // The value; not to be changed. NULL if there was none of the type.
+  const void *value;
+  // Keeps the value alive. Owned: to be given to `drop`, once, on any thread.
+  void *owner;
+  // Lets go of the value. Of the library that published it.
+  void (*drop)(void *owner);
+} dl_shared_object;
+
 // Text that is not NUL-terminated. Borrowed.
 typedef struct {
   // UTF-8, not NUL-terminated; never NULL.
@@ -368,6 +400,8 @@ typedef struct {
   uint32_t max_held;
   // A `dl_access`: whose publishers are believed at host reach.
   uint32_t access;
+  // Zero.
+  uint32_t reserved;
   // Borrowed: user ids for `DL_ACCESS_USERS`.
   const uint32_t *users;
   // Number of `users`.
@@ -378,6 +412,8 @@ typedef struct {
 
 // Counters of a subscription since its creation.
 typedef struct {
+  // `sizeof(dl_subscription_stats)`, set by the caller.
+  size_t size;
   // Samples read.
   uint64_t received;
   // Samples that were replaced by newer ones before they were read.
@@ -386,11 +422,9 @@ typedef struct {
   uint64_t expired;
   // Samples that gave way in the queue inside the process; part of `missed` once noticed.
   uint64_t overwritten;
-  // Zero.
-  uint64_t reserved[4];
 } dl_subscription_stats;
 
-// A class of components. Static. The functions must not let exceptions out; those that return an
+// A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an
 // `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
 typedef struct {
   // `sizeof(dl_component_vtable)`.
@@ -417,10 +451,12 @@ typedef struct {
 typedef struct {
   // `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
   uint32_t abi;
-  // Number of `classes`.
-  uint32_t class_count;
+  // `sizeof(dl_component_library)`. Second for ever.
+  uint32_t size;
   // The classes.
   const dl_component_vtable *const *classes;
+  // Number of `classes`.
+  size_t class_count;
   // Version of the SDK that the library was built with, or NULL.
   const char *sdk_version;
 } dl_component_library;
@@ -453,7 +489,7 @@ dl_status dl_class_add_output(dl_class_builder *builder,
 // Declares a parameter with its default, which fixes the type. `doc` may be NULL.
 //
 // What the caller promises:
-// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value.
+// Handles are NULL or live; strings are NULL or NUL-terminated; `default_value` is NULL or a valid value with its `size`.
 dl_status dl_class_add_parameter(dl_class_builder *builder,
                                  const char *name,
                                  const dl_parameter_value *default_value,
@@ -520,11 +556,14 @@ int64_t dl_invocation_trigger(const dl_invocation *invocation);
 // `invocation` is NULL or live.
 uint64_t dl_invocation_start_ns(const dl_invocation *invocation);
 
-// Returns 1 and writes the tick if a timer made the call, else returns 0.
+// Writes the tick if a timer made the call. `*is_tick`: 1 if one did, else 0.
 //
 // What the caller promises:
-// `invocation` is NULL or live; `tick` is NULL or valid for writing.
-int dl_invocation_tick(const dl_invocation *invocation, dl_timer_tick *tick);
+// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set; `is_tick` is NULL or
+// valid for writing.
+dl_status dl_invocation_tick(const dl_invocation *invocation,
+                             dl_timer_tick *tick,
+                             int *is_tick);
 
 // The sample that the trigger chose for an input. `*sample`: NULL if it chose none, else owned by the caller.
 //
@@ -604,7 +643,7 @@ void dl_log(uint32_t level,
 // Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
 //
 // What the caller promises:
-// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value.
+// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or a valid value with its `size`.
 dl_status dl_node_declare_parameter(const dl_node *node,
                                     const char *name,
                                     const dl_parameter_value *value);
@@ -620,7 +659,8 @@ dl_status dl_node_set_parameter(const dl_node *node,
 // Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
 //
 // What the caller promises:
-// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or valid for writing.
+// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`
+// whose `size` is set.
 dl_status dl_node_get_parameter(const dl_node *node,
                                 const char *name,
                                 dl_parameter_value *value);
@@ -714,8 +754,10 @@ dl_status dl_publisher_publish_object(const dl_publisher *publisher,
 // Reads the counters.
 //
 // What the caller promises:
-// `publisher` is NULL or a live handle; `stats` is NULL or valid for writing.
-dl_status dl_publisher_get_stats(const dl_publisher *publisher, dl_publisher_stats *stats);
+// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose `size` is
+// set.
+dl_status dl_publisher_get_stats(const dl_publisher *publisher,
+                                 dl_publisher_stats *stats);
 
 // Number of subscriptions that are matched now; 0 for NULL.
 //
@@ -723,11 +765,13 @@ dl_status dl_publisher_get_stats(const dl_publisher *publisher, dl_publisher_sta
 // `publisher` is NULL or a live handle.
 size_t dl_publisher_matched(const dl_publisher *publisher);
 
-// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+// Takes the next event; its kind is `DL_EVENT_NONE` if there is none.
 //
 // What the caller promises:
-// `publisher` is NULL or a live handle; `event` is NULL or valid for writing.
-dl_status dl_publisher_poll_event(const dl_publisher *publisher, dl_event *event);
+// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`, `text` and
+// `text_capacity` are set.
+dl_status dl_publisher_poll_event(const dl_publisher *publisher,
+                                  dl_event *event);
 
 // A sign of life for `DL_LIVELINESS_MANUAL_BY_TOPIC`; publishing is one too.
 //
@@ -759,14 +803,30 @@ dl_status dl_sample_payload(const dl_sample *sample,
                             const uint8_t **data,
                             size_t *len);
 
-// The value, if it came as a pointer to the type `type_id` of C++; else `*object` is NULL and the payload's bytes are
+// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the payload's bytes are
 // what there is. Borrowed: valid until the handle is dropped; not to be changed.
 //
 // What the caller promises:
-// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `object` is NULL or valid for writing.
+// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid for writing.
 dl_status dl_sample_object(const dl_sample *sample,
                            const char *type_id,
-                           const void **object);
+                           const void **value);
+
+// As `dl_sample_object`, but the value may outlive the sample and then no longer counts as held. Allocates.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or points to a
+// `dl_shared_object` whose `size` is set.
+dl_status dl_sample_share(const dl_sample *sample,
+                          const char *type_id,
+                          dl_shared_object *shared);
+
+// Type of the C++ value that the sample came with, as its publisher names it; empty if there is none. Borrowed from the
+// sample.
+//
+// What the caller promises:
+// `sample` is NULL or a live handle.
+dl_text dl_sample_object_type(const dl_sample *sample);
 
 // A second handle to the same message; no payload is copied, and the reader is charged for it once. `*clone`: owned.
 //
@@ -895,14 +955,16 @@ dl_status dl_subscription_matched(const dl_subscription *subscription, size_t *c
 // Reads the counters.
 //
 // What the caller promises:
-// `subscription` is NULL or a live handle; `stats` is NULL or valid for writing.
+// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats` whose
+// `size` is set.
 dl_status dl_subscription_get_stats(const dl_subscription *subscription,
                                     dl_subscription_stats *stats);
 
-// Gives the next event; its kind is `DL_EVENT_NONE` if there is none.
+// Takes the next event; its kind is `DL_EVENT_NONE` if there is none.
 //
 // What the caller promises:
-// `subscription` is NULL or a live handle; `event` is NULL or valid for writing.
+// `subscription` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`,
+// `text` and `text_capacity` are set.
 dl_status dl_subscription_poll_event(const dl_subscription *subscription, dl_event *event);
 
 // The id of a topic, as in `dl_origin`.

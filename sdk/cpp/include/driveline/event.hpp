@@ -2,15 +2,17 @@
 /// What happens to publishers and subscriptions besides samples.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
-#include "driveline/driveline.h"
+#include "driveline/handle.hpp"
 
 namespace driveline {
 
 struct Event {
-    enum class Kind {
+    enum class Kind : std::uint32_t {
         matched = DL_EVENT_MATCHED,
         unmatched = DL_EVENT_UNMATCHED,
         /// A peer on the same topic cannot be matched; the text says why and what to do.
@@ -18,6 +20,10 @@ struct Event {
         deadline_missed = DL_EVENT_DEADLINE_MISSED,
         liveliness_lost = DL_EVENT_LIVELINESS_LOST,
         liveliness_gained = DL_EVENT_LIVELINESS_GAINED,
+        /// A reliable subscription is served best effort from now on; the text says which and why.
+        downgraded = DL_EVENT_DOWNGRADED,
+        /// Events were lost because nobody asked for them in time; the text says how many.
+        events_lost = DL_EVENT_EVENTS_LOST,
     };
     Kind kind;
     /// For people.
@@ -26,9 +32,15 @@ struct Event {
 
 namespace detail {
 
-[[nodiscard]] inline std::optional<Event> from_c(dl_status status, const dl_event& event) {
-    if (status != DL_OK || event.kind == DL_EVENT_NONE) return std::nullopt;
-    return Event{static_cast<Event::Kind>(event.kind), event.text};
+/// Asks a function of the C library for an event.
+template <class Endpoint>
+[[nodiscard]] std::optional<Event> next_event(dl_status (*poll)(const Endpoint*, dl_event*), const Endpoint* endpoint) {
+    std::array<char, 4096> text{};
+    auto event = sized<dl_event>();
+    event.text = text.data();
+    event.text_capacity = text.size();
+    if (poll(endpoint, &event) != DL_OK || event.kind == DL_EVENT_NONE) return std::nullopt;
+    return Event{static_cast<Event::Kind>(event.kind), text.data()};
 }
 
 }  // namespace detail

@@ -39,6 +39,14 @@ using SchemaHandle = Handle<dl_schema, dl_schema_drop>;
 using SampleHandle = Handle<dl_sample, dl_sample_drop>;
 using LoanHandle = Handle<dl_loan, dl_loan_drop>;
 
+/// An empty struct of the C library that knows its size.
+template <class T>
+[[nodiscard]] T sized() noexcept {
+    T c{};
+    c.size = sizeof c;
+    return c;
+}
+
 /// The failure of the call that has just returned `status` on this thread.
 [[nodiscard]] inline Error last_error(dl_status status) { return Error{dl_last_error(), static_cast<std::int32_t>(status)}; }
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "driveline/driveline.h"
+#include "driveline/handle.hpp"
 
 namespace driveline {
 
@@ -129,8 +129,7 @@ namespace detail {
 
 /// Valid as long as `options`.
 [[nodiscard]] inline dl_publisher_options to_c(const PublisherOptions& options) noexcept {
-    dl_publisher_options c{};
-    c.size = sizeof c;
+    auto c = sized<dl_publisher_options>();
     c.reach = static_cast<std::uint32_t>(options.reach);
     c.loans = options.loans;
     c.max_payload = options.max_payload;
@@ -144,8 +143,7 @@ namespace detail {
 
 /// Valid as long as `options`.
 [[nodiscard]] inline dl_subscription_options to_c(const SubscriptionOptions& options) noexcept {
-    dl_subscription_options c{};
-    c.size = sizeof c;
+    auto c = sized<dl_subscription_options>();
     c.reach = static_cast<std::uint32_t>(options.reach);
     c.max_held = options.max_held;
     c.access = static_cast<std::uint32_t>(options.access);

@@ -21,7 +21,7 @@ concept ParameterType = std::is_same_v<T, bool> || (std::integral<T> && sizeof(T
 /// Valid as long as `value`.
 template <ParameterType T>
 [[nodiscard]] dl_parameter_value to_c(const T& value) noexcept {
-    dl_parameter_value c{};
+    auto c = sized<dl_parameter_value>();
     if constexpr (std::is_same_v<T, bool>) {
         c.kind = DL_PARAMETER_BOOL;
         c.integer = value ? 1 : 0;
@@ -50,7 +50,7 @@ template <ParameterType T>
 /// Reads a declared parameter of a node.
 template <ParameterType T>
 [[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
-    dl_parameter_value c{};
+    auto c = sized<dl_parameter_value>();
     if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done) return std::move(done).error();
     const std::string text = c.text != nullptr ? c.text : "";
     dl_string_drop(&c.text);

@@ -71,6 +71,19 @@ constexpr bool has_protobuf_identity = requires { sizeof(protobuf::Identity<T>);
     return out;
 }
 
+/// What code compiled elsewhere must agree on to read a `T` through a pointer: its name, its size, and for generated messages
+/// the version of the library that their layout and inline functions belong to. Composed once; each library has its own.
+template <class T>
+__attribute__((visibility("hidden"))) [[nodiscard]] const std::string& type_identity() {
+    static const std::string text = [] {
+        std::string t = typeid(T).name();
+        t.append(" size ").append(std::to_string(sizeof(T))).append(" align ").append(std::to_string(alignof(T)));
+        if constexpr (Protobuf<T>) t.append(" protobuf ").append(std::to_string(protobuf::Identity<T>::library_version()));
+        return t;
+    }();
+    return text;
+}
+
 [[nodiscard]] inline Result<SchemaHandle> make_schema(dl_payload_kind kind, const char* name, const char* encoding,
                                                       const char* definition) {
     SchemaHandle schema;
@@ -91,10 +104,7 @@ template <class T>
         return make_schema(DL_KIND_PROTOBUF, protobuf::Identity<T>::name().c_str(), nullptr, protobuf::Identity<T>::definition().c_str());
     } else {
         static_assert(!Opaque<T>, "Bytes need an encoding: give Bytes{\"encoding\"} after the name");
-        const char* mangled = typeid(T).name();
-        const std::string definition =
-            std::string(mangled) + " size " + std::to_string(sizeof(T)) + " align " + std::to_string(alignof(T));
-        return make_schema(DL_KIND_OBJECT, demangled(mangled).c_str(), "c++", definition.c_str());
+        return make_schema(DL_KIND_OBJECT, demangled(typeid(T).name()).c_str(), "c++", type_identity<T>().c_str());
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
+#include <google/protobuf/stubs/common.h>
 
 namespace driveline::protobuf {
 
@@ -99,6 +100,8 @@ template <Type T>
 struct Identity<T> {
     [[nodiscard]] static const std::string& name() { return protobuf::name<T>(); }
     [[nodiscard]] static const std::string& definition() { return protobuf::definition<T>(); }
+    /// Of the headers that the message was compiled with.
+    [[nodiscard]] static constexpr int library_version() noexcept { return GOOGLE_PROTOBUF_VERSION; }
 };
 
 }  // namespace driveline::protobuf

@@ -7,11 +7,11 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
 #include "driveline/event.hpp"
@@ -134,10 +134,19 @@ private:
 
 namespace detail {
 
-/// What the C library does with a value of type `std::shared_ptr<const T>`.
+/// What the C library does with objects of this library, which are values of type `std::shared_ptr<const T>`. Other
+/// libraries see the `T` only: these functions are the only ones that touch the pointer.
 template <class T>
 struct ObjectType {
     using Shared = std::shared_ptr<const T>;
+
+    static const void* value(const void* object) noexcept { return static_cast<const Shared*>(object)->get(); }
+
+    static void* clone(const void* object) noexcept {
+        auto* second = new (std::nothrow) Shared(*static_cast<const Shared*>(object));
+        if (second == nullptr) dl_set_last_error("there is no memory");
+        return second;
+    }
 
     static void drop(void* object) noexcept { delete static_cast<Shared*>(object); }
 
@@ -166,13 +175,19 @@ struct ObjectType {
     }
 
     [[nodiscard]] static const dl_object_vtable* vtable() noexcept {
-        if constexpr (Protobuf<T>) {
-            static const dl_object_vtable table{sizeof(dl_object_vtable), typeid(T).name(), &drop, &encoded_len, &encode};
-            return &table;
-        } else {
-            static const dl_object_vtable table{sizeof(dl_object_vtable), typeid(T).name(), &drop, nullptr, nullptr};
-            return &table;
-        }
+        static const dl_object_vtable table = [] {
+            auto t = sized<dl_object_vtable>();
+            t.type_id = type_identity<T>().c_str();
+            t.value = &value;
+            t.clone = &clone;
+            t.drop = &drop;
+            if constexpr (Protobuf<T>) {
+                t.encoded_len = &encoded_len;
+                t.encode = &encode;
+            }
+            return t;
+        }();
+        return &table;
     }
 };
 
@@ -266,16 +281,14 @@ public:
     };
     /// Counters since creation.
     [[nodiscard]] Stats stats() const noexcept {
-        dl_publisher_stats c{};
+        auto c = sized<dl_publisher_stats>();
         if (dl_publisher_get_stats(publisher(), &c) != DL_OK) return {};
         return {c.published, c.overwritten, c.serialised};
     }
 
     /// The next event, if any.
     [[nodiscard]] std::optional<Event> poll_event() const {
-        dl_event event{};
-        const dl_status status = dl_publisher_poll_event(publisher(), &event);
-        return from_c(status, event);
+        return next_event<dl_publisher>(&dl_publisher_poll_event, publisher());
     }
 
     /// A sign of life for `Liveliness::manual_by_topic`; publishing is one too.

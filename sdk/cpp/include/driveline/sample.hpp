@@ -73,8 +73,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline Error undecodable(const dl_sample* sample, const std::string& reason) {
-    dl_sample_header header{};
-    header.size = sizeof header;
+    auto header = sized<dl_sample_header>();
     const bool known = dl_sample_get_header(sample, &header) == DL_OK;
     return error(DL_ERROR_DECODE, "sample " + (known ? std::to_string(header.sequence) : "?") + " cannot be read: " + reason);
 }
@@ -146,18 +145,28 @@ template <Value T>
 class Content<T> {
 public:
     [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
-        const void* object = nullptr;
-        if (auto done = checked(dl_sample_object(sample, typeid(T).name(), &object)); !done) return std::move(done).error();
-        // What this SDK publishes under the type's id is a shared pointer to it.
-        if (object != nullptr) return Content(*static_cast<const std::shared_ptr<const T>*>(object));
+        const void* value = nullptr;
+        if (auto done = checked(dl_sample_object(sample, type_identity<T>().c_str(), &value)); !done) return std::move(done).error();
+        if (value != nullptr) return Content(static_cast<const T*>(value), nullptr);
         return decoded(sample);
     }
-    [[nodiscard]] const T& value() const noexcept { return *shared; }
+    [[nodiscard]] const T& value() const noexcept { return *value_; }
 
-    std::shared_ptr<const T> shared;
+    [[nodiscard]] Result<std::shared_ptr<const T>> shared(const dl_sample* sample) const {
+        if (decoded_) return decoded_;
+        auto c = sized<dl_shared_object>();
+        if (auto done = checked(dl_sample_share(sample, type_identity<T>().c_str(), &c)); !done) return std::move(done).error();
+        // The publisher's library takes its own apart.
+        return std::shared_ptr<const T>(static_cast<const T*>(c.value), [drop = c.drop, owner = c.owner](const T*) { drop(owner); });
+    }
 
 private:
-    explicit Content(std::shared_ptr<const T> s) noexcept : shared(std::move(s)) {}
+    Content(const T* value, std::shared_ptr<const T> decoded) noexcept : value_(value), decoded_(std::move(decoded)) {}
+
+    /// In the sample or in `decoded_`.
+    const T* value_;
+    /// What this library made of bytes.
+    std::shared_ptr<const T> decoded_;
 
     [[nodiscard]] static Result<Content> decoded(const dl_sample* sample) {
         if constexpr (Protobuf<T>) {
@@ -168,10 +177,12 @@ private:
             if (payload->size() > INT_MAX || !message->ParseFromArray(payload->data(), static_cast<int>(payload->size()))) {
                 return undecodable(sample, std::to_string(payload->size()) + " bytes are not a " + T::descriptor()->full_name());
             }
-            return Content(std::move(message));
+            const T* value = message.get();
+            return Content(value, std::move(message));
         } else {
-            return undecodable(sample, "the publisher's object is not the " + demangled(typeid(T).name()) +
-                                           " of this library: build both with the same definition and compiler");
+            const dl_text theirs = dl_sample_object_type(sample);
+            return undecodable(sample, "the publisher's object is '" + std::string(theirs.data, theirs.len) + "', this library reads '" +
+                                           type_identity<T>() + "': build both with the same definition and compiler");
         }
     }
 };
@@ -220,11 +231,12 @@ public:
     {
         return content_.bytes;
     }
-    /// Protobuf and objects: the value, which may outlive the sample and then no longer counts as held.
-    [[nodiscard]] std::shared_ptr<const T> shared() const noexcept
+    /// Protobuf and objects: the value with an owner of its own: it may outlive the sample and then no longer counts as held.
+    /// Allocates; fails only without memory.
+    [[nodiscard]] Result<std::shared_ptr<const T>> shared() const
         requires detail::Value<T>
     {
-        return content_.shared;
+        return content_.shared(handle_.get());
     }
 
     /// Images: rows and pixels.
@@ -247,8 +259,7 @@ public:
     }
 
     [[nodiscard]] SampleHeader header() const {
-        dl_sample_header c{};
-        c.size = sizeof c;
+        auto c = detail::sized<dl_sample_header>();
         if (dl_sample_get_header(handle_.get(), &c) != DL_OK) return {};
         SampleHeader header;
         header.sequence = c.sequence;
@@ -267,8 +278,7 @@ public:
 
     /// One of the sources that the sample descends from; `index` is below `header().origin_count`.
     [[nodiscard]] Result<Origin> origin(std::size_t index) const {
-        dl_origin c{};
-        c.size = sizeof c;
+        auto c = detail::sized<dl_origin>();
         if (auto done = detail::checked(dl_sample_get_origin(handle_.get(), index, &c)); !done) return std::move(done).error();
         const auto ns = [](std::uint64_t n) { return std::chrono::nanoseconds(static_cast<std::int64_t>(n)); };
         return Origin{c.topic_id, from_ns(c.source_oldest_ns), from_ns(c.source_newest_ns),

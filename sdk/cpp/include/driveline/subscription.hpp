@@ -67,16 +67,14 @@ public:
     };
     /// Counters since creation.
     [[nodiscard]] Stats stats() const noexcept {
-        dl_subscription_stats c{};
+        auto c = detail::sized<dl_subscription_stats>();
         if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};
         return {c.received, c.missed, c.expired, c.overwritten};
     }
 
     /// The next event, if any.
     [[nodiscard]] std::optional<Event> poll_event() {
-        dl_event event{};
-        const dl_status status = dl_subscription_poll_event(handle_.get(), &event);
-        return detail::from_c(status, event);
+        return detail::next_event<dl_subscription>(&dl_subscription_poll_event, handle_.get());
     }
 
 private:

@@ -29,6 +29,10 @@ int main(int argc, char **argv) {
     CHECK(dl_publisher_new(node, "greetings", schema, &options, &publisher) == DL_OK);
     CHECK(dl_subscription_new(node, "greetings", schema, &wishes, &subscription) == DL_OK);
     CHECK(dl_publisher_matched(publisher) == 1);
+    char text[128];
+    dl_event event = {.size = sizeof event, .text = text, .text_capacity = sizeof text};
+    CHECK(dl_publisher_poll_event(publisher, &event) == DL_OK);
+    CHECK(event.kind == DL_EVENT_MATCHED && strlen(text) == event.text_len);
 
     for (int i = 0; i < 3; ++i) {
         dl_loan *loan = NULL;

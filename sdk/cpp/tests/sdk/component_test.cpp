@@ -155,6 +155,32 @@ TEST(Components, UnusableLibrariesAreExplained) {
     refused(SDK_NO_COMPONENTS, {SDK_NO_COMPONENTS, "DRIVELINE_COMPONENT"});
     refused(SDK_OLD_COMPONENTS, {SDK_OLD_COMPONENTS, "component ABI 42", "rebuild"});
     refused(SDK_HOST, {SDK_HOST, "cannot be loaded"});
+    refused(SDK_DAMAGED_COMPONENTS, {SDK_DAMAGED_COMPONENTS, "class->size = 64", "at least 72"});
+}
+
+TEST(Components, OfLaterReleasesAreUsedAsFarAsTheyAreKnown) {
+    const auto run = host({"describe", SDK_FUTURE_COMPONENTS});
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count(R"("name":"Future")"), 1u) << run.output;
+    EXPECT_EQ(run.count(R"("name":"answer","default":42)"), 1u) << run.output;
+}
+
+TEST(Components, BuiltWithOtherProtobufHeadersGetBytes) {
+    const auto run = run_graph(pipeline("text: hello") + "      stranger:\n        library: " SDK_STRANGER_COMPONENTS
+                                                         "\n        class: Stranger\n        inputs: {detections: lane/detections}\n");
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("[stranger] detections of frame 5005 came as bytes"), 1u) << run.output;
+    EXPECT_EQ(run.count("came as a pointer"), 0u) << run.output;
+    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "others are not worse off:\n" << run.output;
+}
+
+TEST(Components, BuiltWithAnotherObjectAreRefusedWithTheReason) {
+    const auto run = run_graph(pipeline("text: hello") + "      stranger:\n        library: " SDK_STRANGER_COMPONENTS
+                                                         "\n        class: PlanReader\n        inputs: {plan: lane/plan}\n");
+    EXPECT_GE(run.count("lane/plan"), 1u) << run.output;
+    EXPECT_GE(run.count("size 32 align 8"), 1u) << run.output;
+    EXPECT_GE(run.count("size 40 align 8"), 1u) << run.output;
+    EXPECT_EQ(run.count("A PLAN WAS READ"), 0u) << run.output;
 }
 
 TEST(Components, AUnknownClassOrParameterIsExplained) {

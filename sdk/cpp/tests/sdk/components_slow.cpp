@@ -46,6 +46,7 @@ template <>
 struct driveline::protobuf::Identity<testing_components::Slow> {
     static std::string name() { return "testing.Slow"; }
     static std::string definition() { return "driveline protobuf 1\nmessage testing.Slow\n"; }
+    static int library_version() { return 1; }
 };
 
 namespace testing_components {

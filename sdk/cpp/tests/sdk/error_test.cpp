@@ -251,12 +251,19 @@ TEST(CLibrary, AConsumedHandleIsNullAndItsSecondUseAnError) {
 TEST(CLibrary, BytesAndValuesAreNotMixedUp) {
     RawPublisher c;
     static bool dropped = false;
-    static const dl_object_vtable vtable{sizeof(dl_object_vtable), "int", [](void*) { dropped = true; }, nullptr, nullptr};
+    auto vtable = driveline::detail::sized<dl_object_vtable>();
+    vtable.type_id = "int";
+    vtable.clone = [](const void* object) { return const_cast<void*>(object); };
+    vtable.drop = [](void*) { dropped = true; };
     int value = 1;
     EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &vtable, 0, nullptr), DL_ERROR_WRONG_KIND);
     EXPECT_TRUE(dropped) << "a moved object is dropped also after an error";
     dl_object_vtable bad = vtable;
-    bad.size = 3;
+    bad.size = offsetof(dl_object_vtable, encode);
+    EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &bad, 0, nullptr), DL_ERROR_ARGUMENT);
+    EXPECT_NE(std::strstr(dl_last_error(), "vtable->size = 48"), nullptr) << dl_last_error();
+    bad = vtable;
+    bad.clone = nullptr;
     EXPECT_EQ(dl_publisher_publish_object(c.publisher, &value, &bad, 0, nullptr), DL_ERROR_ARGUMENT);
 
     dl_schema* schema = nullptr;
@@ -306,15 +313,107 @@ TEST(CLibrary, OptionsOfOtherReleasesAreUnderstoodOrRefused) {
     dl_publisher_drop(&publisher);
     options.newer = 1;
     EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
-    options.known.size = offsetof(dl_publisher_options, pins);
-    EXPECT_EQ(dl_publisher_new(c.node, "older", c.schema, &options.known, &publisher), DL_OK) << dl_last_error();
-    dl_publisher_drop(&publisher);
-    options.known.size = 0;
-    EXPECT_EQ(dl_publisher_new(c.node, "none", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
+    EXPECT_NE(std::strstr(dl_last_error(), "update the library"), nullptr) << dl_last_error();
+    for (const std::size_t size : {std::size_t{0}, offsetof(dl_publisher_options, pins), sizeof options.known - 1, std::size_t{5000}}) {
+        options.known.size = size;
+        EXPECT_EQ(dl_publisher_new(c.node, "wrong", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
+        EXPECT_NE(std::strstr(dl_last_error(), "sizeof(dl_publisher_options)"), nullptr) << dl_last_error();
+    }
+    options.known.size = sizeof options.known;
+    options.known.qos.reserved[6] = 1;
+    EXPECT_EQ(dl_publisher_new(c.node, "newer", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
+    options.known.qos.reserved[6] = 0;
     options.known.size = sizeof options.known;
     options.known.reach = 17;
     EXPECT_EQ(dl_publisher_new(c.node, "wrong", c.schema, &options.known, &publisher), DL_ERROR_ARGUMENT);
     EXPECT_NE(std::strstr(dl_last_error(), "reach"), nullptr) << dl_last_error();
+}
+
+/// A struct of the C library as a later release has it.
+template <class T>
+struct Later {
+    T known = driveline::detail::sized<T>();
+    std::uint64_t later = 0x1122334455667788;
+
+    Later() { known.size = sizeof *this; }
+    void expect_untouched() const {
+        EXPECT_EQ(later, 0x1122334455667788u);
+        EXPECT_EQ(known.size, sizeof *this);
+    }
+};
+
+TEST(CLibrary, ResultsForOtherReleasesAreFilledAsFarAsTheyAreKnown) {
+    RawPublisher c;
+    dl_subscription* subscription = nullptr;
+    ASSERT_EQ(dl_subscription_new(c.node, "t", c.schema, nullptr, &subscription), DL_OK);
+    dl_loan* loan = nullptr;
+    ASSERT_EQ(dl_publisher_loan(c.publisher, 3, &loan), DL_OK);
+    ASSERT_EQ(dl_publisher_publish(c.publisher, &loan, nullptr), DL_OK);
+    dl_sample* sample = nullptr;
+    ASSERT_EQ(dl_subscription_latest(subscription, &sample), DL_OK);
+    auto number = driveline::detail::sized<dl_parameter_value>();
+    number.kind = DL_PARAMETER_INTEGER;
+    number.integer = 5;
+    ASSERT_EQ(dl_node_declare_parameter(c.node, "n", &number), DL_OK);
+
+    const auto check = [](auto later, const auto& call, const auto& filled) {
+        EXPECT_EQ(call(&later.known), DL_OK) << dl_last_error();
+        EXPECT_TRUE(filled(later.known));
+        later.expect_untouched();
+        later.known.size = sizeof later.known - 8;
+        EXPECT_EQ(call(&later.known), DL_ERROR_ARGUMENT);
+        EXPECT_NE(std::strstr(dl_last_error(), "sizeof(dl_"), nullptr) << dl_last_error();
+    };
+    check(Later<dl_sample_header>(), [&](auto* h) { return dl_sample_get_header(sample, h); }, [](const auto& h) { return h.sequence == 1; });
+    check(Later<dl_origin>(), [&](auto* o) { return dl_sample_get_origin(sample, 0, o); }, [](const auto& o) { return o.topic_id != 0; });
+    check(Later<dl_publisher_stats>(), [&](auto* s) { return dl_publisher_get_stats(c.publisher, s); }, [](const auto& s) { return s.published == 1; });
+    check(Later<dl_subscription_stats>(), [&](auto* s) { return dl_subscription_get_stats(subscription, s); },
+          [](const auto& s) { return s.received == 1; });
+    check(Later<dl_parameter_value>(), [&](auto* v) { return dl_node_get_parameter(c.node, "n", v); }, [](const auto& v) { return v.integer == 5; });
+    check(Later<dl_event>(), [&](auto* e) { return dl_publisher_poll_event(c.publisher, e); },
+          [](const auto& e) { return e.kind == DL_EVENT_MATCHED && e.text_len > 0; });
+    // The refused call has taken no event away.
+    check(Later<dl_event>(), [&](auto* e) { return dl_subscription_poll_event(subscription, e); }, [](const auto& e) { return e.kind == DL_EVENT_MATCHED; });
+
+    Later<dl_parameter_value> later;
+    later.known.kind = DL_PARAMETER_INTEGER;
+    EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_ERROR_ARGUMENT) << "it may ask for what would not be heeded";
+    later.later = 0;
+    EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_OK) << dl_last_error();
+    dl_sample_drop(&sample);
+    dl_subscription_drop(&subscription);
+}
+
+TEST(CLibrary, TextsOfEventsAreTheCallersOwn) {
+    RawPublisher c;
+    dl_subscription* subscription = nullptr;
+    ASSERT_EQ(dl_subscription_new(c.node, "t", c.schema, nullptr, &subscription), DL_OK);
+    // Two threads ask through one handle, each with memory of its own.
+    std::array<std::array<char, 256>, 2> texts{};
+    std::array<dl_event, 2> events{};
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 2; ++t) {
+        threads.emplace_back([&, t] {
+            events[t] = driveline::detail::sized<dl_event>();
+            events[t].text = texts[t].data();
+            events[t].text_capacity = texts[t].size();
+            EXPECT_EQ(dl_publisher_poll_event(c.publisher, &events[t]), DL_OK);
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    const std::size_t got = events[0].kind == DL_EVENT_MATCHED ? 0 : 1;
+    EXPECT_EQ(events[got].kind, static_cast<std::uint32_t>(DL_EVENT_MATCHED));
+    EXPECT_EQ(std::strlen(texts[got].data()), events[got].text_len);
+    EXPECT_EQ(events[1 - got].kind, static_cast<std::uint32_t>(DL_EVENT_NONE));
+    EXPECT_EQ(events[1 - got].text_len, 0u);
+    // What was got stays, whatever is asked for later and whoever is gone.
+    const std::string before = texts[got].data();
+    dl_subscription_drop(&subscription);
+    auto next = driveline::detail::sized<dl_event>();
+    EXPECT_EQ(dl_publisher_poll_event(c.publisher, &next), DL_OK) << "without memory for a text";
+    EXPECT_EQ(next.kind, static_cast<std::uint32_t>(DL_EVENT_UNMATCHED));
+    EXPECT_GT(next.text_len, 0u);
+    EXPECT_EQ(texts[got].data(), before);
 }
 
 TEST(CLibrary, ErrorsAreTheirThreadsOwn) {

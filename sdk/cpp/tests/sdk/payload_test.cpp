@@ -140,7 +140,7 @@ TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {
         {
             const auto sample = link.receive();
             EXPECT_EQ(sample->name, "overtake");
-            kept = sample.shared();
+            kept = sample.shared().value();
         }
         EXPECT_EQ(kept->name, "overtake");
     }

@@ -48,11 +48,15 @@ void publish(const driveline::Node& node, const std::string& what) {
         dl_schema* schema = nullptr;
         const auto& definition = driveline::protobuf::definition<driveline::msgs::Detections2D>();
         dl_schema_new(DL_KIND_PROTOBUF, "driveline.msgs.Detections2D", nullptr, definition.c_str(), &schema);
-        const dl_object_vtable garbage{sizeof(dl_object_vtable), "garbage", [](void*) {}, [](const void*) -> std::int64_t { return 100; },
-                                       [](const void*, std::uint8_t* into, std::size_t len) {
-                                           std::memset(into, 0xff, len);
-                                           return 0;
-                                       }};
+        auto garbage = driveline::detail::sized<dl_object_vtable>();
+        garbage.type_id = "garbage";
+        garbage.clone = [](const void* object) { return const_cast<void*>(object); };
+        garbage.drop = [](void*) {};
+        garbage.encoded_len = [](const void*) -> std::int64_t { return 100; };
+        garbage.encode = [](const void*, std::uint8_t* into, std::size_t len) {
+            std::memset(into, 0xff, len);
+            return 0;
+        };
         static const dl_object_vtable vtable = garbage;
         dl_context* context = nullptr;
         dl_node* raw = nullptr;
