@@ -131,7 +131,7 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
 }
 
 /// Lines of at most `columns`, broken where there is a space, the further ones indented.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let Some(line) = lines.last_mut() else { break };

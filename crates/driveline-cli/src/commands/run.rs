@@ -3,7 +3,7 @@
 
 use super::describer;
 use super::hung::Hung;
-use super::live::Live;
+use super::live::{Live, wrapped};
 use crate::arguments::Run;
 use crate::exit;
 use crate::screen::Screen;
@@ -21,9 +21,8 @@ use std::time::Duration;
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
 /// Explains the figures of what was not received.
-const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only
-the newest was wanted, when something else triggered
-";
+const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
+     the newest was wanted, when something else triggered";
 
 pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
     match prepared(arguments, screen) {
@@ -161,6 +160,10 @@ impl<'a> Show<'a> {
         }
     }
 
+    fn print_wrapped(&self, text: &str, columns: usize) {
+        self.screen.print(&wrapped(text, columns).iter().map(|l| format!("{l}\n")).collect::<String>());
+    }
+
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
         let ended = ended(outcome);
         let (text, mut code) = match &outcome.end {
@@ -192,11 +195,11 @@ impl<'a> Show<'a> {
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
-                self.screen.print(MISSED);
+                self.print_wrapped(MISSED, columns);
             }
             if let Some(w9) = &summary.w9 {
                 let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
-                self.screen.print(&format!("{}{}\n", w9.note, w9.stages.iter().map(of).collect::<String>()));
+                self.print_wrapped(&format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()), columns);
             }
         }
         self.write(arguments)?;
