@@ -18,6 +18,7 @@ Exit codes:
 Environment:
   DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)
   DRIVELINE_COMPONENT_PATH  further directories with component libraries, separated by colons
+  DRIVELINE_DOMAIN          the domain of programs and tools that name none, instead of `default`
   DRIVELINE_DOMAIN_DIR      the directory in which processes meet, instead of the one that a domain's name stands for
   NO_COLOR                  no colours
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// How a process takes part in a domain.
 #[derive(Clone, Debug, Default)]
 pub struct ParticipantConfig {
-    /// Directory that the members of the domain share. `None`: `$DRIVELINE_DOMAIN_DIR`, else
-    /// `/dev/shm/driveline-<uid>/default`. A missing directory is created with mode 0700.
+    /// Directory that the members of the domain share; [`domain::directory`](crate::domain::directory) gives that of a
+    /// named domain, and is what `None` takes. A missing directory is created with mode 0700.
     pub domain_dir: Option<PathBuf>,
     /// Process name that tools show.
     pub name: String,

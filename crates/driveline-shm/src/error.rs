@@ -9,6 +9,12 @@ use thiserror::Error;
 /// A domain could not be joined.
 #[derive(Debug, Error)]
 pub enum OpenError {
+    /// The domain's name would lead out of the user's directory.
+    #[error("the domain name {name:?} is not possible: use at most 64 letters, digits, '_' and '-'")]
+    Name {
+        /// As given.
+        name: String,
+    },
     /// The directory cannot be made or opened.
     #[error("cannot {action} the domain directory {path}: {source}; choose another with DRIVELINE_DOMAIN_DIR")]
     Directory {

@@ -26,6 +26,8 @@
 //! ```
 
 #[cfg(not(loom))]
+pub mod domain;
+#[cfg(not(loom))]
 pub mod floor;
 pub mod limits;
 

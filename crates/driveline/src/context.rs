@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct ContextOptions {
     /// Name of the process, as tools show it.
     pub name: String,
-    /// Domain directory; `None` takes `DRIVELINE_DOMAIN_DIR`, or else the user's default domain.
+    /// Domain directory; `None` takes `DRIVELINE_DOMAIN_DIR`, or else the user's domain named by `DRIVELINE_DOMAIN`, or
+    /// else the user's default domain.
     pub domain_dir: Option<PathBuf>,
 }
 
@@ -29,6 +30,14 @@ impl ContextOptions {
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), domain_dir: None }
+    }
+
+    /// The domain that a graph calls `domain: DOMAIN`, under a given process name.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the domain's name is not possible.
+    pub fn in_domain(name: &str, domain: &str) -> Result<Self, OpenError> {
+        Ok(Self { name: name.to_owned(), domain_dir: Some(driveline_shm::domain::directory(Some(domain))?) })
     }
 }
 

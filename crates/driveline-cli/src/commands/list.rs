@@ -5,7 +5,6 @@ use crate::arguments::{Node, Topic};
 use crate::exit;
 use crate::screen::Screen;
 use crate::table::{Align, bytes, count, cut, lines};
-use driveline_runtime::domain;
 use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use serde_json::json;
@@ -62,7 +61,7 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
 
 /// Everybody in the domain. A domain that nobody has ever joined is empty.
 fn ask(domain: Option<&str>) -> Result<Vec<ParticipantInfo>, String> {
-    let directory = domain::directory(domain.unwrap_or(domain::DEFAULT)).map_err(|e| e.to_string())?;
+    let directory = driveline_shm::domain::directory(domain).map_err(|e| e.to_string())?;
     if !directory.exists() {
         return Ok(Vec::new());
     }

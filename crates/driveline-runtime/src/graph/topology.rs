@@ -57,7 +57,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
     }
     let declared: Vec<(String, usize, TopicSpec)> = files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
     for (name, document, spec) in &declared {
-        declaration(files, name, *document, spec, &by_topic);
+        declaration(files, name, *document, &by_topic);
     }
     let none = TopicSpec::default();
     let mut topics = BTreeMap::new();
@@ -87,7 +87,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
 }
 
 /// What is wrong with an entry under `topics:` by itself.
-fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec, used: &BTreeMap<&TopicName, Vec<&End>>) {
+fn declaration(files: &mut Files, name: &str, document: usize, used: &BTreeMap<&TopicName, Vec<&End>>) {
     let place = files.place(document, &["topics", name], Part::Key);
     let Ok(parsed) = name.parse::<TopicName>() else {
         if let Err(e) = name.parse::<TopicName>() {

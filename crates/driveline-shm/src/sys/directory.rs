@@ -3,15 +3,13 @@
 
 use super::fork::GuardedFd;
 use super::peer::User;
+use crate::domain;
 use crate::error::OpenError;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdir, open, renameat, statat, statx, unlinkat};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-
-/// The environment variable that names the domain directory.
-pub(crate) const DOMAIN_DIR_VARIABLE: &str = "DRIVELINE_DOMAIN_DIR";
 
 /// An open domain directory.
 #[derive(Debug)]
@@ -26,28 +24,25 @@ pub(crate) struct Directory {
 pub(crate) struct Stamp(i64, u32);
 
 impl Directory {
-    /// Opens or creates the configured directory, the environment's, or this user's own.
+    /// Opens or creates the configured directory, or that of the domain without a name. This user's own are checked more
+    /// strictly than those that somebody has made for several.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
-        let explicit =
-            configured.map(Path::to_owned).or_else(|| std::env::var_os(DOMAIN_DIR_VARIABLE).filter(|v| !v.is_empty()).map(Into::into));
-        match explicit {
-            Some(path) => Self::open_at(&path, None),
-            None => {
-                let user = User::own();
-                let uid = user.uid();
-                let parent = PathBuf::from(format!("/dev/shm/driveline-{uid}"));
-                if matches!(user, User::Nameless(_)) {
-                    return Err(OpenError::Unsafe {
-                        path: parent,
-                        reason: format!("this process runs as {user}, so that it could be anybody's"),
-                        remedy: "run as a user that the user namespace maps, or choose a directory with DRIVELINE_DOMAIN_DIR",
-                    });
-                }
-                // In a directory where everybody may create names, the parent must be proven ours before it is used.
-                Self::open_at(&parent, Some(uid))?;
-                Self::open_at(&parent.join("default"), Some(uid))
-            }
+        let path = configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
+        let parent = domain::own_parent();
+        if path.parent() != Some(&parent) {
+            return Self::open_at(&path, None);
         }
+        let user = User::own();
+        if matches!(user, User::Nameless(_)) {
+            return Err(OpenError::Unsafe {
+                path: parent,
+                reason: format!("this process runs as {user}, so that it could be anybody's"),
+                remedy: "run as a user that the user namespace maps, or choose a directory with DRIVELINE_DOMAIN_DIR",
+            });
+        }
+        // In a directory where everybody may create names, the parent must be proven ours before it is used.
+        Self::open_at(&parent, Some(user.uid()))?;
+        Self::open_at(&path, Some(user.uid()))
     }
 
     fn open_at(path: &Path, owner: Option<u32>) -> Result<Self, OpenError> {

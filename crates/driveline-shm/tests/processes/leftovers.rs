@@ -177,6 +177,29 @@ fn a_default_directory_of_somebody_else_is_refused() {
     assert!(open.contains("mode is 0755") && open.contains("chmod it to 0700"), "{open}");
 }
 
+/// A graph's `domain: NAME` is a path to its processes and a name to others; both lead to the same place, equally guarded.
+#[test]
+#[ignore = "needs root, to be a user without a directory: make test runs it as root"]
+fn a_named_domain_is_joined_by_name_and_by_path() {
+    let user = 2_000_000 + std::process::id();
+    let parent = Removed(format!("/dev/shm/driveline-{user}").into());
+    let d = Domain::new();
+    let mut by_name = d.peer_in(Path::new(""), "by name", |c| _ = c.env("DRIVELINE_DOMAIN", "pilot"));
+    by_name.ask(&format!("become {user}"));
+    by_name.ask("publisher p");
+    let mut by_path = d.peer_at(&parent.0.join("pilot"), "by path");
+    by_path.ask(&format!("become {user}"));
+    by_path.ask("subscription s");
+    by_path.ask("await s 1");
+    let mut elsewhere = d.peer_in(Path::new(""), "bad name", |c| _ = c.env("DRIVELINE_DOMAIN", "../pilot"));
+    elsewhere.ask(&format!("become {user}"));
+    assert!(elsewhere.try_ask("join").unwrap_err().contains("letters, digits"));
+    std::fs::set_permissions(&parent.0, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut late = d.peer_at(&parent.0.join("pilot"), "late");
+    late.ask(&format!("become {user}"));
+    assert!(late.try_ask("join").unwrap_err().contains("0755"));
+}
+
 /// A directory that is gone after the test, come what may.
 struct Removed(std::path::PathBuf);
 

@@ -74,7 +74,14 @@ impl Domain {
 
     /// A peer in another directory; the empty path stands for the default one.
     pub(crate) fn peer_at(&self, path: &Path, name: &str) -> Peer {
-        start(path, name, Command::new(std::env::current_exe().unwrap()))
+        self.peer_in(path, name, |_| {})
+    }
+
+    /// As [`peer_at`](Self::peer_at), with another environment.
+    pub(crate) fn peer_in(&self, path: &Path, name: &str, change: impl FnOnce(&mut Command)) -> Peer {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        change(&mut command);
+        start(path, name, command)
     }
 
     /// A peer behind another program (`unshare …`), given with its arguments.

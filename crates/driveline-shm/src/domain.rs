@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a domain's name to the directory in which its processes meet. The one place where names are resolved: a graph's
+//! `domain: NAME` and a program of one's own that asks for NAME are in the same domain.
+
+use crate::error::OpenError;
+use crate::sys::directory::Directory;
+use std::path::PathBuf;
+
+/// Environment variable that names a directory and thereby overrides every domain name.
+pub const DIRECTORY_VARIABLE: &str = "DRIVELINE_DOMAIN_DIR";
+/// Environment variable that names the domain of those who name none.
+pub const NAME_VARIABLE: &str = "DRIVELINE_DOMAIN";
+/// Name of the domain of those who name none, if the environment does not either.
+pub const DEFAULT: &str = "default";
+
+const MAX_NAME_LEN: usize = 64;
+
+/// The directory of a domain: that in `DRIVELINE_DOMAIN_DIR` if set, else `/dev/shm/driveline-<uid>/<name>`, where no name
+/// means that in `DRIVELINE_DOMAIN`, or else `default`. Touches no file.
+///
+/// # Errors
+/// [`OpenError::Name`] for names that are not a single part of a path.
+pub fn directory(name: Option<&str>) -> Result<PathBuf, OpenError> {
+    let variable = |key| std::env::var_os(key).filter(|v| !v.is_empty());
+    if let Some(dir) = variable(DIRECTORY_VARIABLE) {
+        return Ok(dir.into());
+    }
+    match (name, variable(NAME_VARIABLE)) {
+        (Some(name), _) => below(name),
+        (None, Some(name)) => below(&name.to_string_lossy()),
+        (None, None) => below(DEFAULT),
+    }
+}
+
+/// As [`directory`], and makes sure that this user can join there: it is made if it is missing, and checked.
+///
+/// # Errors
+/// [`OpenError`] as joining would give.
+pub fn prepare(name: Option<&str>) -> Result<PathBuf, OpenError> {
+    let path = directory(name)?;
+    Directory::open(Some(&path))?;
+    Ok(path)
+}
+
+/// What this user's domains have in common.
+pub(crate) fn own_parent() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/driveline-{}", rustix::process::geteuid().as_raw()))
+}
+
+fn below(name: &str) -> Result<PathBuf, OpenError> {
+    let fits = (1..=MAX_NAME_LEN).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    if fits { Ok(own_parent().join(name)) } else { Err(OpenError::Name { name: name.chars().take(80).collect() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_the_users_directory() {
+        for bad in ["", "..", "a/b", ".x", "a b", &"x".repeat(65)] {
+            assert!(below(bad).unwrap_err().to_string().contains("letters, digits"), "{bad}");
+        }
+        assert_eq!(below("comp-2_b").unwrap(), own_parent().join("comp-2_b"));
+    }
+}
