@@ -3,111 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+mod support;
+
 use driveline_runtime::account::Record;
-use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
-use driveline_runtime::launch::{Death, End, Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
-use std::path::{Path, PathBuf};
+use driveline_runtime::launch::{Death, End};
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// The host with components compiled in.
-fn host() -> PathBuf {
-    env!("CARGO_BIN_EXE_driveline-test-host").into()
-}
-
-struct Fixture {
-    dir: TempDir,
-    graph: ResolvedGraph,
-    options: LaunchOptions,
-}
-
-impl Fixture {
-    fn new(text: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("g.yaml");
-        std::fs::write(&path, text).unwrap();
-        std::fs::write(dir.path().join("lib"), "").unwrap();
-        let describer = HostDescriber::new(host());
-        let loaded = load(&path, &LoadOptions::new(&describer));
-        let graph = loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
-        let options = LaunchOptions::new(host(), dir.path().join("domain"));
-        Self { dir, graph, options }
-    }
-
-    fn run(&self, seen: &mut Seen) -> Outcome {
-        let (interrupt, interrupter) = Interrupt::by_hand().unwrap();
-        seen.interrupter = Some(interrupter);
-        let outcome = run(&self.graph, &self.options, &interrupt, seen).unwrap();
-        assert_eq!(outcome.unreadable, 0);
-        for pid in &seen.pids {
-            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is left behind");
-        }
-        outcome
-    }
-}
-
-/// Keeps what it gets, and interrupts when told to.
-#[derive(Default)]
-struct Seen {
-    lines: Vec<(String, Stream, String)>,
-    records: Vec<(String, Record)>,
-    events: Vec<Event>,
-    pids: Vec<u32>,
-    interrupter: Option<Interrupter>,
-    interrupt_at: Option<&'static str>,
-    kill_at: Option<&'static str>,
-}
-
-impl Seen {
-    fn line(&mut self, line: &str) {
-        if self.interrupt_at.is_some_and(|at| line.contains(at)) {
-            self.interrupter.as_ref().unwrap().interrupt();
-        }
-        if self.kill_at.is_some_and(|at| line.contains(at)) {
-            let pid = rustix::process::Pid::from_raw(self.pids[0].cast_signed()).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-            self.kill_at = None;
-        }
-    }
-
-    fn printed(&self, module: &str) -> Vec<&str> {
-        self.lines.iter().filter(|(m, s, _)| m == module && *s == Stream::Out).map(|(_, _, l)| l.as_str()).collect()
-    }
-
-    fn said(&self, text: &str) -> bool {
-        self.lines.iter().any(|(_, _, l)| l.contains(text))
-    }
-
-    fn ended(&self) -> Vec<&str> {
-        self.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death.module.as_str()) } else { None }).collect()
-    }
-}
-
-impl Sink for Seen {
-    fn output(&mut self, module: &str, stream: Stream, line: &str) {
-        self.lines.push((module.to_owned(), stream, line.to_owned()));
-        self.line(line);
-    }
-
-    fn record(&mut self, module: &str, record: Record) {
-        self.records.push((module.to_owned(), record));
-    }
-
-    fn event(&mut self, event: &Event) {
-        if let Event::Spawned { pid, .. } = event {
-            self.pids.push(*pid);
-        }
-        self.events.push(event.clone());
-        self.line(&event.to_string());
-    }
-}
-
-/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them.
-fn graph(limit: u32, relay: &str, printer: &str) -> String {
-    format!(
-        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
-    )
-}
+use support::{Fixture, Seen, graph, host};
 
 #[test]
 fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
@@ -186,9 +87,10 @@ fn failures_are_reported_with_topic_and_sequence_and_the_run_goes_on() {
 fn a_crash_ends_the_run_and_is_named() {
     let f = Fixture::new(&graph(0, "abort_on: 3", ""));
     let mut seen = Seen::default();
-    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
-    assert_eq!(module, "one");
-    assert!(how.starts_with("was killed by SIGABRT"), "{how}");
+    let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
+    assert_eq!(death.module, "one");
+    assert!(death.how.starts_with("was killed by SIGABRT"), "{death}");
+    assert_eq!(death.cause.as_deref(), Some("in component 'relay' in on_trigger on sample 3 of 'a'"));
     assert!(seen.printed("one").contains(&"printer got 2"), "what it said before is not lost: {:?}", seen.lines);
     assert_eq!(seen.ended(), ["one", "two"]);
 }
@@ -206,8 +108,9 @@ fn a_module_killed_from_outside_ends_the_run() {
 fn a_component_that_cannot_start_ends_the_run_before_anything_runs() {
     let f = Fixture::new(&graph(0, "fail_init: 1", ""));
     let mut seen = Seen::default();
-    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!() };
-    assert_eq!((module.as_str(), how.as_str()), ("one", "exited with code 1"));
+    let End::Died(death) = f.run(&mut seen).end else { panic!() };
+    let text = "module 'one' exited with code 1 while starting: component 'relay' cannot start: told to fail";
+    assert_eq!(death.to_string(), text);
     assert!(seen.said("component 'relay' cannot start: told to fail"), "{:?}", seen.lines);
     assert!(!seen.said("got"), "{:?}", seen.lines);
 }

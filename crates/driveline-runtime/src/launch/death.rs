@@ -65,7 +65,8 @@ pub(super) struct LastWords {
 impl LastWords {
     pub(super) fn cause(&self, status: ExitStatus, told: bool) -> Option<String> {
         match (&self.failed, &self.crash) {
-            (_, Some((signal, call))) if status.signal() == Some(*signal) => Some(match call {
+            // The handler that was there before may have aborted instead of letting it fault again.
+            (_, Some((signal, call))) if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) => Some(match call {
                 Some(call) => format!("in {call}"),
                 None => "in a thread that runs no callback".to_owned(),
             }),

@@ -2,7 +2,7 @@
 //! A host program whose components are compiled in, in Rust, instead of loaded from shared libraries.
 //!
 //! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
-//! on, and fails or aborts when told to; `Printer` prints.
+//! on, and misbehaves when told to; `Printer` prints.
 
 use driveline::types::Schema;
 use driveline::{Invocation, ParameterValue, RawPublisher};
@@ -53,6 +53,10 @@ impl ComponentLibrary for Builtin {
                     parameter("fail_on", 0, "Report a failure at this number."),
                     parameter("abort_on", 0, "Abort the process at this number."),
                     parameter("fail_init", 0, "Fail to initialise unless 0."),
+                    parameter("hang_init", 0, "Never come back from the initialisation unless 0."),
+                    parameter("hang_on", 0, "Never come back at this number."),
+                    parameter("overflow_on", 0, "Overflow the stack at this number."),
+                    parameter("spawn", 0, "Start a process that lives long and leave it behind unless 0."),
                 ],
             },
             ComponentClass {
@@ -136,6 +140,20 @@ struct Relay {
     output: OnceLock<Mutex<RawPublisher>>,
     fail_on: AtomicI64,
     abort_on: AtomicI64,
+    hang_on: AtomicI64,
+    overflow_on: AtomicI64,
+}
+
+fn hang() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Deeper than any stack.
+#[allow(unconditional_recursion, clippy::only_used_in_recursion, reason = "the stack is to overflow")]
+fn deep(n: u64) -> u64 {
+    std::hint::black_box(deep(std::hint::black_box(n + 1)) + 1)
 }
 
 impl Component for Relay {
@@ -143,6 +161,16 @@ impl Component for Relay {
         if integer(&io, "fail_init") != 0 {
             return Err(failure("told to fail"));
         }
+        if integer(&io, "hang_init") != 0 {
+            println!("init hangs");
+            hang();
+        }
+        if integer(&io, "spawn") != 0 {
+            let child = std::process::Command::new("sleep").arg("1000").spawn().map_err(failure)?;
+            println!("spawned {}", child.id());
+        }
+        self.hang_on.store(integer(&io, "hang_on"), Ordering::Relaxed);
+        self.overflow_on.store(integer(&io, "overflow_on"), Ordering::Relaxed);
         self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
         self.abort_on.store(integer(&io, "abort_on"), Ordering::Relaxed);
         if let Some(output) = io.outputs.pop() {
@@ -155,6 +183,13 @@ impl Component for Relay {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
         if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
             std::process::abort();
+        }
+        if number.cast_signed() == self.hang_on.load(Ordering::Relaxed) {
+            println!("relay hangs");
+            hang();
+        }
+        if number.cast_signed() == self.overflow_on.load(Ordering::Relaxed) {
+            return Err(failure(deep(0)));
         }
         if number.cast_signed() == self.fail_on.load(Ordering::Relaxed) {
             return Err(failure("this number was forbidden"));

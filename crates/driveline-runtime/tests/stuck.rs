@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Components that hang or crash, processes that are stopped or killed: what is said, and that nothing stays behind.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod support;
+
+use driveline_runtime::host::exit;
+use driveline_runtime::launch::{End, Event};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use support::{Fixture, Seen, graph, host};
+
+/// A host that no launcher of these tests started.
+struct Host {
+    process: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Host {
+    /// The module of `graph()` with the relay. `stdin` is where a launcher would be.
+    fn start(f: &Fixture, more: &[&str], stdin: Option<OwnedFd>) -> Self {
+        let mut command = Command::new(host());
+        command.args(["run", "--module", "one", "--graph"]).arg(&f.graph.file).args(more);
+        command.env("DRIVELINE_DOMAIN_DIR", f.dir.path().join("domain")).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        match stdin {
+            Some(fd) => command.arg("--account-stdin").stdin(fd),
+            None => command.stdin(Stdio::null()),
+        };
+        let mut process = command.spawn().unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        Self { process, out }
+    }
+
+    fn wait_for(&mut self, text: &str) -> String {
+        self.out.by_ref().lines().map(Result::unwrap).find(|l| l.contains(text)).unwrap_or_else(|| panic!("{text} is never said"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.process.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    /// How it ended, and what it said on standard error.
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut err = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.process.wait().unwrap(), err)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether a process runs; one that has ended and that nobody has asked about does not.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn gone(pid: &str) {
+    while runs(pid) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_module_whose_callback_hangs() {
+    let f = Fixture::new(&graph(0, "hang_on: 3", ""));
+    let mut host = Host::start(&f, &["--stop-within-ms", "200"], None);
+    host.wait_for("relay hangs");
+    host.signal(Signal::TERM);
+    let (status, err) = host.end();
+    assert_eq!(status.code(), Some(i32::from(exit::STUCK)), "{err}");
+    let said = "error: module 'one' did not stop within 200ms: component 'relay' in on_trigger on sample 3 of 'a' for ";
+    assert!(err.contains(said), "{err}");
+}
+
+#[test]
+fn a_signal_ends_a_module_whose_initialisation_hangs_and_a_second_one_at_once() {
+    let f = Fixture::new(&graph(0, "hang_init: 1", ""));
+    for (within, signals) in [("100", 1), ("3600000", 2)] {
+        let mut host = Host::start(&f, &["--stop-within-ms", within], None);
+        host.wait_for("init hangs");
+        for _ in 0..signals {
+            host.signal(Signal::INT);
+        }
+        let (status, err) = host.end();
+        assert_eq!(status.code(), Some(i32::from(exit::STUCK)), "{err}");
+        assert!(err.contains("component 'relay' in init"), "{err}");
+    }
+}
+
+#[test]
+fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
+    for hang in ["hang_init: 1", "hang_on: 3"] {
+        // The initialisation that hangs is not that of the component that starts the process.
+        let spawning = graph(0, hang, "").replace(
+            "printer: {library: lib, class: Printer, inputs: {count: {topic: b",
+            "sink: {library: lib, class: Relay, parameters: {spawn: 1}, inputs: {in: {topic: b",
+        );
+        let spawning = spawning.replace("      relay:", "      last:").replace("      sink:", "      relay:");
+        let f = Fixture::new(&spawning);
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let mut host = Host::start(&f, &["--stop-within-ms", "200"], Some(theirs.into()));
+        ours.write_all(b"go\n").unwrap();
+        let mut child = None;
+        let hangs = if hang.starts_with("hang_init") { "init hangs" } else { "relay hangs" };
+        for line in host.out.by_ref().lines().map(Result::unwrap) {
+            child = line.strip_prefix("spawned ").map(str::to_owned).or(child);
+            if line == hangs {
+                break;
+            }
+        }
+        drop(ours);
+        let (status, err) = host.end();
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "with all of its group: {err}");
+        assert!(err.contains("did not stop within 200ms"), "{err}");
+        if let Some(child) = child {
+            gone(&child);
+        } else {
+            assert_eq!(hang, "hang_init: 1", "it came after the component that hangs");
+        }
+    }
+}
+
+#[test]
+fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
+    let mut f = Fixture::new(&graph(0, "hang_on: 3", ""));
+    f.options.grace = Duration::from_millis(300);
+    let mut seen = Seen { interrupt_at: Some("component 'relay' has been in on_trigger on sample 3 of 'a' for 3 s"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec!["one".to_owned()]));
+    let why = seen.events.iter().find_map(|e| if let Event::Killed { why, .. } = e { Some(why.clone()) } else { None });
+    assert_eq!(why.unwrap(), "did not stop within 300ms (component 'relay' in on_trigger on sample 3 of 'a')");
+    let ended: Vec<_> = seen.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death) } else { None }).collect();
+    assert_eq!(ended[1].how, "was killed because it did not stop", "and not by somebody else");
+}
+
+#[test]
+fn an_initialisation_that_takes_long_is_what_everybody_waits_for() {
+    let mut f = Fixture::new(&graph(0, "hang_init: 1", ""));
+    f.options.grace = Duration::from_millis(300);
+    let mut seen = Seen { interrupt_at: Some("waiting for module 'one': component 'relay' has been in init for 3 s"), ..Seen::default() };
+    assert_eq!(f.run(&mut seen).killed, ["one"]);
+}
+
+#[test]
+fn a_stack_overflow_is_reported_and_ends_the_process_as_ever() {
+    let f = Fixture::new(&graph(0, "overflow_on: 3", ""));
+    let mut seen = Seen::default();
+    let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
+    assert_eq!(death.cause.as_deref(), Some("in component 'relay' in on_trigger on sample 3 of 'a'"), "{death}");
+    // What was there before decides: here, Rust's own handler, which says what it was and aborts.
+    assert!(seen.said("error: SIGSEGV (invalid memory access, address 0x"), "{:?}", seen.lines);
+    assert!(seen.said("has overflowed its stack"), "{:?}", seen.lines);
+    assert!(death.help.is_some_and(|h| h.contains("gdb --args")));
+}
+
+#[test]
+fn what_a_module_started_and_left_is_ended_with_it() {
+    let f = Fixture::new(&graph(5, "spawn: 1", ""));
+    let mut seen = Seen::default();
+    assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
+    let printed = seen.printed("one");
+    gone(printed.iter().find_map(|l| l.strip_prefix("spawned ")).unwrap());
+}
+
+#[test]
+fn a_stopped_module_is_told_of_and_still_ends_in_good_order() {
+    let f = Fixture::new(&graph(0, "", ""));
+    let mut seen =
+        Seen { stop_at: Some("printer got 2"), interrupt_at: Some("is stopped and does nothing; `kill -CONT"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]));
+    assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
+}

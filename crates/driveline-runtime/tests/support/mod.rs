@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A graph in a directory of its own, run by real processes, and everything that is seen of it.
+
+#![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, dead_code, reason = "shared by tests that need different parts")]
+
+use driveline_runtime::account::Record;
+use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
+use driveline_runtime::launch::{Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The host with components compiled in.
+pub fn host() -> PathBuf {
+    env!("CARGO_BIN_EXE_driveline-test-host").into()
+}
+
+pub struct Fixture {
+    pub dir: TempDir,
+    pub graph: ResolvedGraph,
+    pub options: LaunchOptions,
+}
+
+impl Fixture {
+    pub fn new(text: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g.yaml");
+        std::fs::write(&path, text).unwrap();
+        std::fs::write(dir.path().join("lib"), "").unwrap();
+        let describer = HostDescriber::new(host());
+        let loaded = load(&path, &LoadOptions::new(&describer));
+        let graph = loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
+        let options = LaunchOptions::new(host(), dir.path().join("domain"));
+        Self { dir, graph, options }
+    }
+
+    pub fn run(&self, seen: &mut Seen) -> Outcome {
+        let (interrupt, interrupter) = Interrupt::by_hand().unwrap();
+        seen.interrupter = Some(interrupter);
+        let outcome = run(&self.graph, &self.options, &interrupt, seen).unwrap();
+        assert_eq!(outcome.unreadable, 0);
+        for pid in &seen.pids {
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is left behind");
+        }
+        outcome
+    }
+}
+
+/// Keeps what it gets, and interrupts when told to.
+#[derive(Default)]
+pub struct Seen {
+    pub lines: Vec<(String, Stream, String)>,
+    pub records: Vec<(String, Record)>,
+    pub events: Vec<Event>,
+    pub pids: Vec<u32>,
+    pub interrupter: Option<Interrupter>,
+    pub interrupt_at: Option<&'static str>,
+    pub kill_at: Option<&'static str>,
+    /// As `kill_at`, with SIGSTOP.
+    pub stop_at: Option<&'static str>,
+}
+
+impl Seen {
+    fn line(&mut self, line: &str) {
+        if self.interrupt_at.is_some_and(|at| line.contains(at)) {
+            self.interrupt_at = None;
+            self.interrupter.as_ref().unwrap().interrupt();
+        }
+        for (at, signal) in [(&mut self.kill_at, Signal::KILL), (&mut self.stop_at, Signal::STOP)] {
+            if at.is_some_and(|at| line.contains(at)) {
+                *at = None;
+                kill_process(Pid::from_raw(self.pids[0].cast_signed()).unwrap(), signal).unwrap();
+            }
+        }
+    }
+
+    pub fn printed(&self, module: &str) -> Vec<&str> {
+        self.lines.iter().filter(|(m, s, _)| m == module && *s == Stream::Out).map(|(_, _, l)| l.as_str()).collect()
+    }
+
+    pub fn said(&self, text: &str) -> bool {
+        self.lines.iter().any(|(_, _, l)| l.contains(text))
+    }
+
+    pub fn ended(&self) -> Vec<&str> {
+        self.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death.module.as_str()) } else { None }).collect()
+    }
+}
+
+impl Sink for Seen {
+    fn output(&mut self, module: &str, stream: Stream, line: &str) {
+        self.lines.push((module.to_owned(), stream, line.to_owned()));
+        self.line(line);
+    }
+
+    fn record(&mut self, module: &str, record: Record) {
+        self.records.push((module.to_owned(), record));
+    }
+
+    fn event(&mut self, event: &Event) {
+        if let Event::Spawned { pid, .. } = event {
+            self.pids.push(*pid);
+        }
+        self.events.push(event.clone());
+        self.line(&event.to_string());
+    }
+}
+
+/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them.
+pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
+    format!(
+        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
+    )
+}
