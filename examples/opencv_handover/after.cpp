@@ -14,13 +14,11 @@
 int main(int argc, char** argv) {
     cv::VideoCapture video(argc > 1 ? argv[1] : "");
     if (!video.isOpened()) return std::cerr << "usage: " << argv[0] << " VIDEO\n", 2;
-    const auto node = driveline::Context::create("edges").value().node("edges").value();
-    const auto frames = node.publisher<driveline::Image>("camera/image", {.max_payload = 32 << 20}).value();
-    auto newest = node.subscription<driveline::Image>("camera/image").value();
+    auto frames = driveline::Link<driveline::Image>::create("camera/image", {.max_payload = 32 << 20}).value();
 
     std::thread camera([&] {
         for (cv::Mat frame; video.read(frame);) {
-            driveline::publish(frames, frame).value();
+            driveline::publish(frames.publisher, frame).value();
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     });
@@ -28,7 +26,7 @@ int main(int argc, char** argv) {
     int count = 0;
     double density = 0;
     cv::Mat edges;
-    while (const auto frame = newest.receive(std::chrono::seconds(1)).value()) {
+    while (const auto frame = frames.subscription.receive(std::chrono::seconds(1)).value()) {
         cv::Canny(frame->mat(), edges, 50, 150);
         density += cv::mean(edges)[0] / 255;
         ++count;

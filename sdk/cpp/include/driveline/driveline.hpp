@@ -10,6 +10,7 @@
 #include "driveline/conversion.hpp"
 #include "driveline/image.hpp"
 #include "driveline/imu.hpp"
+#include "driveline/link.hpp"
 #include "driveline/point_cloud.hpp"
 #include "driveline/publisher.hpp"
 #include "driveline/radar.hpp"
