@@ -7,6 +7,7 @@
 mod arguments;
 mod commands;
 mod picture;
+mod process;
 mod screen;
 mod table;
 

@@ -264,6 +264,18 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let (code, _, err) = f.run(&["run", "g.yaml"]);
     assert_eq!(code, 1);
     assert!(err.contains("module 'source' of this graph runs already (process"), "{err}");
+    let launcher = child.0.id();
+    assert!(err.contains(&format!("it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`")), "{err}");
+
+    // What is stopped does not vanish.
+    let rest = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap()["pid"].as_i64().unwrap();
+    let rest = rustix::process::Pid::from_raw(rest as i32).unwrap();
+    rustix::process::kill_process(rest, rustix::process::Signal::STOP).unwrap();
+    let (code, out, err) = f.run(&["node", "list"]);
+    assert_eq!((code, out.contains("counter"), out.contains("relay")), (0, true, false), "{out}");
+    assert!(err.contains(&format!("warning: rest (pid {rest}): is stopped; `kill -CONT {rest}` lets it go on\n")), "{err}");
+    assert!(f.run(&["topic", "list"]).2.contains("warning: rest (pid"));
+    rustix::process::kill_process(rest, rustix::process::Signal::CONT).unwrap();
 
     let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -105,7 +105,7 @@ pub use self::{
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{EdgeInfo, MatchInfo, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},
-    list::list,
+    list::{Survey, list, survey},
     loan::Loan,
     participant::Participant,
     publisher::Publisher,

@@ -6,6 +6,7 @@ use crate::info::ParticipantInfo;
 use crate::limits::{MAX_LISTING_LEN, MAX_MESSAGE_LEN};
 use crate::sys::directory::{Directory, Kind};
 use crate::sys::fork::GuardedFd;
+use crate::sys::peer;
 use crate::sys::socket::{self, Received};
 use crate::wire::Message;
 use driveline_types::{EndpointId, MonotonicNs};
@@ -20,12 +21,30 @@ struct Query {
     text: Vec<u8>,
 }
 
+/// What a domain looks like from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Those that have answered.
+    pub participants: Vec<ParticipantInfo>,
+    /// Processes that exist and have not answered in time: stopped, or far too busy. 0 stands for one of another PID
+    /// namespace.
+    pub silent: Vec<u32>,
+}
+
 /// Asks every live participant of the domain in `domain_dir` over its socket and returns what has come after at most
-/// `timeout`. Participants that are stopped or too slow are left out. Blocks and allocates.
+/// `timeout`. Participants that are stopped or too slow are left out; [`survey`] also tells of them. Blocks and allocates.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>, ListError> {
+    survey(domain_dir, timeout).map(|s| s.participants)
+}
+
+/// As [`list`], and tells who has not answered. Where somebody is stopped, it takes all of `timeout`.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError> {
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
     let question = Message::List.encode().unwrap_or_default();
@@ -64,7 +83,9 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     }
     found.sort_by(|a: &ParticipantInfo, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     join(&mut found);
-    Ok(found)
+    let mut silent: Vec<u32> = queries.iter().map(|q| peer::process(&q.socket).unwrap_or(0)).collect();
+    silent.sort_unstable();
+    Ok(Survey { participants: found, silent })
 }
 
 enum Progress {

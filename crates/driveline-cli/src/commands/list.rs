@@ -3,9 +3,10 @@
 
 use crate::arguments::{Node, Topic};
 use crate::exit;
+use crate::process;
 use crate::screen::Screen;
 use crate::table::{Align, bytes, count, cut, lines};
-use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo};
+use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,15 @@ fn ask(domain: Option<&str>) -> Result<Vec<ParticipantInfo>, String> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
-    driveline_shm::list(&directory, ASK).map_err(|e| e.to_string())
+    let Survey { participants, silent } = driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
+    for pid in silent {
+        let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
+        let what =
+            if process::is_stopped(pid) { format!("is stopped; `kill -CONT {pid}` lets it go on") } else { "does not answer".into() };
+        // Beside the list and not in it: nobody knows what it would say.
+        eprintln!("warning: {} (pid {pid}): {what}", cut(&name, NAME));
+    }
+    Ok(participants)
 }
 
 #[derive(Default)]

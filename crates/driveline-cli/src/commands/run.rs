@@ -6,6 +6,7 @@ use super::hung::Hung;
 use super::live::{Live, wrapped};
 use crate::arguments::Run;
 use crate::exit;
+use crate::process;
 use crate::screen::Screen;
 use crate::table::cut;
 use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, write_outputs};
@@ -13,6 +14,7 @@ use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
 use driveline_runtime::{domain, host};
+use driveline_shm::Survey;
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
@@ -107,14 +109,17 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     if !domain_dir.exists() {
         return Ok(());
     }
-    let running = driveline_shm::list(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    let Survey { participants, silent } = driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
     for module in &graph.modules {
         let name = host::process_name(graph, module);
-        if let Some(process) = running.iter().find(|p| p.name == name) {
-            let pid = process.pid_in_its_namespace;
+        let answered = participants.iter().find(|p| p.name == name).map(|p| p.pid_in_its_namespace);
+        // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
+        let short: String = module.name.as_str().chars().take(15).collect();
+        let stopped = || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
+        if let Some(pid) = answered.or_else(stopped) {
+            let (module, how) = (&module.name, process::how_to_end(pid));
             return Err(format!(
-                "module '{}' of this graph runs already (process {pid}); end it, or use another domain: --domain NAME",
-                module.name
+                "module '{module}' of this graph runs already (process {pid}); {how}, or use another domain: --domain NAME"
             ));
         }
     }

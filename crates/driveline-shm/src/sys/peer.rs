@@ -80,15 +80,24 @@ fn names_everybody(map: &str) -> bool {
     counts.sum::<Option<u64>>().is_some_and(|n| n >= ALL_USERS)
 }
 
-/// Effective user of the peer when it connected (or listened). The process id that the kernel also tells is 0 across PID
-/// namespaces and identifies nobody: not used.
+/// Effective user of the peer when it connected (or listened).
 pub(crate) fn user(socket: impl AsFd) -> io::Result<User> {
+    credentials(socket).map(|cred| User::of(cred.uid))
+}
+
+/// Process of the peer when it connected (or listened), where this process can name it: for people. It decides nothing,
+/// since the kernel says 0 across PID namespaces, and numbers come again.
+pub(crate) fn process(socket: impl AsFd) -> Option<u32> {
+    credentials(socket).ok().and_then(|cred| u32::try_from(cred.pid).ok()).filter(|pid| *pid > 0)
+}
+
+fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `cred` and `len` are valid for writing and `len` is the size of `cred`.
     let r =
         unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut cred).cast(), &raw mut len) };
-    if r == 0 && len as usize == size_of::<libc::ucred>() { Ok(User::of(cred.uid)) } else { Err(io::Error::last_os_error()) }
+    if r == 0 && len as usize == size_of::<libc::ucred>() { Ok(cred) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
