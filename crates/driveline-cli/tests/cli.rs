@@ -290,6 +290,35 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
 }
 
 #[test]
+fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
+    let f = Fixture::new(GRAPH);
+    let settings = ["--set", "relay.hang_on=3", "--set", "counter.limit=0", "--interval", "1", "--report", "out"];
+    let mut command = f.command(&[&["run", "g.yaml"], &settings[..]].concat());
+    let mut child = Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.by_ref().find(|l| l.starts_with("no result from ")).unwrap();
+    let inside = "s (in on_trigger on sample 3 of 'a'; ";
+    assert!(line.starts_with("no result from relay for ") && line.contains(inside), "{line}");
+    assert!(line.contains(" newer published since, waiting or missed)"), "{line}");
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TSTP).unwrap();
+    let mut errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(errors.any(|l| l.contains("a run cannot be suspended")), "Ctrl-Z leaves the modules without a launcher");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(lines.by_ref().any(|l| l.contains("stopping")));
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let rest: Vec<String> = errors.collect();
+    let killed = "module 'rest' was interrupted again (component 'relay' in on_trigger on sample 3 of 'a'): killed";
+    assert!(rest.iter().any(|l| l.ends_with(killed)), "{rest:#?}");
+    let last = "error: ended as asked; killed because they did not stop: ";
+    assert!(rest.last().is_some_and(|l| l.starts_with(last) && l.contains("rest")), "{rest:#?}");
+    assert!(rest.iter().all(|l| !l.contains("from outside")), "{rest:#?}");
+    assert_eq!(child.0.wait().unwrap().code(), Some(5));
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &false.into()));
+}
+
+#[test]
 fn graphs_are_shown_as_text_picture_and_json() {
     let f = Fixture::new(GRAPH);
     let (code, out, _) = f.run(&["graph", "g.yaml"]);
