@@ -9,14 +9,14 @@ class Lane : public driveline::Component {
     driveline::Input<driveline::Image> image_{*this, "image"};
     driveline::Output<driveline::msgs::LaneMarkings> lanes_{*this, "lanes"};
 
-    void on_trigger(const driveline::Trigger&) override {
+    driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto image = image_.sample();  // the frame, where the camera wrote it
-        if (!image) return;
+        if (!image) return {};
         cv::Mat edges;
         cv::Canny(image->mat(), edges, 50, 150);  // a cv::Mat over the same memory
         driveline::msgs::LaneMarkings lanes;
         lanes.add_lines()->set_confidence(static_cast<float>(cv::mean(edges)[0] / 255));
-        lanes_.publish(std::move(lanes)).value();
+        return lanes_.publish(std::move(lanes));
     }
 };
 DRIVELINE_COMPONENT(Lane, "how many edges a frame has, where a lane detector would be");

@@ -43,7 +43,7 @@ pub use conversion::Conversions;
 pub use driveline_derive::*;
 pub use driveline_shm::Access;
 pub use driveline_types as types;
-pub use driveline_types::{Plain, ProtobufMessage};
+pub use driveline_types::{Durability, Liveliness, Plain, ProtobufMessage, Qos, Reliability};
 pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
     WaitError,

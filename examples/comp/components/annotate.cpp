@@ -32,10 +32,10 @@ class Annotate : public driveline::Component {
     return {};
   }
 
-  void on_trigger(const driveline::Trigger&) override {
+  driveline::Status on_trigger(const driveline::Invocation&) override {
     const auto image = image_.read();
     const auto scene = scene_.read();
-    if (!image || !scene) return;
+    if (!image || !scene) return {};
     image->mat()->copyTo(frame_);
     OverlayText text;
     text.detector = (*scene)->detector();
@@ -47,16 +47,20 @@ class Annotate : public driveline::Component {
     char name[32];
     std::snprintf(name, sizeof name, "%06llu.jpg", static_cast<unsigned long long>(index));
     const auto path = std::filesystem::path(*output_) / name;
-    if (!cv::imwrite(path.string(), frame_)) throw std::runtime_error("cannot write " + path.string() + ": is the disk full?");
+    if (!cv::imwrite(path.string(), frame_)) return driveline::Error{"cannot write " + path.string() + ": is the disk full?"};
+    return {};
   }
 
-  void write_video() {
+  driveline::Status write_video() {
     if (!video_.isOpened()) {
       const bool avi = std::filesystem::path(*output_).extension() == ".avi";
       const int codec = avi ? cv::VideoWriter::fourcc('M', 'J', 'P', 'G') : cv::VideoWriter::fourcc('m', 'p', '4', 'v');
-      if (!video_.open(*output_, codec, *fps_, frame_.size())) throw std::runtime_error("cannot open " + *output_ + " for writing: try a name ending in .avi");
+      if (!video_.open(*output_, codec, *fps_, frame_.size())) {
+        return driveline::Error{"cannot open " + *output_ + " for writing: try a name ending in .avi"};
+      }
     }
     video_.write(frame_);
+    return {};
   }
 
   void shutdown() override { video_.release(); }

@@ -20,7 +20,7 @@ class Camera : public driveline::Component {
   driveline::Parameter<std::int64_t> frames_{*this, "frames", 0, "end the run after so many frames; 0 plays the source to its end"};
   driveline::Parameter<std::int64_t> blank_{*this, "blank_every", 0, "replace every n-th frame by a black one, to see what follows; 0: never"};
   driveline::Parameter<std::string> frame_id_{*this, "frame_id", "camera", "coordinate frame in the header"};
-  driveline::Timer timer_{*this, [this](const driveline::TimerTick&) { publish_frame(); }};
+  driveline::Timer timer_{*this, [this](const driveline::TimerTick&) { return publish_frame(); }};
 
   driveline::Status init() override {
     frames_source_ = open_frame_source(*source_);
@@ -32,33 +32,36 @@ class Camera : public driveline::Component {
     return timer_.start(std::chrono::nanoseconds(std::llround(1e9 / rate)));
   }
 
-  void publish_frame() {
-    if (ended_) return;
+  driveline::Status publish_frame() {
+    if (ended_) return {};
     if (*frames_ > 0 && static_cast<std::int64_t>(index_) >= *frames_) return end();
     const auto size = frames_source_->size();
-    const auto header = driveline::Header::make(0, *frame_id_, index_).value();
-    auto loan = image_.loan(static_cast<std::uint32_t>(size.width), static_cast<std::uint32_t>(size.height), driveline::Encoding::bgr8, header).value();
-    const cv::Mat place = loan.mat();
+    const auto header = driveline::Header::make(0, *frame_id_, index_);
+    if (!header) return header.error();
+    auto loan = image_.loan(static_cast<std::uint32_t>(size.width), static_cast<std::uint32_t>(size.height), driveline::Encoding::bgr8, *header);
+    if (!loan) return loan.error();
+    const cv::Mat place = loan->mat();
     cv::Mat frame = place;
     switch (frames_source_->next(frame)) {
       case FrameStatus::end: return end();
-      case FrameStatus::failed: return log_error(frames_source_->error());
+      case FrameStatus::failed: return driveline::Error{frames_source_->error()};
       case FrameStatus::frame: break;
     }
     if (frame.data != place.data) frame.copyTo(place);
     if (*blank_ > 0 && (index_ + 1) % static_cast<std::uint64_t>(*blank_) == 0) cv::Mat(place).setTo(0);
     // The frame exists now: decoding a file stands for what a real camera's hardware does.
     const auto now = driveline::now();
-    loan->header.source_time_ns = driveline::to_ns(now);
-    loan.set_source_time(now);
-    image_.publish(std::move(loan)).value();
+    (*loan)->header.source_time_ns = driveline::to_ns(now);
+    loan->set_source_time(now);
     ++index_;
+    return image_.publish(std::move(*loan));
   }
 
-  void end() {
+  driveline::Status end() {
     ended_ = true;
     log_info("end of ", frames_source_->name(), " after ", index_, " frames");
     finish();
+    return {};
   }
 
   std::unique_ptr<FrameSource> frames_source_;

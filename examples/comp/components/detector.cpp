@@ -2,7 +2,6 @@
 // Detector: vehicles in each frame, by a neural network given by path, or else by a classical detector that says so.
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -36,16 +35,16 @@ class Detector : public driveline::Component {
     return {};
   }
 
-  void on_trigger(const driveline::Trigger&) override {
+  driveline::Status on_trigger(const driveline::Invocation&) override {
     const auto image = image_.sample();
-    if (!image) return;
+    if (!image) return {};
     const auto mat = image->mat();
-    if (!detector_->detect(mat, found_)) throw std::runtime_error(detector_->error());
+    if (!detector_->detect(mat, found_)) return driveline::Error{detector_->error()};
     auto message = std::make_unique<msgs::Detections2D>();
     describe(*message, **image);
     message->set_detector(detector_->name());
     to_message(found_, *message);
-    detections_.publish(std::move(message)).value();
+    return detections_.publish(std::move(message));
   }
 
   std::unique_ptr<VehicleDetector> detector_;

@@ -16,9 +16,9 @@ class Fusion : public driveline::Component {
   driveline::Output<msgs::FusedScene> scene_{*this, "scene", "what is where"};
   driveline::Parameter<double> lane_width_m_{*this, "lane_width_m", FusionOptions{}.lane_width_m, "for distances"};
 
-  void on_trigger(const driveline::Trigger&) override {
+  driveline::Status on_trigger(const driveline::Invocation&) override {
     const auto tracks = tracks_.read();
-    if (!tracks) return;
+    if (!tracks) return {};
     const auto lanes = lanes_.read();
     const auto detections = detections_.read();
 
@@ -51,7 +51,7 @@ class Fusion : public driveline::Component {
     if (lanes) message->set_lanes_source_time_ns((*lanes)->header().source_time_ns());
     if (detections) message->set_detector((*detections)->detector());
     if (detections) message->set_detections_source_time_ns((*detections)->header().source_time_ns());
-    scene_.publish(std::move(message)).value();
+    return scene_.publish(std::move(message));
   }
 };
 DRIVELINE_COMPONENT(Fusion, "fuses lanes, detections and tracks into one scene");

@@ -29,14 +29,14 @@ class Lane : public driveline::Component {
     return {};
   }
 
-  void on_trigger(const driveline::Trigger&) override {
+  driveline::Status on_trigger(const driveline::Invocation&) override {
     const auto image = image_.sample();
-    if (!image) return;
+    if (!image) return {};
     const auto mat = image->mat();
     auto message = std::make_unique<msgs::LaneMarkings>();
     describe(*message, **image);
     to_message(detector_->detect(mat), *message);
-    lanes_.publish(std::move(message)).value();
+    return lanes_.publish(std::move(message));
   }
 
   std::optional<LaneDetector> detector_;

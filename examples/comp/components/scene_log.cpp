@@ -20,12 +20,13 @@ class SceneLog : public driveline::Component {
     return {};
   }
 
-  void on_trigger(const driveline::Trigger&) override {
+  driveline::Status on_trigger(const driveline::Invocation&) override {
     const auto scene = scene_.sample();
-    if (!scene) return;
+    if (!scene) return {};
     line_.clear();
-    if (!google::protobuf::util::MessageToJsonString(**scene, &line_).ok()) throw std::runtime_error("the scene has no JSON form");
-    if (!(file_ << line_ << '\n')) throw std::runtime_error("cannot write " + *output_ + ": is the disk full?");
+    if (!google::protobuf::util::MessageToJsonString(**scene, &line_).ok()) return driveline::Error{"the scene has no JSON form"};
+    if (!(file_ << line_ << '\n')) return driveline::Error{"cannot write " + *output_ + ": is the disk full?"};
+    return {};
   }
 
   void shutdown() override { file_.close(); }

@@ -27,9 +27,9 @@ class Tracker : public driveline::Component {
     return {};
   }
 
-  void on_trigger(const driveline::Trigger&) override {
+  driveline::Status on_trigger(const driveline::Invocation&) override {
     const auto image = image_.read();
-    if (!image) return;
+    if (!image) return {};
     const auto mat = image->mat();
     std::optional<DetectionSet> newest;
     if (const auto detections = detections_.read()) newest = from_message(**detections);
@@ -38,7 +38,7 @@ class Tracker : public driveline::Component {
     auto message = std::make_unique<msgs::Tracks2D>();
     describe(*message, **image);
     to_message(tracks, *message);
-    tracks_.publish(std::move(message)).value();
+    return tracks_.publish(std::move(message));
   }
 
   std::optional<MosseMultiTracker> tracker_;

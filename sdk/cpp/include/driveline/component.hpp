@@ -7,7 +7,7 @@
 ///     driveline::Output<driveline::Image> edges_{*this, "edges"};
 ///     driveline::Parameter<double> low_{*this, "canny_low", 50, "lower threshold of Canny"};
 ///
-///     void on_trigger(const driveline::Trigger&) override { ... }
+///     driveline::Status on_trigger(const driveline::Invocation&) override { ... }
 /// };
 /// DRIVELINE_COMPONENT(Edges, "edges of a grey image");
 /// ```
@@ -16,6 +16,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -37,11 +39,6 @@
 namespace driveline {
 
 class Component;
-template <class T>
-class Input;
-
-/// Success or an `Error`.
-using Status = Result<void>;
 
 /// One tick of a timer.
 struct TimerTick {
@@ -50,6 +47,11 @@ struct TimerTick {
     /// Grid points that passed without a tick since the one before.
     std::uint64_t overruns = 0;
 };
+
+/// What a timer can call: returns a `Status`, a `Result`, or nothing.
+template <class F>
+concept TimerFunction = std::invocable<F&, const TimerTick&> && (std::is_void_v<std::invoke_result_t<F&, const TimerTick&>> ||
+                                                                 std::convertible_to<std::invoke_result_t<F&, const TimerTick&>, Status>);
 
 namespace detail {
 
@@ -84,12 +86,12 @@ class Access;
 
 }  // namespace detail
 
-/// Why and when a callback is called. Valid during the call.
-class Trigger {
+/// One call of a callback: why and when it is made. Valid during the call.
+class Invocation {
 public:
     /// Whether a sample of this input made the call.
     template <class T>
-    [[nodiscard]] bool by(const Input<T>& input) const noexcept {
+    [[nodiscard]] bool triggered_by(const Input<T>& input) const noexcept {
         return dl_invocation_trigger(invocation_) == static_cast<std::int64_t>(input.index());
     }
     /// The tick, if a timer made the call.
@@ -104,14 +106,15 @@ public:
 
 private:
     friend class detail::Access;
-    explicit Trigger(const dl_invocation* invocation) noexcept : invocation_(invocation) {}
+    explicit Invocation(const dl_invocation* invocation) noexcept : invocation_(invocation) {}
 
     const dl_invocation* invocation_;
 };
 
 /// Base of all components. Its virtual functions are called one at a time unless the graph puts the component into a
-/// reentrant group. An exception that leaves one is reported with class, instance, topic and sequence number, and counted;
-/// in `init` it ends the module, in others the component stays in service.
+/// reentrant group. An error that one returns is reported with class, instance, topic and sequence number, and counted; in
+/// `init` it ends the module, in others the component stays in service. So is an exception that leaves one, which takes
+/// longer and is no way to handle samples.
 ///
 /// The constructor is also called to describe the class: it must be cheap and have no effect on the outside. Open files and
 /// load models in `init`.
@@ -124,7 +127,7 @@ public:
     /// Everything declared is bound; parameters have their values. Nothing runs yet. An error ends the module.
     virtual Status init() { return {}; }
     /// The trigger that the graph gives this component has fired.
-    virtual void on_trigger(const Trigger&) {}
+    virtual Status on_trigger(const Invocation&) { return {}; }
     /// No callback runs any more and none will. End threads of your own here.
     virtual void shutdown() {}
 
@@ -142,7 +145,7 @@ protected:
         return name != nullptr ? name : "";
     }
     /// The component's node, for topics and parameters that are not declared; from `init` on.
-    [[nodiscard]] detail::NodeView node() const noexcept { return detail::NodeView(dl_component_io_node(io_)); }
+    [[nodiscard]] NodeView node() const noexcept { return NodeView(dl_component_io_node(io_)); }
 
     /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown
     /// with the run and kept in its report. From `init` on; not for every frame.
@@ -217,15 +220,27 @@ public:
             ~Scope() { current_call() = outer; }
             Call* outer;
         } scope(&call);
-        component.on_trigger(Trigger(invocation));
+        Status done = component.on_trigger(Invocation(invocation));
         if (call.unreadable) return std::move(*call.unreadable);
-        return {};
+        return done;
     }
 };
 
+template <TimerFunction F>
+[[nodiscard]] std::function<Status(const TimerTick&)> returning_status(F function) {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, const TimerTick&>>) {
+        return [function = std::move(function)](const TimerTick& tick) mutable -> Status {
+            function(tick);
+            return {};
+        };
+    } else {
+        return std::function<Status(const TimerTick&)>(std::move(function));
+    }
+}
+
 [[nodiscard]] Result<SchemaHandle> schema_of(const std::optional<Bytes>& bytes, auto type) {
     using T = typename decltype(type)::type;
-    if constexpr (Opaque<T>) {
+    if constexpr (payload::Opaque<T>) {
         return make_schema(*bytes);
     } else {
         return make_schema<T>();
@@ -239,11 +254,11 @@ template <class T>
 class Input final : private detail::Declared {
 public:
     Input(Component& component, std::string name, std::string doc = {})
-        requires(!detail::Opaque<T>)
+        requires(!payload::Opaque<T>)
         : Input(component, std::move(name), std::nullopt, std::move(doc)) {}
     /// An input of bytes.
     Input(Component& component, std::string name, Bytes bytes, std::string doc = {})
-        requires detail::Opaque<T>
+        requires payload::Opaque<T>
         : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
 
     /// In `on_trigger`: the sample that the trigger chose for this input; nothing if it chose none. Nothing anywhere else.
@@ -299,14 +314,14 @@ private:
 ///
 /// What a callback publishes inherits the origins of what triggered it and what it has read.
 template <class T>
-class Output final : private detail::Declared, public detail::Sender<T> {
+class Output final : private detail::Declared, public PublisherBase<T> {
 public:
     Output(Component& component, std::string name, std::string doc = {})
-        requires(!detail::Opaque<T>)
+        requires(!payload::Opaque<T>)
         : Output(component, std::move(name), std::nullopt, std::move(doc)) {}
     /// An output of bytes.
     Output(Component& component, std::string name, Bytes bytes, std::string doc = {})
-        requires detail::Opaque<T>
+        requires payload::Opaque<T>
         : Output(component, std::move(name), std::optional<Bytes>(std::move(bytes)), std::move(doc)) {}
 
 private:
@@ -321,7 +336,7 @@ private:
         return detail::checked(dl_class_add_output(builder, name_.c_str(), schema->get(), doc_.c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
-        this->detail::template Sender<T>::bind(dl_component_io_output(io, index_));
+        this->bind_to(dl_component_io_output(io, index_));
         if (this->publisher() == nullptr) return Error{"output '" + name_ + "' has no publisher: the host and this library disagree"};
         return {};
     }
@@ -333,7 +348,7 @@ private:
 };
 
 /// A parameter, declared as a member of a component. Its value comes from the graph, or else is the default.
-template <detail::ParameterType T>
+template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
     Parameter(Component& component, std::string name, T default_value, std::string doc = {})
@@ -364,17 +379,21 @@ private:
 };
 
 /// A timer of a component's own, declared as a member. It ticks in the component's group: never at the same time as its
-/// callback, unless the graph makes that reentrant. An exception that leaves the function is reported and counted.
+/// callback, unless the graph makes that reentrant. An error that the function returns, or an exception that leaves it, is
+/// reported and counted.
 class Timer final : private detail::Declared {
 public:
-    using Function = std::function<void(const TimerTick&)>;
-
     /// Ticks from the start of the module on.
-    Timer(Component& component, std::chrono::nanoseconds period, Function function) : period_(period), function_(std::move(function)) {
+    template <TimerFunction F>
+    Timer(Component& component, std::chrono::nanoseconds period, F function)
+        : period_(period), function_(detail::returning_status(std::move(function))) {
         detail::Access::declare(component, *this);
     }
     /// Ticks once `start` was called.
-    Timer(Component& component, Function function) : function_(std::move(function)) { detail::Access::declare(component, *this); }
+    template <TimerFunction F>
+    Timer(Component& component, F function) : function_(detail::returning_status(std::move(function))) {
+        detail::Access::declare(component, *this);
+    }
 
     /// Sets the period, which may come from a parameter; once, in the component's `init`.
     [[nodiscard]] Status start(std::chrono::nanoseconds period) {
@@ -394,7 +413,7 @@ private:
     static int tick(void* self, const dl_timer_tick* tick) noexcept;
 
     std::optional<std::chrono::nanoseconds> period_;
-    Function function_;
+    std::function<Status(const TimerTick&)> function_;
     const dl_component_io* io_ = nullptr;
     bool started_ = false;
 };

@@ -118,10 +118,7 @@ __attribute__((visibility("hidden"))) inline const dl_component_library* library
 namespace driveline {
 
 inline int Timer::tick(void* self, const dl_timer_tick* tick) noexcept {
-    return detail::guarded("timer", [&]() -> Result<void> {
-        static_cast<Timer*>(self)->function_(TimerTick{from_ns(tick->scheduled_ns), tick->overruns});
-        return {};
-    });
+    return detail::guarded("timer", [&] { return static_cast<Timer*>(self)->function_(TimerTick{from_ns(tick->scheduled_ns), tick->overruns}); });
 }
 
 }  // namespace driveline

@@ -14,8 +14,6 @@
 
 namespace driveline {
 
-namespace detail {
-
 /// What nodes do, over a handle that somebody else owns. Any thread.
 class NodeView {
 public:
@@ -23,63 +21,63 @@ public:
 
     /// Creates a publisher and reserves all its memory.
     template <class T>
-        requires(!Opaque<T>)
+        requires(!payload::Opaque<T>)
     [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, const PublisherOptions& options = {}) const {
-        return publisher<T>(topic, make_schema<T>(), options);
+        return publisher<T>(topic, detail::make_schema<T>(), options);
     }
     /// Creates a publisher of bytes.
     [[nodiscard]] Result<Publisher<Bytes>> publisher(const std::string& topic, const Bytes& bytes, const PublisherOptions& options = {}) const {
-        return publisher<Bytes>(topic, make_schema(bytes), options);
+        return publisher<Bytes>(topic, detail::make_schema(bytes), options);
     }
 
     /// Creates a subscription.
     template <class T>
-        requires(!Opaque<T>)
+        requires(!payload::Opaque<T>)
     [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, const SubscriptionOptions& options = {}) const {
-        return subscription<T>(topic, make_schema<T>(), options);
+        return subscription<T>(topic, detail::make_schema<T>(), options);
     }
     /// Creates a subscription of bytes.
     [[nodiscard]] Result<Subscription<Bytes>> subscription(const std::string& topic, const Bytes& bytes,
                                                            const SubscriptionOptions& options = {}) const {
-        return subscription<Bytes>(topic, make_schema(bytes), options);
+        return subscription<Bytes>(topic, detail::make_schema(bytes), options);
     }
 
     /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
     template <ParameterType T>
     [[nodiscard]] Result<void> declare_parameter(const std::string& name, const T& value) const {
-        const dl_parameter_value c = to_c(value);
-        return checked(dl_node_declare_parameter(node_, name.c_str(), &c));
+        const dl_parameter_value c = detail::to_c(value);
+        return detail::checked(dl_node_declare_parameter(node_, name.c_str(), &c));
     }
     /// Sets a declared parameter; a whole number is accepted for a real one.
     template <ParameterType T>
     [[nodiscard]] Result<void> set_parameter(const std::string& name, const T& value) const {
-        const dl_parameter_value c = to_c(value);
-        return checked(dl_node_set_parameter(node_, name.c_str(), &c));
+        const dl_parameter_value c = detail::to_c(value);
+        return detail::checked(dl_node_set_parameter(node_, name.c_str(), &c));
     }
     /// The value of a parameter now. Takes a short lock: read once per callback.
     template <ParameterType T>
     [[nodiscard]] Result<T> parameter(const std::string& name) const {
-        return get_parameter<T>(node_, name);
+        return detail::get_parameter<T>(node_, name);
     }
 
 private:
     template <class T>
-    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, Result<SchemaHandle> schema, const PublisherOptions& options) const {
+    [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, Result<detail::SchemaHandle> schema, const PublisherOptions& options) const {
         if (!schema) return std::move(schema).error();
-        const dl_publisher_options c = to_c(options);
-        Handle<dl_publisher, dl_publisher_drop> handle;
-        auto done = checked(dl_publisher_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
+        const dl_publisher_options c = detail::to_c(options);
+        detail::Handle<dl_publisher, dl_publisher_drop> handle;
+        auto done = detail::checked(dl_publisher_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
         if (!done) return std::move(done).error();
         return Publisher<T>(std::move(handle));
     }
 
     template <class T>
-    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, Result<SchemaHandle> schema,
+    [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, Result<detail::SchemaHandle> schema,
                                                        const SubscriptionOptions& options) const {
         if (!schema) return std::move(schema).error();
-        const dl_subscription_options c = to_c(options);
-        Handle<dl_subscription, dl_subscription_drop> handle;
-        auto done = checked(dl_subscription_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
+        const dl_subscription_options c = detail::to_c(options);
+        detail::Handle<dl_subscription, dl_subscription_drop> handle;
+        auto done = detail::checked(dl_subscription_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
         if (!done) return std::move(done).error();
         return Subscription<T>(std::move(handle));
     }
@@ -87,14 +85,13 @@ private:
     const dl_node* node_;
 };
 
-}  // namespace detail
-
 /// A named part of the system that publishes, subscribes and has parameters. Move-only; any thread. What it made lives on.
-class [[nodiscard]] Node : public detail::NodeView {
-public:
+class [[nodiscard]] Node : public NodeView {
+private:
+    friend class Context;
+
     explicit Node(detail::Handle<dl_node, dl_node_drop> handle) noexcept : NodeView(handle.get()), handle_(std::move(handle)) {}
 
-private:
     detail::Handle<dl_node, dl_node_drop> handle_;
 };
 

@@ -94,7 +94,7 @@ private:
 
 /// Copies `mat` (three channels of 8 bits as `bgr8`, one as `mono8`) into a loan and publishes it. Drawing into the matrix
 /// of a loan saves the copy.
-[[nodiscard]] inline Result<std::uint64_t> publish(const detail::Sender<Image>& output, const cv::Mat& mat, const Header& header = {}) {
+[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, const Header& header = {}) {
     if (mat.type() != CV_8UC3 && mat.type() != CV_8UC1) {
         return Error{"a matrix of OpenCV type " + std::to_string(mat.type()) +
                      " is no image that can be published as it is: convert it to CV_8UC3 (bgr8) or CV_8UC1 (mono8)"};

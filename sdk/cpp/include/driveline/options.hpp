@@ -2,6 +2,7 @@
 /// What publishers and subscriptions are created with. Everything has a default: `{.reach = Reach::host}` is enough.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -97,18 +98,28 @@ struct SubscriptionOptions {
 };
 
 /// How a blocking reader waits.
-struct WaitMode {
-    std::uint32_t mode = DL_WAIT_BLOCK;
-    std::uint64_t spin_ns = 0;
+class WaitMode {
+public:
+    /// As `block()`.
+    constexpr WaitMode() noexcept = default;
 
     /// Sleep in the kernel; an idle reader uses no CPU.
     [[nodiscard]] static constexpr WaitMode block() noexcept { return {}; }
     /// Never sleep: lowest latency, one whole CPU.
-    [[nodiscard]] static constexpr WaitMode spin() noexcept { return {DL_WAIT_SPIN, 0}; }
+    [[nodiscard]] static constexpr WaitMode spin() noexcept { return WaitMode(DL_WAIT_SPIN, {}); }
     /// Spin this long, then sleep.
     [[nodiscard]] static constexpr WaitMode spin_then_block(std::chrono::nanoseconds spin) noexcept {
-        return {DL_WAIT_SPIN_THEN_BLOCK, static_cast<std::uint64_t>(spin.count() < 0 ? 0 : spin.count())};
+        return WaitMode(DL_WAIT_SPIN_THEN_BLOCK, std::max(spin, std::chrono::nanoseconds::zero()));
     }
+
+private:
+    template <class>
+    friend class Subscription;
+
+    constexpr WaitMode(dl_wait_mode kind, std::chrono::nanoseconds spin) noexcept : kind_(kind), spin_(spin) {}
+
+    dl_wait_mode kind_ = DL_WAIT_BLOCK;
+    std::chrono::nanoseconds spin_{0};
 };
 
 namespace detail {

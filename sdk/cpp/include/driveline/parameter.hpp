@@ -12,11 +12,12 @@
 
 namespace driveline {
 
-namespace detail {
-
+/// What a parameter can be.
 template <class T>
 concept ParameterType = std::is_same_v<T, bool> || (std::integral<T> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
                         std::is_same_v<T, double> || std::is_same_v<T, std::string>;
+
+namespace detail {
 
 /// Valid as long as `value`.
 template <ParameterType T>

@@ -36,7 +36,8 @@ template <class T>
 struct Identity;
 }  // namespace protobuf
 
-namespace detail {
+/// Which kind of payload a type is.
+namespace payload {
 
 // By what generated code has, so that programs without protobuf need no header of it.
 template <class T>
@@ -60,6 +61,10 @@ concept Loanable = plain::Type<T> || Opaque<T>;
 template <class T>
 concept Value = Protobuf<T> || Object<T>;
 
+}  // namespace payload
+
+namespace detail {
+
 template <class T>
 constexpr bool has_protobuf_identity = requires { sizeof(protobuf::Identity<T>); };
 
@@ -78,7 +83,7 @@ __attribute__((visibility("hidden"))) [[nodiscard]] const std::string& type_iden
     static const std::string text = [] {
         std::string t = typeid(T).name();
         t.append(" size ").append(std::to_string(sizeof(T))).append(" align ").append(std::to_string(alignof(T)));
-        if constexpr (Protobuf<T>) t.append(" protobuf ").append(std::to_string(protobuf::Identity<T>::library_version()));
+        if constexpr (payload::Protobuf<T>) t.append(" protobuf ").append(std::to_string(protobuf::Identity<T>::library_version()));
         return t;
     }();
     return text;
@@ -99,11 +104,11 @@ template <class T>
 [[nodiscard]] Result<SchemaHandle> make_schema() {
     if constexpr (plain::Type<T>) {
         return make_schema(DL_KIND_PLAIN, nullptr, nullptr, plain::definition<T>().c_str());
-    } else if constexpr (Protobuf<T>) {
+    } else if constexpr (payload::Protobuf<T>) {
         static_assert(has_protobuf_identity<T>, "T is a protobuf message: include \"driveline/protobuf.hpp\" before using it with Driveline");
         return make_schema(DL_KIND_PROTOBUF, protobuf::Identity<T>::name().c_str(), nullptr, protobuf::Identity<T>::definition().c_str());
     } else {
-        static_assert(!Opaque<T>, "Bytes need an encoding: give Bytes{\"encoding\"} after the name");
+        static_assert(!payload::Opaque<T>, "Bytes need an encoding: give Bytes{\"encoding\"} after the name");
         return make_schema(DL_KIND_OBJECT, demangled(typeid(T).name()).c_str(), "c++", type_identity<T>().c_str());
     }
 }

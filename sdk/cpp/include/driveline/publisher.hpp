@@ -22,16 +22,15 @@
 
 namespace driveline {
 
-namespace detail {
+class NodeView;
 template <class T>
-class Sender;
-}
+class PublisherBase;
 
 /// Memory for one payload, visible to nobody else until it is published; given back if it is not. Move-only; one thread
 /// at a time. Its content is that of an earlier sample: write all of it. Empty after `publish`.
 template <class T>
 class [[nodiscard]] Loan {
-    static_assert(detail::Loanable<T>, "protobuf messages and objects are published as values; loans are for plain types and Bytes");
+    static_assert(payload::Loanable<T>, "protobuf messages and objects are published as values; loans are for plain types and Bytes");
 
 public:
     /// Whether it is neither published nor moved from. The other functions need it to be.
@@ -85,7 +84,7 @@ public:
 
 private:
     template <class>
-    friend class detail::Sender;
+    friend class PublisherBase;
 
     [[nodiscard]] static Result<Loan> take(const dl_publisher* publisher, std::size_t size) {
         Loan loan;
@@ -125,7 +124,7 @@ public:
 
 private:
     template <class>
-    friend class detail::Sender;
+    friend class PublisherBase;
 
     ImageLoan(Loan<Image> loan, ImageMut image) noexcept : Loan<Image>(std::move(loan)), image_(image) {}
 
@@ -181,7 +180,7 @@ struct ObjectType {
             t.value = &value;
             t.clone = &clone;
             t.drop = &drop;
-            if constexpr (Protobuf<T>) {
+            if constexpr (payload::Protobuf<T>) {
                 t.encoded_len = &encoded_len;
                 t.encode = &encode;
             }
@@ -191,9 +190,11 @@ struct ObjectType {
     }
 };
 
+}  // namespace detail
+
 /// What publishers and outputs have in common. Any thread; calls from several threads follow one another.
 template <class T>
-class Sender {
+class PublisherBase {
 public:
     /// Plain types: memory for a message with `tail_count` elements in its trailing array. Neither blocks nor allocates.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const
@@ -205,7 +206,7 @@ public:
     }
     /// Bytes: memory for `size` bytes.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t size) const
-        requires Opaque<T>
+        requires payload::Opaque<T>
     {
         return Loan<T>::take(publisher(), size);
     }
@@ -226,11 +227,11 @@ public:
     /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after an error. Blocks only
     /// if the topic is reliable, at most `max_blocking_ms`.
     Result<std::uint64_t> publish(Loan<T>&& loan) const
-        requires Loanable<T>
+        requires payload::Loanable<T>
     {
         std::uint64_t sequence = 0;
         loan.bytes_ = {};
-        if (auto done = checked(dl_publisher_publish(publisher(), loan.handle_.place(), &sequence)); !done) return std::move(done).error();
+        if (auto done = detail::checked(dl_publisher_publish(publisher(), loan.handle_.place(), &sequence)); !done) return std::move(done).error();
         return sequence;
     }
     /// Plain types without a trailing array: copies `value` into a loan and publishes it.
@@ -247,23 +248,23 @@ public:
     /// pointer; a protobuf message is serialised once for others, if somebody listens there.
     /// `source_time`: when the data was measured, at a source.
     Result<std::uint64_t> publish(std::shared_ptr<const T> value, std::optional<MonotonicTime> source_time = {}) const
-        requires Value<T>
+        requires payload::Value<T>
     {
-        if (!value) return error(DL_ERROR_ARGUMENT, "the value to be published is a null pointer");
+        if (!value) return detail::error(DL_ERROR_ARGUMENT, "the value to be published is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const T>>(std::move(value));
         std::uint64_t sequence = 0;
-        const auto* vtable = ObjectType<T>::vtable();
-        auto done = checked(dl_publisher_publish_object(publisher(), object.release(), vtable, source_time ? to_ns(*source_time) : 0, &sequence));
+        const auto* vtable = detail::ObjectType<T>::vtable();
+        auto done = detail::checked(dl_publisher_publish_object(publisher(), object.release(), vtable, source_time ? to_ns(*source_time) : 0, &sequence));
         if (!done) return std::move(done).error();
         return sequence;
     }
     Result<std::uint64_t> publish(std::unique_ptr<T> value, std::optional<MonotonicTime> source_time = {}) const
-        requires Value<T>
+        requires payload::Value<T>
     {
         return publish(std::shared_ptr<const T>(std::move(value)), source_time);
     }
     Result<std::uint64_t> publish(T&& value, std::optional<MonotonicTime> source_time = {}) const
-        requires Value<T>
+        requires payload::Value<T>
     {
         return publish(std::make_shared<const T>(std::move(value)), source_time);
     }
@@ -281,49 +282,50 @@ public:
     };
     /// Counters since creation.
     [[nodiscard]] Stats stats() const noexcept {
-        auto c = sized<dl_publisher_stats>();
+        auto c = detail::sized<dl_publisher_stats>();
         if (dl_publisher_get_stats(publisher(), &c) != DL_OK) return {};
         return {c.published, c.overwritten, c.serialised};
     }
 
     /// The next event, if any.
     [[nodiscard]] std::optional<Event> poll_event() const {
-        return next_event<dl_publisher>(&dl_publisher_poll_event, publisher());
+        return detail::next_event<dl_publisher>(&dl_publisher_poll_event, publisher());
     }
 
     /// A sign of life for `Liveliness::manual_by_topic`; publishing is one too.
     void assert_liveliness() const noexcept { dl_publisher_assert_liveliness(publisher()); }
 
 protected:
-    Sender() noexcept = default;
-    explicit Sender(const dl_publisher* publisher) noexcept : publisher_(publisher) {}
-    Sender(Sender&& other) noexcept : publisher_(std::exchange(other.publisher_, nullptr)) {}
-    Sender& operator=(Sender&& other) noexcept {
+    PublisherBase() noexcept = default;
+    explicit PublisherBase(const dl_publisher* publisher) noexcept : publisher_(publisher) {}
+    PublisherBase(PublisherBase&& other) noexcept : publisher_(std::exchange(other.publisher_, nullptr)) {}
+    PublisherBase& operator=(PublisherBase&& other) noexcept {
         publisher_ = std::exchange(other.publisher_, nullptr);
         return *this;
     }
-    ~Sender() = default;
+    ~PublisherBase() = default;
 
     [[nodiscard]] const dl_publisher* publisher() const noexcept { return publisher_; }
-    void bind(const dl_publisher* publisher) noexcept { publisher_ = publisher; }
+    void bind_to(const dl_publisher* publisher) noexcept { publisher_ = publisher; }
 
 private:
     const dl_publisher* publisher_ = nullptr;
 };
 
-}  // namespace detail
-
 /// Publisher of a topic; made by `Node::publisher`. Move-only. Dropping it tells its subscriptions.
 template <class T>
-class [[nodiscard]] Publisher : public detail::Sender<T> {
+class [[nodiscard]] Publisher : public PublisherBase<T> {
 public:
-    explicit Publisher(detail::Handle<dl_publisher, dl_publisher_drop> handle) noexcept
-        : detail::Sender<T>(handle.get()), handle_(std::move(handle)) {}
     Publisher(Publisher&&) noexcept = default;
     Publisher& operator=(Publisher&&) noexcept = default;
     ~Publisher() = default;
 
 private:
+    friend class NodeView;
+
+    explicit Publisher(detail::Handle<dl_publisher, dl_publisher_drop> handle) noexcept
+        : PublisherBase<T>(handle.get()), handle_(std::move(handle)) {}
+
     detail::Handle<dl_publisher, dl_publisher_drop> handle_;
 };
 

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A value or an error, without exceptions; `std::expected` is not in C++20.
+///
+/// ```cpp
+/// auto loan = output.loan(640, 480, driveline::Encoding::mono8);
+/// if (!loan) return loan.error();
+/// ```
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -40,7 +46,7 @@ public:
     [[nodiscard]] const Error& error() const& noexcept { return *std::get_if<1>(&content_); }
     [[nodiscard]] Error&& error() && noexcept { return std::move(*std::get_if<1>(&content_)); }
 
-    /// The value. For start-up code: throws `std::runtime_error` with the error's message if there is none.
+    /// The value. For start-up code, not where samples are handled: throws `std::runtime_error` with the error's message if there is none.
     T& value() & {
         require();
         return **this;
@@ -68,6 +74,10 @@ class [[nodiscard]] Result<void> {
 public:
     Result() noexcept = default;
     Result(Error error) : error_(std::move(error)) {}
+    /// Whether there is a value, without it: `return output.publish(...);`.
+    template <class T>
+        requires(!std::is_void_v<T>)
+    Result(Result<T> other) : error_(other ? std::nullopt : std::optional<Error>(std::move(other).error())) {}
 
     [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
     explicit operator bool() const noexcept { return has_value(); }
@@ -84,5 +94,7 @@ public:
 private:
     std::optional<Error> error_;
 };
+
+using Status = Result<void>;
 
 }  // namespace driveline

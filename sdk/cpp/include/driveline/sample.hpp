@@ -22,6 +22,11 @@
 
 namespace driveline {
 
+template <class T>
+class Input;
+template <class T>
+class Subscription;
+
 /// A source that a sample descends from, and where its age went:
 /// `publish_time - source_oldest = communication + computation + idle`.
 struct Origin {
@@ -141,7 +146,7 @@ private:
     explicit Content(std::span<const std::byte> b) noexcept : bytes(b) {}
 };
 
-template <Value T>
+template <payload::Value T>
 class Content<T> {
 public:
     [[nodiscard]] static Result<Content> of(const dl_sample* sample) {
@@ -169,7 +174,7 @@ private:
     std::shared_ptr<const T> decoded_;
 
     [[nodiscard]] static Result<Content> decoded(const dl_sample* sample) {
-        if constexpr (Protobuf<T>) {
+        if constexpr (payload::Protobuf<T>) {
             auto payload = payload_of(sample);
             if (!payload) return std::move(payload).error();
             const Conversion conversion;
@@ -194,21 +199,14 @@ private:
 template <class T>
 class [[nodiscard]] Sample {
 public:
-    /// Looks at a sample of the C library; it is the caller's no more.
-    [[nodiscard]] static Result<Sample> adopt(detail::SampleHandle handle) {
-        auto content = detail::Content<T>::of(handle.get());
-        if (!content) return std::move(content).error();
-        return Sample(std::move(handle), std::move(*content));
-    }
-
     /// The message; of plain types the head: of images and point clouds a checked copy, of others where it lies.
     [[nodiscard]] const T& operator*() const noexcept
-        requires(!detail::Opaque<T>)
+        requires(!payload::Opaque<T>)
     {
         return content_.value();
     }
     [[nodiscard]] const T* operator->() const noexcept
-        requires(!detail::Opaque<T>)
+        requires(!payload::Opaque<T>)
     {
         return &content_.value();
     }
@@ -227,14 +225,14 @@ public:
     }
     /// The payload's bytes, where they lie.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept
-        requires detail::Opaque<T>
+        requires payload::Opaque<T>
     {
         return content_.bytes;
     }
     /// Protobuf and objects: the value with an owner of its own: it may outlive the sample and then no longer counts as held.
     /// Allocates; fails only without memory.
     [[nodiscard]] Result<std::shared_ptr<const T>> shared() const
-        requires detail::Value<T>
+        requires payload::Value<T>
     {
         return content_.shared(handle_.get());
     }
@@ -293,6 +291,15 @@ public:
     }
 
 private:
+    friend class Input<T>;
+    friend class Subscription<T>;
+
+    [[nodiscard]] static Result<Sample> adopt(detail::SampleHandle handle) {
+        auto content = detail::Content<T>::of(handle.get());
+        if (!content) return std::move(content).error();
+        return Sample(std::move(handle), std::move(*content));
+    }
+
     Sample(detail::SampleHandle handle, detail::Content<T> content) noexcept
         : handle_(std::move(handle)), content_(std::move(content)) {}
 

@@ -15,12 +15,12 @@
 
 namespace driveline {
 
+class NodeView;
+
 /// Subscription of a topic; made by `Node::subscription`. Move-only; one thread at a time. Samples outlive it.
 template <class T>
 class [[nodiscard]] Subscription {
 public:
-    explicit Subscription(detail::Handle<dl_subscription, dl_subscription_drop> handle) noexcept : handle_(std::move(handle)) {}
-
     /// The newest unread sample, if there is any; older unread ones count as missed. Does not block.
     [[nodiscard]] Result<std::optional<Sample<T>>> latest() { return read(&dl_subscription_latest); }
 
@@ -78,6 +78,10 @@ public:
     }
 
 private:
+    friend class NodeView;
+
+    explicit Subscription(detail::Handle<dl_subscription, dl_subscription_drop> handle) noexcept : handle_(std::move(handle)) {}
+
     [[nodiscard]] Result<std::optional<Sample<T>>> read(dl_status (*reading)(const dl_subscription*, dl_sample**)) {
         detail::SampleHandle handle;
         if (auto done = detail::checked(reading(handle_.get(), handle.place())); !done) return std::move(done).error();
@@ -89,7 +93,7 @@ private:
 
     [[nodiscard]] Result<bool> wait_ns(std::int64_t timeout_ns, WaitMode mode) {
         int ready = 0;
-        auto done = detail::checked(dl_subscription_wait(handle_.get(), timeout_ns, mode.mode, mode.spin_ns, &ready));
+        auto done = detail::checked(dl_subscription_wait(handle_.get(), timeout_ns, mode.kind_, static_cast<std::uint64_t>(mode.spin_.count()), &ready));
         if (!done) return std::move(done).error();
         return ready != 0;
     }

@@ -124,6 +124,15 @@ TEST(Components, ConversionsAreCommunicationAndNotComputation) {
     EXPECT_EQ(run.count("COMMUNICATION") + run.count("COMPUTATION"), 0u) << run.output;
 }
 
+TEST(Components, ThatReturnAnErrorAreNamedLikewise) {
+    const auto run = run_graph(pipeline("fail_on: 2"));
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("component 'lane' failed on sample 3 of 'camera/image': Lane: on_trigger failed: no line in sight"), 1u) << run.output;
+    EXPECT_EQ(run.count("component 'lane' failed: Lane: timer failed: the timer fails"), 1u) << run.output;
+    EXPECT_EQ(run.count("detections of frame 2002 "), 0u) << run.output;
+    EXPECT_EQ(run.count("detections of frame 3003 "), 1u) << run.output;
+}
+
 TEST(Components, WhoseInitFailsEndTheModuleWithTheReason) {
     const auto run = run_graph(pipeline("refuse: true"));
     EXPECT_NE(run.status, 0);

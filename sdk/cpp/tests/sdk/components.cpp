@@ -20,13 +20,16 @@ using driveline::msgs::Detections2D;
 /// Publishes images until `count` is reached.
 class Camera : public driveline::Component {
 public:
-    void on_trigger(const driveline::Trigger& trigger) override {
-        if (!trigger.tick()) throw std::logic_error("the camera is triggered by a timer");
-        auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "camera", frame_).value();
-        auto loan = images_.loan(32, 24, driveline::Encoding::mono8, header).value();
-        for (auto& pixel : loan.tail()) pixel = static_cast<std::uint8_t>(frame_);
-        images_.publish(std::move(loan)).value();
+    driveline::Status on_trigger(const driveline::Invocation& invocation) override {
+        if (!invocation.tick()) return driveline::Error{"the camera is triggered by a timer"};
+        auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "camera", frame_);
+        if (!header) return header.error();
+        auto loan = images_.loan(32, 24, driveline::Encoding::mono8, *header);
+        if (!loan) return loan.error();
+        for (auto& pixel : loan->tail()) pixel = static_cast<std::uint8_t>(frame_);
+        auto published = images_.publish(std::move(*loan));
         if (++frame_ == static_cast<std::uint64_t>(*count_)) finish();
+        return published;
     }
 
 private:
@@ -45,18 +48,19 @@ public:
         return {};
     }
 
-    void on_trigger(const driveline::Trigger& trigger) override {
+    driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto image = image_.sample();
-        if (!image || !trigger.by(image_)) throw std::logic_error("the image triggers");
+        if (!image || !invocation.triggered_by(image_)) return driveline::Error{"the image triggers"};
+        if ((*image)->header.frame_index == static_cast<std::uint64_t>(*fail_on_)) return driveline::Error{"no line in sight"};
         if ((*image)->header.frame_index == static_cast<std::uint64_t>(*throw_on_)) throw std::runtime_error("no road in sight");
         auto detections = std::make_unique<Detections2D>();
         detections->mutable_header()->set_frame_index((*image)->header.frame_index + image->tail()[0] * 1000U);
         // Whoever gets the pointer finds its own address in it.
         detections->mutable_header()->set_frame_id(address(detections.get()));
-        detections_.publish(std::move(detections)).value();
+        if (auto done = detections_.publish(std::move(detections)); !done) return done.error();
         auto plan = std::make_unique<Plan>();
         plan->own_address = address(plan.get());
-        plan_.publish(std::move(plan)).value();
+        return plan_.publish(std::move(plan));
     }
 
     void shutdown() override { log_info("shut down"); }
@@ -67,6 +71,7 @@ private:
     driveline::Output<Plan> plan_{*this, "plan"};
     driveline::Parameter<bool> refuse_{*this, "refuse", false};
     driveline::Parameter<std::int64_t> throw_on_{*this, "throw_on", -1};
+    driveline::Parameter<std::int64_t> fail_on_{*this, "fail_on", -1};
     driveline::Parameter<std::string> text_{*this, "text", "nothing"};
     driveline::Parameter<double> scale_{*this, "scale", 1};
     driveline::Timer timer_{*this, std::chrono::milliseconds(5), [this](const driveline::TimerTick&) {
@@ -75,19 +80,26 @@ private:
                                     throw std::runtime_error("the timer throws");
                                 }
                             }};
+    driveline::Timer failing_{*this, std::chrono::milliseconds(5), [this](const driveline::TimerTick&) -> driveline::Status {
+                                  if (*fail_on_ < 0 || failed_) return {};
+                                  failed_ = true;
+                                  return driveline::Error{"the timer fails"};
+                              }};
     bool thrown_ = false;
+    bool failed_ = false;
 };
 
 /// Prints what arrives, and what else can be read.
 class Sink : public driveline::Component {
 public:
-    void on_trigger(const driveline::Trigger&) override {
+    driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto detections = detections_.sample();
-        if (!detections) return;
+        if (!detections) return {};
         const auto image = image_.read();
         const bool same = (*detections)->header().frame_id() == address(&**detections);
         log_info("detections of frame ", (*detections)->header().frame_index(), " sequence ", detections->sequence(), " origins ",
                  detections->header().origin_count, same ? " by pointer" : " by value", image ? " with image" : " without image");
+        return {};
     }
 
 private:
@@ -109,7 +121,6 @@ public:
         finish();
         return {};
     }
-    void on_trigger(const driveline::Trigger&) override {}
 };
 
 }  // namespace testing_components

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -53,7 +52,7 @@ namespace testing_components {
 
 /// Publishes slow messages, and listens to those that come back, so that they have to be encoded.
 class SlowSource : public driveline::Component {
-    void on_trigger(const driveline::Trigger&) override { out_.publish(Slow{1}).value(); }
+    driveline::Status on_trigger(const driveline::Invocation&) override { return out_.publish(Slow{1}); }
 
     driveline::Output<Slow> out_{*this, "out"};
     driveline::Input<Slow> back_{*this, "back"};
@@ -67,20 +66,20 @@ struct Call {
 
 /// Decodes a message, works, converts something itself, encodes a message; tells in between when it did.
 class SlowRelay : public driveline::Component {
-    void on_trigger(const driveline::Trigger& trigger) override {
+    driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto in = in_.sample();
-        if (!in) throw std::logic_error("the message triggers");
-        if (out_.matched() == 0) return;
-        const auto call = std::make_shared<const Call>(Call{trigger.start(), trigger.start() - in->header().publish_time});
+        if (!in) return driveline::Error{"the message triggers"};
+        if (out_.matched() == 0) return {};
+        const auto call = std::make_shared<const Call>(Call{invocation.start(), invocation.start() - in->header().publish_time});
         std::this_thread::sleep_for(slow);
         {
             const driveline::Conversion conversion;
             const driveline::Conversion same_time_again;
             std::this_thread::sleep_for(slow);
         }
-        before_.publish(call).value();
-        out_.publish(Slow{2}).value();
-        after_.publish(call).value();
+        if (auto done = before_.publish(call); !done) return done.error();
+        if (auto done = out_.publish(Slow{2}); !done) return done.error();
+        return after_.publish(call);
     }
 
     driveline::Input<Slow> in_{*this, "in"};
@@ -91,10 +90,11 @@ class SlowRelay : public driveline::Component {
 
 /// Holds the age of what the relay published against what the relay did.
 class SlowJudge : public driveline::Component {
-    void on_trigger(const driveline::Trigger&) override {
+    driveline::Status on_trigger(const driveline::Invocation&) override {
         if (const auto call = before_.sample()) judge("before", *call, 2);
         if (const auto call = after_.sample()) judge("after", *call, 3);
         if (seen_ == 2) finish();
+        return {};
     }
 
     // Times are compared with each other, so that it does not matter how long anything took.

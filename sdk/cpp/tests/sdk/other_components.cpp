@@ -14,12 +14,13 @@ class Camera : public driveline::Component {
 
 class Watcher : public driveline::Component {
 public:
-    void on_trigger(const driveline::Trigger& trigger) override {
+    driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto detections = detections_.read();
         const auto plan = plan_.sample();
-        if (!trigger.by(plan_) || !detections || !plan) return;
+        if (!invocation.triggered_by(plan_) || !detections || !plan) return {};
         log_info("plan ", plan->sequence(), (*plan)->own_address == address(&**plan) ? " by pointer" : " by value", ", detections",
                  (*detections)->header().frame_id() == address(&**detections) ? " by pointer" : " by value");
+        return {};
     }
 
 private:

@@ -18,13 +18,15 @@ struct Plan {
 
 class Stranger : public driveline::Component {
 public:
-    void on_trigger(const driveline::Trigger&) override {
+    driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto detections = detections_.sample();
-        if (!detections) return;
-        const auto kept = detections->shared().value();
+        if (!detections) return {};
+        const auto kept = detections->shared();
+        if (!kept) return kept.error();
         // The publisher wrote its own address into the message.
-        const bool same = kept->header().frame_id().find(address(&**detections)) != std::string::npos;
-        log_info("detections of frame ", kept->header().frame_index(), same ? " came as a pointer" : " came as bytes");
+        const bool same = (*kept)->header().frame_id().find(address(&**detections)) != std::string::npos;
+        log_info("detections of frame ", (*kept)->header().frame_index(), same ? " came as a pointer" : " came as bytes");
+        return {};
     }
 
 private:
@@ -39,8 +41,9 @@ private:
 
 class PlanReader : public driveline::Component {
 public:
-    void on_trigger(const driveline::Trigger&) override {
+    driveline::Status on_trigger(const driveline::Invocation&) override {
         if (plan_.sample()) log_info("A PLAN WAS READ");
+        return {};
     }
 
 private:
