@@ -6,7 +6,7 @@ use crate::arguments::{Graph, Validate};
 use crate::screen::Screen;
 use crate::table::count;
 use crate::{exit, picture};
-use driveline_runtime::graph::{Describe, LoadOptions, Loaded, json_schema, load};
+use driveline_runtime::graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
 use serde_json::json;
 use std::path::Path;
 
@@ -74,7 +74,7 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
 pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
     // As for a graph, a bare name is a file here and not in the system's library directories.
     let classes = library.canonicalize().map_err(|e| format!("{}: {e}", library.display())).and_then(|path| {
-        describer().describe(&path).map_err(|e| match e.help {
+        describer().describe(&path, &Environment::new()).map_err(|e| match e.help {
             Some(help) => format!("{}: {}; {help}", library.display(), e.reason),
             None => format!("{}: {}", library.display(), e.reason),
         })

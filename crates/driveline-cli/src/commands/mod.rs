@@ -13,8 +13,9 @@ use crate::exit;
 use crate::screen::Screen;
 use clap::CommandFactory;
 use clap_complete::Shell;
-use driveline_runtime::graph::{Describe, DescribeError};
-use driveline_runtime::launch::{HostDescriber, find_host};
+use driveline_runtime::descriptor::ComponentClass;
+use driveline_runtime::graph::{Describe, DescribeError, Environment};
+use driveline_runtime::launch::{HostDescriber, HostNotFound, find_host};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,13 +44,20 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
 }
 
 /// Asks the host program; where there is none, says so at the first library.
-fn describer() -> impl Describe {
-    let host = find_host();
-    move |library: &Path| match &host {
-        Ok(host) => HostDescriber::new(host.clone()).describe(library),
-        Err(e) => Err(DescribeError {
-            reason: e.to_string(),
-            help: Some("`driveline validate --no-libraries` checks what can be checked without".into()),
-        }),
+struct Describer(Result<HostDescriber, HostNotFound>);
+
+fn describer() -> Describer {
+    Describer(find_host().map(HostDescriber::new))
+}
+
+impl Describe for Describer {
+    fn describe(&self, library: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+        match &self.0 {
+            Ok(host) => host.describe(library, environment),
+            Err(e) => Err(DescribeError {
+                reason: e.to_string(),
+                help: Some("`driveline validate --no-libraries` checks what can be checked without".into()),
+            }),
+        }
     }
 }

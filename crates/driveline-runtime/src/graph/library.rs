@@ -2,22 +2,28 @@
 //! Finding component libraries and asking what is in them.
 
 use crate::descriptor::ComponentClass;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// Environment variables of the process that is to load a library, beside those of this process.
+pub type Environment = BTreeMap<String, String>;
+
 /// Says what classes a library holds.
 ///
-/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` is one.
+/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` is one, for which the environment does not matter:
+/// within the module's own process it is in force.
 pub trait Describe {
-    /// The classes of the library at `path`. May load it, or start a process that does; blocks until then.
+    /// The classes of the library at `path`, as a module with this environment would find them. May load it, or start a
+    /// process that does; blocks until then.
     ///
     /// # Errors
     /// [`DescribeError`] if the library cannot be loaded or is not a component library.
-    fn describe(&self, path: &Path) -> Result<Vec<ComponentClass>, DescribeError>;
+    fn describe(&self, path: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError>;
 }
 
 impl<F: Fn(&Path) -> Result<Vec<ComponentClass>, DescribeError>> Describe for F {
-    fn describe(&self, path: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+    fn describe(&self, path: &Path, _: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
         self(path)
     }
 }

@@ -32,7 +32,7 @@ mod units;
 mod yaml;
 
 pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span};
-pub use library::{COMPONENT_PATH, Describe, DescribeError, default_library_dirs};
+pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use model::json_schema;
 pub use resolve::{LoadOptions, Loaded, load};
 pub use resolved::{

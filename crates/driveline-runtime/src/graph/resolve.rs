@@ -5,7 +5,7 @@
 
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
-use super::library::{Describe, DescribeError, NotFound, default_library_dirs, find};
+use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
 use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange, TriggerSpec};
 use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTrigger};
 use super::topology::{self, End, EndKind};
@@ -69,8 +69,9 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a mut Files,
     options: &'a LoadOptions<'a>,
     pub(super) assignments: Vec<Assignment>,
-    /// What is known of each library, by the path found. `None`: reported already.
-    libraries: HashMap<PathBuf, Option<Vec<ComponentClass>>>,
+    /// What is known of each library, by the path found and the environment, in which it may load or not. `None`: reported
+    /// already.
+    libraries: HashMap<(PathBuf, Environment), Option<Vec<ComponentClass>>>,
     /// Libraries that are nowhere, so that each is reported once.
     missing: Vec<PathBuf>,
     /// Components seen so far: module and document.
@@ -83,6 +84,14 @@ pub(super) struct At<'a> {
     document: usize,
     module: &'a str,
     pub(super) component: &'a str,
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+fn environment(module: &ModuleSpec) -> Environment {
+    module.environment.iter().filter(|(k, _)| is_variable(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
 impl At<'_> {
@@ -158,7 +167,7 @@ impl<'a> Resolver<'a> {
             let place = self.files.place(document, &["modules", name], Part::Key);
             self.files.error(Diagnostic::warning(format!("the module `{name}` has no components")).at(place));
         }
-        for key in spec.environment.keys().filter(|k| k.is_empty() || k.contains(['=', '\0'])) {
+        for key in spec.environment.keys().filter(|k| !is_variable(k)) {
             let place = self.files.place(document, &["modules", name, "environment", key], Part::Key);
             self.error(format!("`{key}` cannot be the name of an environment variable"), place, None);
         }
@@ -182,8 +191,7 @@ impl<'a> Resolver<'a> {
             let at = At { document, module: name, component };
             components.extend(self.component(&at, c, spec));
         }
-        let environment = spec.environment.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        Some(ResolvedModule { name: valid.ok()?, environment, executors, components })
+        Some(ResolvedModule { name: valid.ok()?, environment: environment(spec), executors, components })
     }
 
     fn schedule(&mut self, document: usize, module: &str, executor: &str, e: &ExecutorSpec) {
@@ -222,7 +230,7 @@ impl<'a> Resolver<'a> {
                 1
             }
         };
-        let (library, class) = self.class(at, spec);
+        let (library, class) = self.class(at, spec, &environment(module));
         let outputs = self.outputs(at, spec, class.as_ref());
         let concurrency = if spec.callback_group == GroupSpec::Reentrant { threads } else { 1 };
         let inputs = self.inputs(at, spec, class.as_ref(), concurrency);
@@ -242,7 +250,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn class(&mut self, at: &At<'_>, spec: &ComponentSpec) -> (PathBuf, Option<ComponentClass>) {
+    fn class(&mut self, at: &At<'_>, spec: &ComponentSpec, environment: &Environment) -> (PathBuf, Option<ComponentClass>) {
         if !self.looked_at(at.module) {
             return (spec.library.clone(), None);
         }
@@ -267,24 +275,25 @@ impl<'a> Resolver<'a> {
                 return (spec.library.clone(), None);
             }
         };
-        if !self.libraries.contains_key(&library) {
-            let classes = match self.options.describe.describe(&library) {
+        let key = (library, environment.clone());
+        if !self.libraries.contains_key(&key) {
+            let classes = match self.options.describe.describe(&key.0, environment) {
                 Ok(classes) => Some(classes),
                 Err(DescribeError { reason, help }) => {
                     self.error(format!("the library `{}` cannot be used: {reason}", spec.library.display()), place, help);
                     None
                 }
             };
-            self.libraries.insert(library.clone(), classes);
+            self.libraries.insert(key.clone(), classes);
         }
-        let Some(Some(classes)) = self.libraries.get(&library) else { return (library, None) };
+        let Some(Some(classes)) = self.libraries.get(&key) else { return (key.0, None) };
         let class = classes.iter().find(|c| c.name == spec.class).cloned();
         if class.is_none() {
             let help = suggest(&spec.class, "classes in it", classes.iter().map(|c| c.name.as_str()));
             let message = format!("the library `{}` has no component class `{}`", spec.library.display(), spec.class);
             self.error(message, self.place(at, &["class"], Part::Value), Some(help));
         }
-        (library, class)
+        (key.0, class)
     }
 
     /// Where a port's topic stands.

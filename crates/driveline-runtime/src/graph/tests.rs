@@ -82,6 +82,27 @@ impl Fixture {
     }
 }
 
+#[test]
+fn libraries_are_looked_at_in_the_environment_of_their_module() {
+    /// Loads only where its variable says so.
+    struct Picky;
+    impl Describe for Picky {
+        fn describe(&self, path: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+            match environment.get("LD_LIBRARY_PATH").map(String::as_str) {
+                Some("/opt/ml") => describe(path),
+                _ => Err(DescribeError { reason: "libml.so: cannot open".into(), help: None }),
+            }
+        }
+    }
+    let module = |name: &str, environment: &str| {
+        format!("  {name}:\n    environment: {{{environment}}}\n    components:\n      of_{name}: {{library: libdemo.so, class: Camera}}\n")
+    };
+    let text = format!("driveline: 1\nmodules:\n{}{}", module("with", "LD_LIBRARY_PATH: /opt/ml"), module("without", ""));
+    let f = Fixture::new(&[("g.yaml", &text)]);
+    let loaded = load(&f.dir.path().join("g.yaml"), &LoadOptions { library_dirs: vec![], ..LoadOptions::new(&Picky) });
+    finds(&loaded, &[(10, "libml.so: cannot open", "")]);
+}
+
 fn graph(text: &str) -> Loaded {
     Fixture::new(&[("g.yaml", text)]).load()
 }

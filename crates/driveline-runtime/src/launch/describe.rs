@@ -2,7 +2,7 @@
 //! The host program: where it is, and asking it for the classes of a library.
 
 use crate::descriptor::ComponentClass;
-use crate::graph::{Describe, DescribeError};
+use crate::graph::{Describe, DescribeError, Environment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,10 +61,10 @@ impl HostDescriber {
 }
 
 impl Describe for HostDescriber {
-    fn describe(&self, library: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+    fn describe(&self, library: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
         let plain = |reason: String| DescribeError { reason, help: None };
         let mut command = Command::new(&self.host);
-        command.arg("describe").arg(library).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("describe").arg(library).envs(environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(|e| DescribeError {
             reason: format!("cannot start {}: {e}", self.host.display()),
             help: Some(format!("it loads libraries on behalf of this program; {HOST} can name another one")),
@@ -171,7 +171,8 @@ mod tests {
         let host = dir.path().join("host");
         std::fs::write(&host, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&host, std::fs::Permissions::from_mode(0o755)).unwrap();
-        HostDescriber { host, time_out }.describe(Path::new("libx.so"))
+        let environment = [("WHERE".to_owned(), "in the module".to_owned())].into();
+        HostDescriber { host, time_out }.describe(Path::new("libx.so"), &environment)
     }
 
     #[test]
@@ -184,6 +185,7 @@ mod tests {
             ("echo '[{]'", "not understood"),
             ("kill -SEGV $$", "SIGSEGV"),
             ("exit 7", "code 7"),
+            ("echo \"$WHERE\" >&2; exit 1", "in the module"),
             ("yes", "more than"),
         ] {
             let e = describe(script, long).unwrap_err();
