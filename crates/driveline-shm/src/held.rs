@@ -10,20 +10,17 @@
 //! A death of the process ends book and handles together; the pins are the publisher's to forget.
 #![allow(unsafe_code)]
 
+use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::sync::{AtomicU32, Mutant, Turns, mutant};
 use driveline_types::header::SampleHeader;
-use std::cell::UnsafeCell;
-use std::sync::atomic::{
-    AtomicU32,
-    Ordering::{AcqRel, Relaxed},
-};
 
 struct Entry {
     handles: AtomicU32,
-    header: UnsafeCell<SampleHeader>,
+    header: Turns<SampleHeader>,
 }
 
 /// See the module.
-pub(crate) struct Book(Box<[Entry]>);
+pub struct Book(Box<[Entry]>);
 
 // SAFETY: headers are plain values. They are written only while an entry is free, by the one consuming thread, and read
 // only through handles, which exist only while it is held; the pin cell's Release and Acquire order the two.
@@ -36,8 +33,8 @@ impl std::fmt::Debug for Book {
 }
 
 impl Book {
-    pub(crate) fn new(cells: usize) -> Self {
-        let free = || Entry { handles: AtomicU32::new(0), header: UnsafeCell::new(SampleHeader::default()) };
+    pub fn new(cells: usize) -> Self {
+        let free = || Entry { handles: AtomicU32::new(0), header: Turns::new(SampleHeader::default()) };
         Self((0..cells).map(|_| free()).collect())
     }
 
@@ -45,10 +42,10 @@ impl Book {
     ///
     /// # Safety
     /// Only by the consuming thread, for an existing cell that it has seen cleared with Acquire and has pinned since.
-    pub(crate) unsafe fn open<R>(&self, cell: usize, write: impl FnOnce(&mut SampleHeader) -> R) -> R {
+    pub unsafe fn open<R>(&self, cell: usize, write: impl FnOnce(&mut SampleHeader) -> R) -> R {
         let entry = &self.0[cell];
         // SAFETY: the entry is free and the caller the only one who may open it, so nobody else looks at the header.
-        let result = write(unsafe { &mut *entry.header.get() });
+        let result = entry.header.with_mut(|header| write(unsafe { &mut *header }));
         // Relaxed: other threads get handles only from this one, by means that order what came before.
         entry.handles.store(1, Relaxed);
         result
@@ -58,20 +55,21 @@ impl Book {
     ///
     /// # Safety
     /// Only while a handle to this entry exists, and no longer than it.
-    pub(crate) unsafe fn header(&self, cell: usize) -> &SampleHeader {
+    pub unsafe fn header(&self, cell: usize) -> &SampleHeader {
         // SAFETY: while a handle exists nobody writes.
-        unsafe { &*self.0[cell].header.get() }
+        self.0[cell].header.with(|header| unsafe { &*header })
     }
 
     /// One handle more. Only by somebody who has one.
-    pub(crate) fn add_handle(&self, cell: usize) {
+    pub fn add_handle(&self, cell: usize) {
         // Relaxed as in Arc: the new handle comes from an existing one.
         self.0[cell].handles.fetch_add(1, Relaxed);
     }
 
     /// One handle less; whether it was the last.
-    pub(crate) fn drop_handle(&self, cell: usize) -> bool {
+    pub fn drop_handle(&self, cell: usize) -> bool {
         // AcqRel as in Arc: all reads through other handles are over before the last one gives the pin back.
-        self.0[cell].handles.fetch_sub(1, AcqRel) == 1
+        let order = if mutant(Mutant::RelaxedHandleDrop) { Relaxed } else { AcqRel };
+        self.0[cell].handles.fetch_sub(1, order) == 1
     }
 }

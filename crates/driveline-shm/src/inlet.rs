@@ -7,6 +7,7 @@ use crate::held::Book;
 use crate::info::{EdgeInfo, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{ARMED_AT, CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN};
+use crate::protocol::cursor;
 use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
 use crate::room::RoomWatch;
@@ -20,9 +21,7 @@ use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, TopicN
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// The subscriber's own page for one match.
@@ -131,10 +130,8 @@ impl Edge {
         // Release: a waiter on another thread that sees it sees that the reading is done; nothing else hangs on it.
         self.next.store(sequence + 1, Release);
         if self.reliable {
-            self.page.map.word(CURSOR_AT).store(sequence, Release);
-            // Mirrors reliable::first_lagging: cursor, fence, waiting here; waiting, fence, cursor there.
-            fence(SeqCst);
-            if self.segment.waiting().load(Relaxed) != 0 {
+            let wake = cursor::advance(self.page.map.word(CURSOR_AT), self.segment.waiting(), sequence);
+            if wake {
                 let low = CURSOR_AT + if cfg!(target_endian = "little") { 0 } else { 4 };
                 futex::wake(self.page.map.half_word(low), Scope::Shared, 1);
             }

@@ -1,65 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One word that ends a wait. A kick stays until a wait has returned it; without a waiter it makes no system call.
+//! One word that ends a wait, and the kernel's part in it. A kick stays until a wait has returned it; without a waiter it
+//! makes no system call.
 
+use crate::protocol::kick::{Kick, WAITING};
 use crate::sys::futex::{self, Scope, Word};
 use driveline_types::MonotonicNs;
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-
-const IDLE: u32 = 0;
-/// The waiter sleeps, or is about to.
-const WAITING: u32 = 1;
-/// Somebody wants the waiter to return.
-const KICKED: u32 = 2;
-/// A helper thread wants the waiter to look at the data.
-const LOOK: u32 = 3;
 
 /// See the module. One waiter, any number of kickers.
 #[derive(Debug, Default)]
-pub(crate) struct KickWord(AtomicU32);
+pub(crate) struct KickWord(Kick);
 
 impl KickWord {
     /// Ends the running or the next wait.
     pub(crate) fn kick(&self) {
-        // AcqRel: what the kicker did before is visible to the waiter.
-        if self.0.swap(KICKED, AcqRel) == WAITING {
-            futex::wake(&self.0, Scope::Private, 1);
+        if self.0.kick() {
+            futex::wake(self.0.word(), Scope::Private, 1);
         }
     }
 
     /// Has a sleeping waiter look for data; nothing to do if it is awake, for then it will.
     pub(crate) fn look(&self) {
-        // Release as for `kick`. A failure means idle, already looking, or kicked: all of them look.
-        if self.0.compare_exchange(WAITING, LOOK, AcqRel, Relaxed).is_ok() {
-            futex::wake(&self.0, Scope::Private, 1);
+        if self.0.look() {
+            futex::wake(self.0.word(), Scope::Private, 1);
         }
     }
 
     /// Takes a kick, if there is one.
     pub(crate) fn take(&self) -> bool {
-        // The plain load keeps the common case free of a locked instruction.
-        self.0.load(Relaxed) == KICKED && self.0.compare_exchange(KICKED, IDLE, Acquire, Relaxed).is_ok()
+        self.0.take()
     }
 
     /// Begins to wait, unless there is a kick.
     pub(crate) fn begin(&self) -> bool {
-        self.0.compare_exchange(IDLE, WAITING, AcqRel, Relaxed).is_ok()
+        self.0.begin()
     }
 
     /// Ends waiting; a kick stays.
     pub(crate) fn end(&self) {
-        if self.0.compare_exchange(WAITING, IDLE, Release, Relaxed).is_err() {
-            let _ = self.0.compare_exchange(LOOK, IDLE, Acquire, Relaxed);
-        }
+        self.0.end();
     }
 
     /// The word to sleep on between `begin` and `end`.
     pub(crate) fn word(&self) -> Word<'_> {
-        Word { word: &self.0, scope: Scope::Private, expected: WAITING }
+        Word { word: self.0.word(), scope: Scope::Private, expected: WAITING }
     }
 
     /// Sleeps between `begin` and `end`.
     pub(crate) fn sleep(&self, deadline: Option<MonotonicNs>) {
-        futex::wait(&self.0, Scope::Private, WAITING, deadline);
+        futex::wait(self.0.word(), Scope::Private, WAITING, deadline);
     }
 }
 

@@ -45,6 +45,7 @@ mod error;
 mod event;
 mod fault;
 #[cfg(not(loom))]
+#[allow(unreachable_pub, reason = "the models use these names from outside")]
 mod held;
 #[cfg(not(loom))]
 mod helpers;
@@ -92,6 +93,8 @@ mod waitset;
 mod wire;
 
 // The models drive the core directly; nothing else is compiled for them.
+#[cfg(loom)]
+pub mod held;
 #[cfg(loom)]
 #[allow(missing_docs)]
 pub mod protocol;

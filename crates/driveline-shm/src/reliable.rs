@@ -2,13 +2,14 @@
 //! The one place where a publisher waits: for reliable subscriptions, for a bounded time.
 
 use crate::event::PublisherEvent;
+use crate::protocol::cursor;
 use crate::protocol::epoch::Scan;
 use crate::publication::{NOT_BEGUN, PubMatch, Publication, add};
 use crate::publisher::Publisher;
 use crate::sys::futex::{self, Scope, Word};
 use driveline_types::MonotonicNs;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How long a publisher sleeps at most without `futex_waitv`, where it cannot be woken for a subscription that leaves.
@@ -33,7 +34,7 @@ impl Publisher {
         }
         add(&publication.counters.reliable_waits, 1);
         let deadline = MonotonicNs::now() + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
-        publication.segment.waiting().store(1, Relaxed);
+        cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
             // `first_lagging` fences between `waiting` and the cursors; the subscriber does the mirror image.
@@ -53,7 +54,7 @@ impl Publisher {
                 futex::wait(lagging.cursor_futex(), Scope::Shared, cursor, Some(deadline.min(MonotonicNs::now() + SLICE)));
             }
         }
-        publication.segment.waiting().store(0, Relaxed);
+        cursor::end_waiting(publication.segment.waiting());
     }
 }
 
@@ -64,7 +65,7 @@ fn first_lagging(
     published: u64,
 ) -> Option<(Arc<PubMatch>, u32)> {
     // For the list (see epoch::Scans::enter), and for `waiting` before the cursors.
-    fence(SeqCst);
+    cursor::settle();
     scan.load().iter().find_map(|m| match look(m, publication, needed, published) {
         Position::Fine => None,
         Position::Lagging(cursor) => Some((Arc::clone(m), cursor)),
@@ -72,7 +73,7 @@ fn first_lagging(
 }
 
 fn give_up(scan: &Scan<'_, Vec<Arc<PubMatch>>>, publication: &Publication, needed: u64, published: u64) {
-    fence(SeqCst);
+    cursor::settle();
     for m in scan.load() {
         if let Position::Lagging(_) = look(m, publication, needed, published) {
             m.given_up_at.store(m.believed.load(Relaxed) + 1, Relaxed);
@@ -86,8 +87,7 @@ fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) ->
     if believed == NOT_BEGUN || !m.reliable.load(Relaxed) || m.gone.load(Relaxed) {
         return Position::Fine;
     }
-    // Acquire: nothing is read under it, but the wake-up protocol reads better with a pair for the Release.
-    let cursor = m.cursor().load(Acquire);
+    let cursor = cursor::position(m.cursor());
     // 0: it has not read anything yet.
     if cursor != 0 {
         if cursor < believed || cursor > published {

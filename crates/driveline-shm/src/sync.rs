@@ -9,6 +9,32 @@ pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
+/// Memory that several threads use in turns, as the atomics say; the models check that they do.
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell as Turns;
+
+/// Memory that several threads use in turns, as the atomics say; the models check that they do.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct Turns<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> Turns<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
 /// A deliberate mistake that a model must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(loom), allow(dead_code, reason = "only the models make mistakes"))]
@@ -31,6 +57,18 @@ pub enum Mutant {
     WakeTooEarly,
     /// A list is freed as soon as it is replaced.
     FreeListAtOnce,
+    /// A subscriber looks whether somebody waits without its full fence.
+    NoCursorFence,
+    /// A publisher that waits looks at the cursors without its full fence.
+    NoWaitingFence,
+    /// A kick is stored Relaxed.
+    RelaxedKick,
+    /// A look is stored whatever was there.
+    LookOverwrites,
+    /// The end of a wait takes a kick with it.
+    EndForgetsKick,
+    /// A handle to a held sample is dropped Relaxed.
+    RelaxedHandleDrop,
 }
 
 /// Whether the running model asks for this mistake.

@@ -7,11 +7,15 @@
 //! | [`writer`] | publishing thread | which slots are free, published, retired |
 //! | [`reader`] | consuming thread | pin, validate, choose |
 //! | [`sleep`] | both | announce sleep, decide about waking |
+//! | [`cursor`] | both | a publisher that waits for reliable subscriptions |
+//! | [`kick`] | threads of one process | a word that ends a wait |
 //! | [`epoch`] | publishing and control thread of one process | the list of matches |
 //!
 //! Everything that a peer can write is read once and checked by the caller of the load.
 
+pub mod cursor;
 pub mod epoch;
+pub mod kick;
 pub mod pack;
 pub mod reader;
 pub mod sleep;

@@ -6,6 +6,8 @@
 #![cfg(loom)]
 #![allow(unsafe_code)]
 
+mod handshakes;
+
 use driveline_shm::protocol::epoch::epoch;
 use driveline_shm::protocol::reader::{self, Borrow, Want};
 use driveline_shm::protocol::sleep::{self, Sleeper};
