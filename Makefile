@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench install clean
+.PHONY: help setup build test demo bench peers peers-test install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 	@echo "  variables       VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  PREFIX= (install)  ARGS= (bench)"
 
 setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or newer)
@@ -31,6 +31,14 @@ demo: build ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg 
 
 bench: build ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
 	build/bin/driveline bench link $(ARGS)
+
+peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
+	@tools/setup.sh peers
+	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" --log-level=NOTICE
+	cmake --build build/cmake-peers -j $(JOBS)
+
+peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test -p driveline-bench --features peers-test --test conformance
 
 install: build ## into PREFIX (default /usr/local); find_package(Driveline) and pkg-config find it there
 	cmake --install build --prefix "$(PREFIX)"

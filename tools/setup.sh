@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Driveline needs on Debian 12, Ubuntu 24.04 or newer. Does nothing, quietly, where everything is there.
-# Usage: tools/setup.sh demo|test
+# Usage: tools/setup.sh demo|test|peers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,8 @@ die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 case "${1:-}" in
     demo) lists=(tools/packages/demo.txt) ;;
     test) lists=(tools/packages/demo.txt tools/packages/test.txt) ;;
-    *) die "usage: tools/setup.sh demo|test" ;;
+    peers) lists=(tools/packages/peers.txt) ;;
+    *) die "usage: tools/setup.sh demo|test|peers" ;;
 esac
 
 as_root() {
@@ -76,4 +77,4 @@ install_rust() {
 # Where rustup puts its programs; a fresh installation is not yet in anybody's PATH.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 install_packages
-install_rust "$1"
+[ "$1" = peers ] || install_rust "$1"

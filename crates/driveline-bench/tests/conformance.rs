@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every installed peer, each of its variants, through the harness protocol with few messages: what it does, never how
+//! fast. `make peers-test` runs it on the peers that `make peers` built.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench");
+
+/// A variant of an installed peer, and what it says it can do.
+struct Subject {
+    system: String,
+    about: Value,
+}
+
+fn subjects() -> Vec<Subject> {
+    assert!(std::env::var_os("DRIVELINE_PEERS").is_some(), "DRIVELINE_PEERS must name the directory of peers: run `make peers-test`");
+    let out = Command::new(BENCH).args(["peers", "--json"]).output().unwrap();
+    let peers: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let mut subjects = Vec::new();
+    for peer in peers.as_array().unwrap() {
+        assert_eq!(peer["state"]["broken"], Value::Null, "{peer}");
+        let name = peer["name"].as_str().unwrap();
+        for about in peer["state"]["installed"]["description"]["variants"].as_array().unwrap_or(&Vec::new()) {
+            subjects.push(Subject { system: format!("{name}/{}", about["name"].as_str().unwrap()), about: about.clone() });
+        }
+    }
+    assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
+    // One alone while it is being written.
+    if let Ok(only) = std::env::var("PEERS_TEST_ONLY") {
+        subjects.retain(|s| s.system.starts_with(&only));
+    }
+    subjects
+}
+
+impl Subject {
+    fn has(&self, what: &str, word: &str) -> bool {
+        self.about[what].as_array().unwrap().iter().any(|v| v == word)
+    }
+
+    fn reaches(&self) -> impl Iterator<Item = &'static str> {
+        ["host", "process"].into_iter().filter(|r| self.has("reach", r))
+    }
+
+    fn waits(&self, open: bool) -> String {
+        // Two spinning readers and a sender need more CPUs than a small machine has.
+        let kinds = [("block", "block"), ("spin", "spin"), ("spin_then_block", "spin:20")];
+        let words: Vec<_> =
+            kinds.into_iter().filter(|(kind, _)| self.has("waits", kind) && !(open && *kind == "spin")).map(|(_, word)| word).collect();
+        words.join(",")
+    }
+
+    fn command(&self, args: &str) -> Command {
+        let mut command = Command::new(BENCH);
+        command.arg("link").args(args.split_whitespace()).args(["--peers", &self.system, "--extra", "none", "--json", "--rounds", "1"]);
+        if !self.has("reliability", "best_effort") {
+            command.arg("--reliable");
+        }
+        command
+    }
+
+    /// Runs cases and returns what is wrong with those of this peer.
+    fn faults(&self, args: &str, expected_cases: usize) -> Vec<String> {
+        let out = self.command(args).output().unwrap();
+        let Ok(m) = serde_json::from_slice::<Value>(&out.stdout) else {
+            return vec![format!("{args}: {}", String::from_utf8_lossy(&out.stderr))];
+        };
+        let mut faults = Vec::new();
+        let mut cases = 0;
+        for case in m["cases"].as_array().unwrap().iter().filter(|c| c["system"] == *self.system) {
+            cases += 1;
+            for run in case["runs"].as_array().unwrap() {
+                let reasons = run["invalid"].as_array().map(|i| i.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+                match (&run["failure"], reasons) {
+                    (Value::String(failure), _) => faults.push(format!("{}: {failure}", case["id"])),
+                    (_, Some(reasons)) if !reasons.is_empty() => faults.push(format!("{}: {reasons}", case["id"])),
+                    _ => {
+                        let received: u64 = run["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+                        if received == 0 {
+                            faults.push(format!("{}: nothing was received", case["id"]));
+                        }
+                    }
+                }
+            }
+        }
+        if cases != expected_cases {
+            faults.push(format!("{args}: {cases} cases were measured instead of {expected_cases}: {}", m["left_out"]));
+        }
+        faults
+    }
+}
+
+/// What may be left of middleware in shared memory, and which daemons run. Driveline's own scratch directories of other
+/// runs come and go.
+fn surroundings() -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for entry in std::fs::read_dir("/dev/shm").unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("driveline") {
+            all.insert(format!("/dev/shm/{name}"));
+        }
+    }
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        if let Ok(name) = std::fs::read_to_string(entry.path().join("comm"))
+            && ["iox-roudi", "rosmaster"].contains(&name.trim())
+        {
+            all.insert(format!("process {} {}", entry.file_name().to_string_lossy(), name.trim()));
+        }
+    }
+    all
+}
+
+fn left_behind(before: &BTreeSet<String>) -> Vec<String> {
+    surroundings().difference(before).map(|what| format!("{what} is left behind")).collect()
+}
+
+fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) {
+    let mut failed = Vec::new();
+    for subject in subjects() {
+        let (before, start) = (surroundings(), Instant::now());
+        let mut faults = of(&subject);
+        faults.extend(left_behind(&before));
+        eprintln!(
+            "{what}: {}: {} ({:.0} s)",
+            subject.system,
+            if faults.is_empty() { "ok" } else { "FAILED" },
+            start.elapsed().as_secs_f64()
+        );
+        failed.extend(faults.into_iter().map(|f| format!("{}: {f}", subject.system)));
+    }
+    assert!(failed.is_empty(), "{what}:\n{}", failed.join("\n"));
+}
+
+/// Cases follow one another, so that peers do not take each other's daemons or CPUs.
+#[test]
+fn every_variant_of_every_peer_keeps_the_protocol() {
+    check("ping-pong", |s| {
+        let mut faults = Vec::new();
+        for reach in s.reaches() {
+            let waits = s.waits(false);
+            let n = waits.split(',').count();
+            let args = format!("--reach {reach} --size 64,1M --wait {waits} --messages 20 --warm-up 5");
+            faults.extend(s.faults(&args, 2 * n));
+            faults.extend(s.faults(&format!("{args} --payload filled --take borrow,copy"), 4 * n));
+        }
+        faults
+    });
+    check("open loop, one to two", |s| {
+        let mut faults = Vec::new();
+        for reach in s.reaches() {
+            let waits = s.waits(true);
+            if waits.is_empty() || s.about["max_subscribers"].as_u64().unwrap() < 2 {
+                let args = format!("--reach {reach} --size 64,1M --wait {} --rate 50", s.waits(false));
+                faults.extend(s.faults(&format!("{args} --messages 20 --warm-up 5 --payload filled"), 2));
+                continue;
+            }
+            let args = format!("--reach {reach} --size 64,1M --wait {waits} --rate 50 --subscribers 2 --messages 20 --warm-up 5");
+            faults.extend(s.faults(&format!("{args} --payload filled"), 2 * waits.split(',').count()));
+        }
+        faults
+    });
+    check("interrupted", |s| ended_early(s, |bench, _| signal(bench.id(), rustix::process::Signal::INT), 130));
+    check("killed ends", |s| {
+        ended_early(
+            s,
+            |_, ends| {
+                for end in ends {
+                    signal(*end, rustix::process::Signal::KILL);
+                }
+            },
+            1,
+        )
+    });
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// The benchmark's processes.
+fn children(bench: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{bench}/task/{bench}/children")).unwrap_or_default();
+    list.split_whitespace().map(|p| p.parse().unwrap()).collect()
+}
+
+/// Whether a process measures Driveline or a floor. One that was forked but has not become a program yet does not.
+fn is_own(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("bench-peer"))
+}
+
+/// Ends a link of this peer while it runs, in whatever way, and says what is wrong with the end.
+fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<String> {
+    let reach = s.reaches().next().unwrap();
+    let wait = s.waits(false);
+    let wait = wait.split(',').next().unwrap();
+    let mut bench = s
+        .command(&format!("--reach {reach} --size 1M --wait {wait} --rate 20 --messages 100000 --warm-up 0 --seed 1"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The order of the cases is the seed's; all but this peer's are ended at once.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let file = s.system.split('/').next().unwrap();
+    let mut ended = false;
+    while bench.try_wait().unwrap().is_none() && Instant::now() < deadline {
+        let started = children(bench.id());
+        let runs = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|p| p.file_name().is_some_and(|n| n == file));
+        if started.iter().any(runs) {
+            if !ended {
+                // Long enough for the link to be up, most of the time; whenever it comes, nothing may be left.
+                std::thread::sleep(Duration::from_millis(1500));
+                let keeper = s.about["keeper"] == true;
+                let ends: Vec<u32> = children(bench.id()).into_iter().filter(runs).skip(usize::from(keeper)).collect();
+                end(&bench, &ends);
+                ended = true;
+            }
+        } else {
+            for own in started.into_iter().filter(|pid| is_own(*pid)) {
+                signal(own, rustix::process::Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut faults = Vec::new();
+    match bench.try_wait().unwrap() {
+        None => {
+            faults.push("it did not end within 60 s".to_owned());
+            signal(bench.id(), rustix::process::Signal::INT);
+            let _ = bench.wait();
+        }
+        Some(code) if code.code() != Some(status) => faults.push(format!("the benchmark ended with {code} instead of {status}")),
+        Some(_) => {}
+    }
+    if !ended {
+        faults.push("its processes were never seen".to_owned());
+    }
+    faults
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// File descriptors that close themselves, and system calls that throw.
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace baseline {
+
+class File {
+ public:
+  File() = default;
+  explicit File(int fd) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  explicit operator bool() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Throws std::system_error with `what` if `result` is negative.
+int checked(int result, const std::string& what);
+
+/// Sleeps until the descriptor has one of `events`, at most `limit`. Returns what it has.
+short await(const File& file, short events, std::chrono::nanoseconds limit);
+
+void set_blocking(const File& file, bool blocking);
+
+/// A number by which a receiver can be found, written so that it is seen whole or not at all.
+void write_port(const std::filesystem::path& path, unsigned port);
+/// 0 if it is not there yet.
+unsigned read_port(const std::filesystem::path& path);
+
+}  // namespace baseline

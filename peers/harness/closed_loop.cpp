@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip.
+#include <cstring>
+#include <optional>
+
+#include "loops.hpp"
+#include "payload.hpp"
+#include "recorder.hpp"
+
+namespace peers {
+namespace {
+
+constexpr std::uint64_t answer_limit_ns = 10'000'000'000U;
+/// Until the other process has been started, or has verified.
+constexpr std::uint64_t greeting_limit_ns = 60'000'000'000U;
+
+/// What both ends of a ping-pong have.
+class Side : public Loop {
+ public:
+  Side(const Job& job, Sender& sender) : job_(job), sender_(sender), sent_(job), received_(job), buffer_(job.copies ? job.size : 0, std::byte{1}) {
+    if (job.filled) source_.emplace(job.size);
+    end_.role = job.role;
+    end_.first_sequence = 1;
+    give_up_at(now_ns() + greeting_limit_ns);
+  }
+
+  End finish(const Receiver& receiver) {
+    verdict_.tell(end_);
+    end_.sent_file = sent_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-sent");
+    end_.received_file = received_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-received");
+    end_.unset = sender_.unset();
+    const auto more = receiver.unset();
+    end_.unset.insert(end_.unset.end(), more.begin(), more.end());
+    return std::move(end_);
+  }
+
+  std::uint64_t rounds() const { return round_; }
+
+ protected:
+  struct Arrived {
+    std::span<const std::byte> payload;
+    std::uint64_t sequence;
+    std::uint64_t in_hand;
+    std::uint64_t copied;
+  };
+
+  void prepare() {
+    if (source_) source_->prepare(next_);
+  }
+
+  /// Returns the stamp before publishing; 0 if nothing was filled.
+  std::uint64_t send() {
+    const auto payload = sender_.loan();
+    std::uint64_t before_publish = 0;
+    if (source_) {
+      source_->fill(payload);
+      before_publish = now_ns();
+    } else {
+      write_mark(payload, next_, false);
+    }
+    sender_.publish();
+    ++next_;
+    ++end_.published;
+    return before_publish;
+  }
+
+  /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is handled.
+  Arrived arrive(std::span<const std::byte> payload) {
+    Arrived a{payload, 0, 0, 0};
+    if (!buffer_.empty() && payload.size() <= buffer_.size()) {
+      a.in_hand = now_ns();
+      std::memcpy(buffer_.data(), payload.data(), payload.size());
+      a.copied = now_ns();
+      a.payload = std::span(buffer_).first(payload.size());
+    } else if (source_) {
+      a.in_hand = now_ns();
+    }
+    a.sequence = read_head(a.payload).sequence;
+    ++end_.received;
+    if (a.sequence > expected_) end_.missed += a.sequence - expected_;
+    expected_ = a.sequence + 1;
+    return a;
+  }
+
+  void verify(const Arrived& a) {
+    if (source_) verdict_.check(a.payload, a.sequence);
+  }
+
+  /// Where payloads are handled, waiting for the other end's verification would be counted too: then nothing is said.
+  void count_cpu(bool calls_back) {
+    if (source_ || calls_back) return;
+    end_.cpu_ns = cpu_ns(job_) - cpu_;
+    end_.cpu_samples = job_.messages;
+  }
+
+  void begin_counting() {
+    if (round_ != job_.warm_up) return;
+    cpu_ = cpu_ns(job_);
+    end_.counted_from = next_;
+  }
+
+  const Job& job_;
+  Sender& sender_;
+  Recorder sent_;
+  Recorder received_;
+  Verdict verdict_;
+  std::optional<Source> source_;
+  std::vector<std::byte> buffer_;
+  End end_;
+  std::uint64_t next_ = 1;
+  std::uint64_t expected_ = 1;
+  std::uint64_t round_ = 0;
+  std::uint64_t cpu_ = 0;
+};
+
+class Ping final : public Side {
+ public:
+  using Side::Side;
+
+  bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
+    if (!end_.first_sample_ns) {
+      end_.first_sample_ns = now_ns();
+      ++end_.received;
+      expected_ = read_head(payload).sequence + 1;
+      receiver.release();
+      return ask();
+    }
+    // Before anything else: it is the end of the round.
+    const auto came = source_ || !buffer_.empty() ? 0 : now_ns();
+    const auto a = arrive(payload);
+    const auto end = a.copied > 0 ? a.copied : a.in_hand > 0 ? a.in_hand : came;
+    verify(a);
+    receiver.release();
+    std::uint64_t read = 0;
+    if (source_) {
+      // The other end verifies at the same time; the next round waits until it must be done.
+      read = now_ns();
+      const auto resume = read + 2 * (read - end) + 20'000U;
+      while (now_ns() < resume) {
+      }
+    }
+    sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
+    received_.push({a.sequence, 0, a.in_hand > 0 ? a.in_hand : end, a.copied, read});
+    if (++round_ < job_.total()) return ask();
+    count_cpu(receiver.calls_back());
+    return false;
+  }
+
+ private:
+  bool ask() {
+    if (job_.total() == 0) return false;
+    begin_counting();
+    prepare();
+    give_up_at(now_ns() + answer_limit_ns);
+    asked_sequence_ = next_;
+    asked_ = now_ns();
+    before_publish_ = send();
+    return true;
+  }
+
+  std::uint64_t asked_sequence_ = 0;
+  std::uint64_t asked_ = 0;
+  std::uint64_t before_publish_ = 0;
+};
+
+class Echo final : public Side {
+ public:
+  using Side::Side;
+
+  /// It speaks first, once it is matched: nothing can be lost to a half-made match.
+  void start() override {
+    prepare();
+    send();
+    begin_counting();
+    prepare();
+  }
+
+  bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
+    const auto a = arrive(payload);
+    // Filling is the only part of the answer that is not transport, so only it is stamped.
+    const auto before_fill = source_ ? now_ns() : 0;
+    const auto sequence = next_;
+    const auto before_publish = send();
+    verify(a);
+    receiver.release();
+    sent_.push({sequence, 0, before_fill, before_publish, 0});
+    received_.push({a.sequence, 0, a.in_hand, a.copied, 0});
+    if (++round_ == job_.total()) {
+      count_cpu(receiver.calls_back());
+      return false;
+    }
+    begin_counting();
+    prepare();
+    give_up_at(now_ns() + greeting_limit_ns);
+    return true;
+  }
+};
+
+template <typename Loop>
+End play(const Job& job, Sender& sender, Receiver& receiver) {
+  Loop loop(job, sender);
+  // Both are asked each time: where asking is what connects, each side would wait for the other's question.
+  await_match(
+      [&] {
+        const bool sends = sender.matched(1), receives = receiver.matched();
+        return sends && receives;
+      },
+      "the other side");
+  if (!drive(job, receiver, loop)) {
+    throw std::runtime_error("no sample came within its time limit after " + std::to_string(loop.rounds()) + " of " + std::to_string(job.total()) +
+                             " rounds: one was lost, or the other end is gone");
+  }
+  sender.drain(drain_limit);
+  return loop.finish(receiver);
+}
+
+}  // namespace
+
+End ping(const Job& job, Sender& sender, Receiver& receiver) { return play<Ping>(job, sender, receiver); }
+
+End echo(const Job& job, Sender& sender, Receiver& receiver) { return play<Echo>(job, sender, receiver); }
+
+}  // namespace peers

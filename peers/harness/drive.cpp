@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for samples: blocked, spinning, or called back.
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "loops.hpp"
+#include "recorder.hpp"
+
+namespace peers {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Looks at the clock only now and then while it spins: a look costs as much as a look for a sample.
+constexpr unsigned spins_per_look = 1024;
+
+/// Between a middleware's threads and a loop: one call at a time, and no exception into the middleware.
+class Callback : public Handler {
+ public:
+  explicit Callback(Loop& loop) : loop_(loop) {}
+
+  bool on_sample(std::uint64_t woken_ns, std::span<const std::byte> payload, Receiver& receiver) override {
+    std::lock_guard lock(mutex_);
+    if (finished_) return false;
+    try {
+      finished_ = !loop_.on_sample(woken_ns, payload, receiver);
+    } catch (...) {
+      error_ = std::current_exception();
+      finished_ = true;
+    }
+    if (finished_) ended_.notify_all();
+    return !finished_;
+  }
+
+  bool run(Receiver& receiver) {
+    receiver.attach(this);
+    bool in_time = true;
+    {
+      std::unique_lock lock(mutex_);
+      loop_.start();
+      while (!finished_ && in_time) {
+        const auto now = now_ns();
+        in_time = now < loop_.deadline_ns();
+        if (in_time) ended_.wait_for(lock, nanoseconds(std::min<std::uint64_t>(loop_.deadline_ns() - now, 500'000'000U)));
+      }
+      finished_ = true;
+    }
+    receiver.attach(nullptr);
+    if (error_) std::rethrow_exception(error_);
+    return in_time;
+  }
+
+ private:
+  Loop& loop_;
+  // Recursive, because a middleware may call back from within a call of ours.
+  std::recursive_mutex mutex_;
+  std::condition_variable_any ended_;
+  std::exception_ptr error_;
+  bool finished_ = false;
+};
+
+/// Spins until there is a sample or `until_ns` is over.
+std::span<const std::byte> spin(Receiver& receiver, std::uint64_t until_ns) {
+  for (unsigned i = 1;; ++i) {
+    if (auto payload = receiver.take(); !payload.empty()) return payload;
+    if (i % spins_per_look == 0 && now_ns() >= until_ns) return {};
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
+}  // namespace
+
+bool drive(const Job& job, Receiver& receiver, Loop& loop) {
+  if (receiver.calls_back()) return Callback(loop).run(receiver);
+  loop.start();
+  const bool stamps_wake = job.rate_hz.has_value();
+  for (;;) {
+    std::uint64_t woken = 0;
+    auto payload = receiver.take();
+    if (payload.empty() && job.wait != WaitKind::block) {
+      const auto deadline = loop.deadline_ns();
+      payload = spin(receiver, job.wait == WaitKind::spin ? deadline : std::min(deadline, now_ns() + job.spin_us * 1000));
+    }
+    if (payload.empty()) {
+      const auto now = now_ns();
+      if (now >= loop.deadline_ns()) return false;
+      if (job.wait == WaitKind::spin) continue;
+      receiver.wait(nanoseconds(loop.deadline_ns() - now));
+      if (stamps_wake) woken = now_ns();
+      payload = receiver.take();
+      if (payload.empty()) continue;
+    }
+    if (!loop.on_sample(woken, payload, receiver)) return true;
+  }
+}
+
+void await_match(const std::function<bool()>& matched, const std::string& whom) {
+  const auto deadline = now_ns() + 20'000'000'000U;
+  while (!matched()) {
+    if (now_ns() > deadline) throw std::runtime_error(whom + " did not come within 20 s");
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+}  // namespace peers

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of docs/protocols/harness.md: jobs, accounts, descriptions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peers {
+
+inline constexpr unsigned protocol_version = 1;
+
+enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, unknown };
+enum class Reach { process, host };
+enum class WaitKind { block, spin, spin_then_block };
+enum class Reliability { best_effort, reliable };
+
+/// One process's part of a measurement. Times are in the units of their names, sizes in bytes.
+struct Job {
+  unsigned protocol = 0;
+  Role role = Role::unknown;
+  std::string role_name;
+  std::string variant;
+  Reach reach = Reach::host;
+  std::filesystem::path domain_dir;
+  std::string topic;
+  std::size_t size = 0;
+  WaitKind wait = WaitKind::block;
+  std::uint64_t spin_us = 0;
+  bool copies = false;
+  bool filled = false;
+  /// Nothing: closed loop.
+  std::optional<double> rate_hz;
+  std::uint64_t warm_up = 0;
+  std::uint64_t messages = 0;
+  std::uint32_t depth = 1;
+  Reliability reliability = Reliability::best_effort;
+  std::size_t subscribers = 1;
+  std::size_t index = 0;
+  std::optional<int> publisher_cpu;
+  std::vector<int> subscriber_cpus;
+  int priority = 0;
+  std::filesystem::path raw_dir;
+
+  /// Throws with what is wrong.
+  static Job parse(const std::string& line);
+
+  std::uint64_t total() const { return warm_up + messages; }
+  std::optional<int> subscriber_cpu() const;
+  /// Unique to the run among those of this machine.
+  std::string run_name() const;
+};
+
+/// What one end did.
+struct End {
+  Role role = Role::unknown;
+  std::size_t index = 0;
+  std::string sent_file;
+  std::string received_file;
+  std::uint64_t published = 0;
+  std::uint64_t first_sequence = 0;
+  std::uint64_t counted_from = 0;
+  std::map<std::string, std::uint64_t> not_sent;
+  std::uint64_t received = 0;
+  std::uint64_t missed = 0;
+  std::uint64_t verified = 0;
+  std::uint64_t mismatched = 0;
+  std::vector<std::string> mismatches;
+  std::uint64_t cpu_ns = 0;
+  std::uint64_t cpu_samples = 0;
+  std::optional<std::uint64_t> first_sample_ns;
+  std::vector<std::string> unset;
+};
+
+struct Setting {
+  std::string name;
+  std::string value;
+  std::string why;
+};
+
+/// One way in which a middleware carries samples.
+struct Variant {
+  std::string name;
+  std::string title;
+  std::vector<Reach> reach{Reach::host};
+  std::vector<WaitKind> waits{WaitKind::block, WaitKind::spin, WaitKind::spin_then_block};
+  std::vector<Reliability> reliability{Reliability::best_effort, Reliability::reliable};
+  bool loans = false;
+  std::size_t min_size = 32;
+  std::size_t max_size = std::size_t{1} << 30;
+  std::size_t max_subscribers = 64;
+  bool keeper = false;
+  std::string note;
+  std::vector<Setting> settings;
+};
+
+struct Description {
+  std::string name;
+  std::string title;
+  std::string version;
+  std::vector<Variant> variants;
+};
+
+std::string to_json(const Description& description);
+/// An event, as one line.
+std::string event(const std::string& name);
+std::string failed(const std::string& error);
+std::string done(const std::vector<End>& ends);
+
+}  // namespace peers

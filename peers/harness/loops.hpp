@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The measuring loops, the same for every middleware.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "job.hpp"
+#include "link.hpp"
+
+namespace peers {
+
+/// A handler with a beginning and a bound.
+class Loop : public Handler {
+ public:
+  /// Called once, when samples can be received.
+  virtual void start() {}
+  /// When to give up waiting, on CLOCK_MONOTONIC.
+  std::uint64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_relaxed); }
+
+ protected:
+  void give_up_at(std::uint64_t deadline_ns) { deadline_ns_.store(deadline_ns, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> deadline_ns_{0};
+};
+
+/// Feeds `loop` with samples, waiting as the job says. Returns false if it gave up.
+bool drive(const Job& job, Receiver& receiver, Loop& loop);
+
+/// Throws if `matched` does not become true within 20 s.
+void await_match(const std::function<bool()>& matched, const std::string& whom);
+
+/// The whole life of an end. `job.role` is what it is.
+End publish(const Job& job, Sender& sender);
+End subscribe(const Job& job, Receiver& receiver);
+End ping(const Job& job, Sender& sender, Receiver& receiver);
+End echo(const Job& job, Sender& sender, Receiver& receiver);
+
+/// Sends an end mark with number 1.
+void write_end(Sender& sender);
+
+/// Time that the last samples may take to be delivered.
+inline constexpr std::chrono::seconds drain_limit{5};
+
+}  // namespace peers

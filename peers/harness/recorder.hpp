@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the loops note down while they run, and the state of the thread they run on.
+#pragma once
+
+#include <time.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "job.hpp"
+
+namespace peers {
+
+inline std::uint64_t clock_ns(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+/// The present on CLOCK_MONOTONIC.
+inline std::uint64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+void sleep_until(std::uint64_t at_ns);
+
+/// Processor time used so far: of the process, or of the thread where both ends share a process.
+std::uint64_t cpu_ns(const Job& job);
+
+/// Puts the calling thread, and those that it starts later, where the job wants them. Returns what the machine refused.
+std::vector<std::string> settle(const Job& job, std::optional<int> cpu);
+
+/// Rows of stamps, in memory that was touched before the clock started.
+class Recorder {
+ public:
+  using Row = std::array<std::uint64_t, 5>;
+  explicit Recorder(const Job& job) : rows_(job.total() + 2, Row{1, 1, 1, 1, 1}) { rows_.clear(); }
+  /// Never grows: no more than the announced number of samples can come.
+  void push(const Row& row) {
+    if (rows_.size() < rows_.capacity()) rows_.push_back(row);
+  }
+  /// Returns the path of the file.
+  std::string write(const Job& job, const std::string& name) const;
+
+ private:
+  std::vector<Row> rows_;
+};
+
+/// Whether payloads came whole.
+class Verdict {
+ public:
+  void check(std::span<const std::byte> payload, std::uint64_t sequence);
+  void tell(End& end) const;
+
+ private:
+  std::uint64_t verified_ = 0;
+  std::uint64_t mismatched_ = 0;
+  std::vector<std::string> mismatches_;
+};
+
+}  // namespace peers
