@@ -5,8 +5,8 @@ use crate::account::{Call, Record, Writer};
 use crate::descriptor::ComponentClass;
 use crate::host::failures::Failures;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerTick,
-    Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerEnd,
+    TimerTick, Trigger,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -103,12 +103,14 @@ pub struct Timers {
     executor: Weak<Executor>,
     group: CallbackGroup,
     failures: Arc<Failures>,
+    stop: StopHandle,
     added: Arc<Mutex<Vec<CallbackHandle>>>,
 }
 
 impl Timers {
-    pub(crate) fn new(component: &str, executor: &Arc<Executor>, group: CallbackGroup, failures: Arc<Failures>) -> Self {
-        Self { component: component.to_owned(), executor: Arc::downgrade(executor), group, failures, added: Arc::default() }
+    pub(crate) fn new(component: &str, executor: &Arc<Executor>, group: CallbackGroup, failures: Arc<Failures>, stop: StopHandle) -> Self {
+        let (component, executor) = (component.to_owned(), Arc::downgrade(executor));
+        Self { component, executor, group, failures, stop, added: Arc::default() }
     }
 
     /// Adds a timer in the group of the component's callback; its calls, and those that fail or panic, are accounted to the
@@ -132,6 +134,7 @@ impl Timers {
                 failures.watch(invocation, Call::Timer, || tick(&t));
             }
         })?;
+        self.stop.ends(handle.timer_end());
         self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
         Ok(())
     }
@@ -163,6 +166,14 @@ pub struct LoadError {
 pub struct StopHandle {
     component: Arc<str>,
     shared: Arc<StopShared>,
+    timers: Arc<Mutex<OwnTimers>>,
+}
+
+/// The timers of a component, which tick no more once it has finished.
+#[derive(Debug, Default)]
+struct OwnTimers {
+    finished: bool,
+    ends: Vec<TimerEnd>,
 }
 
 #[derive(Debug)]
@@ -205,7 +216,7 @@ impl StopControl {
     }
 
     pub(crate) fn handle(&self, component: &str) -> StopHandle {
-        StopHandle { component: component.into(), shared: self.shared.clone() }
+        StopHandle { component: component.into(), shared: self.shared.clone(), timers: Arc::default() }
     }
 
     pub(crate) fn stop(&self) {
@@ -233,6 +244,16 @@ impl StopControl {
 }
 
 impl StopHandle {
+    /// Has a timer end with the component's work.
+    pub(crate) fn ends(&self, timer: TimerEnd) {
+        let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);
+        if timers.finished {
+            timer.end();
+        } else {
+            timers.ends.push(timer);
+        }
+    }
+
     /// Whether the run is ending; a long callback or a thread of the component's own looks here. One atomic load.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
@@ -240,8 +261,14 @@ impl StopHandle {
     }
 
     /// Tells that this component's work is done, which ends the run of the whole graph once what is under way has been
-    /// processed: a video file has come to its end. Only the first call of a component counts. Does not block.
+    /// processed: a video file has come to its end. Its timers tick no more. Only the first call of a component counts. Does
+    /// not block.
     pub fn finish(&self) {
+        {
+            let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);
+            timers.finished = true;
+            timers.ends.drain(..).for_each(|t| t.end());
+        }
         let mut finished = self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
         if !finished.components.contains(&self.component) {
             finished.components.push(self.component.clone());

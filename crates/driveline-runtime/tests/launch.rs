@@ -40,6 +40,8 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
         _ => None,
     });
     assert_eq!(published, Some(("count", 20)));
+    let ticks = calls.iter().filter(|(_, c)| c.component == "counter").count();
+    assert_eq!(ticks, 21, "twenty that published and the one that finished; none after it");
     let counted = seen.records.iter().rev().find_map(|(_, r)| match r {
         Record::Counters { component, stats } if component == "relay" => Some(stats.invocations),
         _ => None,

@@ -51,7 +51,7 @@ pub use error::{
 pub use event::{EndpointEvent, Severity};
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
-    InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerOptions, TimerTick,
+    InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -87,20 +87,23 @@ impl Instance {
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
         };
         let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone()));
-        let timers = Timers::new(name, &with.executor, group.clone(), failures.clone());
+        let timers = Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
         let io = ComponentIo {
             node,
             outputs,
             parameters: spec.parameters.clone(),
             facts: Facts::new(name, with.account.clone()),
             timers: timers.clone(),
-            stop: with.stop,
+            stop: with.stop.clone(),
         };
         {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             component.init(io).map_err(|e| fail(e.text))?;
         }
         let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
+        if let (Some(callback), ResolvedTrigger::Timer { .. }) = (&callback, &spec.trigger) {
+            with.stop.ends(callback.timer_end());
+        }
         Ok(Self {
             name: name.to_owned(),
             seen,

@@ -187,6 +187,7 @@ pub(super) struct State {
 struct Clock {
     period: Duration,
     next: MonotonicNs,
+    ended: bool,
 }
 
 type Callback = Box<dyn Fn(&Invocation<'_>) + Send + Sync>;
@@ -240,7 +241,7 @@ impl Entry {
         callback: Callback,
     ) -> Result<Self, String> {
         let timer = match &trigger {
-            Trigger::Timer { period, .. } => Some(Clock { period: *period, next: MonotonicNs(NEVER) }),
+            Trigger::Timer { period, .. } => Some(Clock { period: *period, next: MonotonicNs(NEVER), ended: false }),
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
@@ -311,9 +312,17 @@ impl Entry {
     }
 
     pub(super) fn start_timer(&self, now: MonotonicNs) {
-        if let Some(clock) = &mut self.state().timer {
+        if let Some(clock) = self.state().timer.as_mut().filter(|c| !c.ended) {
             clock.next = now + clock.period;
             self.deadline.store(clock.next.0, Ordering::Release);
+        }
+    }
+
+    /// No further tick; one that runs is not interrupted. Also before the start.
+    pub(super) fn end_timer(&self) {
+        if let Some(clock) = &mut self.state().timer {
+            (clock.ended, clock.next) = (true, MonotonicNs(NEVER));
+            self.deadline.store(NEVER, Ordering::Release);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::error::ExecutorError;
 use crate::raw::RawSubscription;
 use crate::trigger::{InputPort, Trigger};
 use entry::Entry;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::Shared;
@@ -93,6 +93,28 @@ impl CallbackHandle {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.entry.name
+    }
+
+    /// What ends its ticks, if time triggers it.
+    #[must_use]
+    pub fn timer_end(&self) -> TimerEnd {
+        TimerEnd { entry: Arc::downgrade(&self.entry) }
+    }
+}
+
+/// Ends the ticks of one timer. Does not keep its callback alive; clones are the same; any thread.
+#[derive(Clone, Debug)]
+pub struct TimerEnd {
+    entry: Weak<Entry>,
+}
+
+impl TimerEnd {
+    /// No further tick comes; one that runs is not interrupted, and may be the caller. Waits while the callback's inputs are
+    /// looked at, which is never long.
+    pub fn end(&self) {
+        if let Some(entry) = self.entry.upgrade() {
+            entry.end_timer();
+        }
     }
 }
 

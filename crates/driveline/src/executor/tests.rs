@@ -188,6 +188,24 @@ fn timers_keep_their_grid_and_count_overruns() {
     assert_eq!(handle.stats().overruns, ticks.iter().map(|t| t.overruns).sum::<u64>());
 }
 
+#[test]
+fn a_timer_can_end_from_within_its_own_tick_and_before_the_start() {
+    let r = rig(1);
+    let group = r.executor.group(GroupKind::MutuallyExclusive);
+    let options = |name: &str| TimerOptions { name: name.into(), group: group.clone(), period: Duration::from_millis(1) };
+    let own: Arc<Mutex<Option<TimerEnd>>> = Arc::default();
+    let inside = own.clone();
+    let ends = r.executor.add_timer(options("ends"), move |_| inside.lock().unwrap().take().unwrap().end()).unwrap();
+    *own.lock().unwrap() = Some(ends.timer_end());
+    let never = r.executor.add_timer(options("never"), |_| {}).unwrap();
+    never.timer_end().end();
+    let goes_on = r.executor.add_timer(options("goes on"), |_| {}).unwrap();
+    while goes_on.stats().invocations < 5 {
+        r.executor.run_ready();
+    }
+    assert_eq!((ends.stats().invocations, ends.stats().failed, never.stats().invocations), (1, 0, 0));
+}
+
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
