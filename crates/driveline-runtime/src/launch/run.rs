@@ -279,7 +279,9 @@ impl Launcher<'_> {
         // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
         // before it has come so far as to listen for it.
         let expected = killed || c.told && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
-        let gdb = format!("gdb --args {} run --graph {} --module {}", self.options.host.display(), self.graph.file.display(), c.module);
+        let set: String = self.options.set.iter().map(|s| format!(" --set '{}'", s.replace('\'', "'\\''"))).collect();
+        let (host, file) = (self.options.host.display(), self.graph.file.display());
+        let gdb = format!("gdb --args {host} run --graph {file} --module {}{set}", c.module);
         let death = Death {
             module: c.module.clone(),
             pid: c.pid(),
