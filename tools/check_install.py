@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses Driveline as a stranger would: from an install prefix, outside the source tree.
 
-Installs the build directory (./build unless given) into its prefix/, extracts the example from README.md, builds it once
-with find_package(Driveline) and once with pkg-config, and has the installed tool describe the library that comes out.
+Installs the build directory (./build unless given) into its prefix/, extracts the example from README.md (code, CMake
+project and graph), builds it as it stands there and once with pkg-config, and has the installed tool describe the library
+and validate the graph.
 Then examples/first_component is built against the prefix and run by the installed host.
 
 Usage: check_install.py [BUILD]    after `make build`.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -28,17 +30,20 @@ class CheckError(Exception):
 
 
 def example(readme):
-    """The code between the markers, which hold exactly one ```cpp block."""
+    """Code, CMake project and graph between the markers, which hold exactly one block of each."""
     if readme.count(BEGIN) != 1 or readme.count(END) != 1:
         raise CheckError(f"README.md must hold {BEGIN} and {END} once each")
     between = readme.split(BEGIN)[1].split(END)[0]
-    blocks = re.findall(r"```cpp\n(.*?)```", between, re.DOTALL)
-    if len(blocks) != 1:
-        raise CheckError(f"README.md must hold exactly one ```cpp block between the markers, not {len(blocks)}")
-    lines = [line for line in blocks[0].splitlines() if line.strip()]
+    found = {}
+    for language in ("cpp", "cmake", "yaml"):
+        blocks = re.findall(rf"```{language}\n(.*?)```", between, re.DOTALL)
+        if len(blocks) != 1:
+            raise CheckError(f"README.md must hold exactly one ```{language} block between the markers, not {len(blocks)}")
+        found[language] = blocks[0]
+    lines = [line for line in found["cpp"].splitlines() if line.strip()]
     if len(lines) > MAX_LINES:
         raise CheckError(f"the example in README.md has {len(lines)} lines; {MAX_LINES} are promised")
-    return blocks[0]
+    return found
 
 
 def run(*command, **options):
@@ -49,29 +54,22 @@ def run(*command, **options):
     return done.stdout or ""
 
 
-CMAKELISTS = """\
-cmake_minimum_required(VERSION 3.25)
-project(readme_example LANGUAGES CXX)
-find_package(Driveline 0.1 REQUIRED COMPONENTS msgs)
-find_package(OpenCV REQUIRED COMPONENTS core imgproc)
-driveline_add_components(readme_example example.cpp)
-target_link_libraries(readme_example PRIVATE Driveline::msgs ${OpenCV_LIBS})
-"""
-
-
 def main():
     shutil.rmtree(PREFIX, ignore_errors=True)
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     run("cmake", "--install", BUILD, "--prefix", PREFIX, stdout=subprocess.DEVNULL)
-    (WORK / "example.cpp").write_text(example((ROOT / "README.md").read_text()))
-    (WORK / "CMakeLists.txt").write_text(CMAKELISTS)
+    blocks = example((ROOT / "README.md").read_text())
+    (WORK / "lane.cpp").write_text(blocks["cpp"])
+    (WORK / "CMakeLists.txt").write_text(blocks["cmake"])
+    (WORK / "graph.yaml").write_text(blocks["yaml"])
 
     run("cmake", "-S", WORK, "-B", WORK / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
     run("cmake", "--build", WORK / "build")
-    described = run(PREFIX / "bin/driveline", "describe", WORK / "build/libreadme_example.so", stdout=subprocess.PIPE)
+    described = run(PREFIX / "bin/driveline", "describe", WORK / "build/libmy_components.so", stdout=subprocess.PIPE)
     if "Lane" not in described:
         raise CheckError(f"`driveline describe` does not know the example's class Lane:\n{described}")
+    run(PREFIX / "bin/driveline", "validate", WORK / "graph.yaml", env=os.environ | {"DRIVELINE_COMPONENT_PATH": str(WORK / "build")})
 
     # A whole project that finds its prefix, run by the host that was installed.
     project = WORK / "first_component"
@@ -89,7 +87,7 @@ def main():
     # OpenCV 4.6 itself is not free of warnings in C++20.
     flags = [f"-isystem{f[2:]}" if f.startswith("-I") and "opencv" in f else f for f in flags]
     run(
-        "c++", "-std=c++20", "-fPIC", "-shared", "-Wl,--no-undefined", WORK / "example.cpp",
+        "c++", "-std=c++20", "-fPIC", "-shared", "-Wl,--no-undefined", WORK / "lane.cpp",
         "-o", WORK / "libby_pkgconfig.so", *flags, "-ldriveline_msgs",
     )
     print("the example in README.md builds from an install prefix, with CMake and with pkg-config")

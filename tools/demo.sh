@@ -1,13 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the perception pipeline in five processes and leaves its figures in out/demo. `make demo` calls it.
-# Usage: tools/demo.sh [VIDEO [MODEL [SPEED_KMH]]]    empty: rendered drive of 30 s, classical detector, 100 km/h
+# Usage: tools/demo.sh check|run [VIDEO [MODEL [SPEED_KMH]]]    empty: rendered drive of 30 s, classical detector, 100 km/h
+# `check` only looks at the arguments: before a build of minutes.
 set -euo pipefail
 invoked_from=$PWD
 cd "$(dirname "$0")/.."
-video=${1:-} model=${2:-} speed_kmh=${3:-}
+what=${1:?check or run} video=${2:-} model=${3:-} speed_kmh=${4:-100}
 out=out/demo
-options=(--report "$out" --speed-kmh "${speed_kmh:-100}")
+options=(--report "$out" "--speed-kmh=$speed_kmh")
+if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
+    printf 'demo: error: SPEED_KMH=%s is no speed; give kilometres per hour, e.g. SPEED_KMH=64\n' "$speed_kmh" >&2
+    exit 1
+fi
 
 # An absolute path for a file that was named relative to where the caller is; modules run elsewhere.
 readable() {
@@ -30,5 +35,6 @@ if [ -n "$model" ]; then
     options+=(--set "detector.model=$path")
 fi
 
+[ "$what" = run ] || exit 0
 rm -f "$out/report.html" "$out/summary.json"
 DRIVELINE_COMPONENT_PATH=$PWD/build/lib build/bin/driveline run examples/comp/graphs/five_processes.yaml "${options[@]}"

@@ -9,22 +9,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from check_install import BEGIN, END, CheckError, example  # noqa: E402
 
 
+def blocks(code="int a;\n", cmake="project(x)\n", graph="name: x\n"):
+    return f"```cpp\n{code}```\n```cmake\n{cmake}```\n```yaml\n{graph}```\n"
+
+
 class Example(unittest.TestCase):
-    def test_the_block_between_the_markers_is_taken(self):
-        text = f"```cpp\nnot this\n```\n{BEGIN}\nwords\n```cpp\nint a;\n\nint b;\n```\n{END}\n"
-        self.assertEqual(example(text), "int a;\n\nint b;\n")
+    def test_the_blocks_between_the_markers_are_taken(self):
+        text = f"```cpp\nnot this\n```\n{BEGIN}\nwords\n{blocks('int a;\n\nint b;\n')}{END}\n"
+        self.assertEqual(example(text), {"cpp": "int a;\n\nint b;\n", "cmake": "project(x)\n", "yaml": "name: x\n"})
 
     def test_anything_else_is_refused(self):
-        block = "```cpp\nint a;\n```\n"
-        for bad in (block, f"{BEGIN}{END}", f"{BEGIN}{block}{block}{END}", f"{BEGIN}{block}{END}{BEGIN}{block}{END}"):
+        one = blocks()
+        for bad in (one, f"{BEGIN}{END}", f"{BEGIN}{one}{one}{END}", f"{BEGIN}{one}{END}{BEGIN}{one}{END}", f"{BEGIN}```cpp\n```{END}"):
             with self.assertRaises(CheckError, msg=bad):
                 example(bad)
 
     def test_twenty_lines_are_promised(self):
-        block = lambda n: f"{BEGIN}\n```cpp\n" + "int a;\n" * n + f"```\n{END}"  # noqa: E731
-        self.assertEqual(example(block(20)).count("\n"), 20)
+        text = lambda n: f"{BEGIN}\n{blocks('int a;\n' * n)}{END}"  # noqa: E731
+        self.assertEqual(example(text(20))["cpp"].count("\n"), 20)
         with self.assertRaises(CheckError):
-            example(block(21))
+            example(text(21))
 
 
 if __name__ == "__main__":

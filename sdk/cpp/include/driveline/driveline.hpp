@@ -5,6 +5,10 @@
 /// Functions that can fail return a `Result`; nothing throws but `Result::value()` of an error. API tour: `docs/cpp.md`.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Driveline needs C++20: compile with -std=c++20"
+#endif
+
 #include "driveline/component.hpp"
 #include "driveline/context.hpp"
 #include "driveline/conversion.hpp"
