@@ -9,14 +9,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from check_install import BEGIN, END, CheckError, example  # noqa: E402
 
 
+LINE = "int a;\n"
+
+
 def blocks(code="int a;\n", cmake="project(x)\n", graph="name: x\n"):
     return f"```cpp\n{code}```\n```cmake\n{cmake}```\n```yaml\n{graph}```\n"
 
 
 class Example(unittest.TestCase):
     def test_the_blocks_between_the_markers_are_taken(self):
-        text = f"```cpp\nnot this\n```\n{BEGIN}\nwords\n{blocks('int a;\n\nint b;\n')}{END}\n"
-        self.assertEqual(example(text), {"cpp": "int a;\n\nint b;\n", "cmake": "project(x)\n", "yaml": "name: x\n"})
+        code = "int a;\n\nint b;\n"
+        text = f"```cpp\nnot this\n```\n{BEGIN}\nwords\n{blocks(code)}{END}\n"
+        self.assertEqual(example(text), {"cpp": code, "cmake": "project(x)\n", "yaml": "name: x\n"})
 
     def test_anything_else_is_refused(self):
         one = blocks()
@@ -25,7 +29,7 @@ class Example(unittest.TestCase):
                 example(bad)
 
     def test_twenty_lines_are_promised(self):
-        text = lambda n: f"{BEGIN}\n{blocks('int a;\n' * n)}{END}"  # noqa: E731
+        text = lambda n: f"{BEGIN}\n{blocks(LINE * n)}{END}"  # noqa: E731
         self.assertEqual(example(text(20))["cpp"].count("\n"), 20)
         with self.assertRaises(CheckError):
             example(text(21))
