@@ -101,6 +101,13 @@ pub mod protocol;
 #[cfg(loom)]
 pub mod sync;
 
+/// What the fuzz targets call.
+#[cfg(all(fuzzing, not(loom)))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::wire::fuzz_control_frame as control_frame;
+}
+
 #[cfg(not(loom))]
 pub use self::{
     config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},

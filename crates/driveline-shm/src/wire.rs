@@ -247,6 +247,19 @@ impl Refuse {
     }
 }
 
+/// Any packet is a message or an error; a message that is sent on is the same message.
+#[cfg(fuzzing)]
+#[allow(unreachable_pub, missing_docs, reason = "only the fuzz targets see it")]
+pub fn fuzz_control_frame(packet: &[u8]) {
+    let Ok(message) = Message::decode(packet) else { return };
+    if let Message::Accept(a) = &message {
+        assert!(a.layout.check().is_ok() && a.layout.len() > 0 && a.first > 0 && a.qos.depth < a.layout.ring_len);
+    }
+    if let Some(again) = message.encode() {
+        assert_eq!(Message::decode(&again), Ok(message));
+    }
+}
+
 #[cfg(test)]
 #[path = "wire_tests.rs"]
 mod tests;

@@ -7,6 +7,7 @@ use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
 use super::shape;
 use super::yaml::{self, Fault, Node, Value};
 use indexmap::IndexMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -64,6 +65,17 @@ pub(super) struct Files {
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
+fn read_bounded(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    file.take(yaml::MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    if text.len() > yaml::MAX_FILE_BYTES {
+        Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES))
+    } else {
+        Ok(text)
+    }
+}
+
 impl Files {
     /// Reads a graph file and all that belongs to it. Findings are in `found`.
     pub(super) fn read(path: &Path) -> Self {
@@ -100,7 +112,8 @@ impl Files {
                 Err(format!("it has {} bytes; at most {} are read", m.len(), yaml::MAX_FILE_BYTES))
             }
             Ok(m) if m.is_dir() => Err("it is a directory".to_owned()),
-            Ok(_) => std::fs::read_to_string(path).map_err(|e| e.to_string()),
+            // A pipe or a device does not say how long it is.
+            Ok(_) => read_bounded(path),
             Err(e) => Err(e.to_string()),
         };
         match fault {

@@ -416,6 +416,8 @@ fn included_files_are_joined_and_conflicts_name_both_places() {
     let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [s.yaml, none.yaml]\n"), ("s.yaml", "driveline: 1\ninclude: [g.yaml]\n")]);
     finds(&f.load(), &[(2, "cannot read", "relative to the file"), (2, "include each other: g.yaml → s.yaml → g.yaml", "remove one")]);
     finds(&load_path(Path::new("/nonexistent/g.yaml")), &[(0, "cannot read /nonexistent/g.yaml", "check the path")]);
+    // Its length says nothing about how much would be read.
+    finds(&load_path(Path::new("/dev/zero")), &[(0, "cannot read /dev/zero: it is longer than", "check the path")]);
 }
 
 fn load_path(path: &Path) -> Loaded {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Any text is a graph or a list of findings, each of which can be shown.
+#![no_main]
+
+use driveline_runtime::descriptor::ComponentClass;
+use driveline_runtime::graph::{Colour, Describe, DescribeError, Environment, LoadOptions, load};
+use libfuzzer_sys::fuzz_target;
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// No library is looked at.
+struct Blind;
+
+impl Describe for Blind {
+    fn describe(&self, _: &Path, _: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+        Err(DescribeError { reason: "libraries are not looked at here".into(), help: None })
+    }
+}
+
+static DIRECTORY: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a directory"));
+
+fuzz_target!(|text: &str| {
+    let path = DIRECTORY.path().join("g.yaml");
+    std::fs::write(&path, text).expect("a file");
+    let loaded = load(&path, &LoadOptions { library_dirs: Vec::new(), ..LoadOptions::new(&Blind) });
+    assert_eq!(loaded.graph.is_none(), loaded.diagnostics.errors() > 0);
+    let _ = loaded.diagnostics.render(Colour::No);
+});
