@@ -56,7 +56,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
         by_topic.entry(&end.topic).or_default().push(end);
     }
     let declared: Vec<(String, usize, TopicSpec)> = files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
-    for (name, document, spec) in &declared {
+    for (name, document, _) in &declared {
         declaration(files, name, *document, &by_topic);
     }
     let none = TopicSpec::default();
