@@ -75,7 +75,9 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, Loa
     if (size as usize) < FIRST_TABLE {
         return Err(failed(path, format_args!("its table of {size} bytes is damaged")));
     }
-    // SAFETY: static, and at least as large as we know it: this is the first release.
+    // When the table grows, older libraries have shorter ones: then it is read as the classes are.
+    const { assert!(size_of::<dl_component_library>() == FIRST_TABLE) };
+    // SAFETY: static, and as large as we know it at least, which the two lines above have made sure of.
     let table = unsafe { &*table };
     if table.class_count == 0 {
         return Err(failed(path, NO_COMPONENTS));

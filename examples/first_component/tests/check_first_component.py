@@ -18,7 +18,7 @@ README = HERE.parent.parent / "README.md"
 
 
 def check_readme():
-    block = re.search(r"<!-- example:begin -->\n```cpp\n(.*?)```\n<!-- example:end -->", README.read_text(), re.DOTALL)
+    block = re.search(r"<!-- example:begin -->\n```cpp\n(.*?)```\n", README.read_text(), re.DOTALL)
     assert block, "README.md holds no example between its markers"
     built = (HERE / "lane.cpp").read_text().split("\n", 1)[1]
     assert block[1] == built, "the example in README.md and examples/first_component/lane.cpp differ"
