@@ -37,6 +37,6 @@ pub use conduct::Program;
 pub use link::{PEER_COMMAND, list_peers, run_link};
 pub use machine::{Disturbance, Machine};
 pub use metric::Metric;
-pub use peer::peer_main;
+pub use peer::{Middleware, Received, Receiver, Sender, peer_main, peer_program};
 pub use plan::{Case, Comparison, Kind, LeftOut, Placement, Plan};
 pub use result::{Ending, Measurement, Outcome, Ratio, Run};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Driveline, through its public API and with nothing tuned but what a user declares.
 
-use super::link::{Received, Receiver, Sender};
+use super::link::{Middleware, Received, Receiver, Sender};
 use crate::harness::{Job, Reach, Reliability};
 use anyhow::{Context as _, Result, anyhow, bail};
 use driveline::types::Qos;
@@ -29,12 +29,7 @@ impl Ends {
         Ok(Self { context, node })
     }
 
-    /// The same process under another node name.
-    pub(crate) fn node(&self, name: &str) -> Result<Self> {
-        Ok(Self { context: self.context.clone(), node: self.context.node(name)? })
-    }
-
-    pub(crate) fn sender(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineSender> {
+    pub(crate) fn sender_with(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineSender> {
         let options = PublisherOptions {
             reach: reach(job),
             qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
@@ -48,7 +43,7 @@ impl Ends {
         Ok(DrivelineSender { publisher })
     }
 
-    pub(crate) fn receiver(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
+    pub(crate) fn receiver_with(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
         let options = SubscriptionOptions {
             reach: reach(job),
             qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
@@ -57,6 +52,27 @@ impl Ends {
         };
         let subscription = self.node.bytes_subscription(topic, "driveline-bench", options)?;
         Ok(DrivelineReceiver { subscription, wait: job.wait.mode() })
+    }
+}
+
+impl Middleware for Ends {
+    type Sender = DrivelineSender;
+    type Receiver = DrivelineReceiver;
+
+    fn join(job: &Job, name: &str) -> Result<Self> {
+        Self::new(job, name)
+    }
+
+    fn for_thread(&self, name: &str) -> Result<Self> {
+        Ok(Self { context: self.context.clone(), node: self.context.node(name)? })
+    }
+
+    fn sender(&self, job: &Job, topic: &str) -> Result<DrivelineSender> {
+        self.sender_with(job, topic, Qos::default())
+    }
+
+    fn receiver(&self, job: &Job, topic: &str) -> Result<DrivelineReceiver> {
+        self.receiver_with(job, topic, Qos::default())
     }
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The least that any hand-over can be: one shared word, and a futex or a spinning reader.
 
-use super::link::{Received, Receiver, Sender};
-use anyhow::Result;
+use super::WORDS_FD;
+use super::link::{Middleware, Received, Receiver, Sender};
+use crate::harness::{Job, Role, System};
+use anyhow::{Context as _, Result};
 use driveline_shm::floor::SharedWords;
 use rustix::thread::futex;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant};
@@ -12,8 +15,8 @@ use std::time::{Duration, Instant};
 /// Set in a word whose number is that of the end mark; numbers stay below it.
 const END_BIT: u32 = 1 << 31;
 /// The word for samples, and the one for answers.
-pub(crate) const FORTH: usize = 0;
-pub(crate) const BACK: usize = 1;
+const FORTH: usize = 0;
+const BACK: usize = 1;
 /// From a direction's word to the one that counts its receivers.
 const ARRIVED: usize = 2;
 
@@ -28,17 +31,50 @@ pub(crate) struct FloorEnds {
 }
 
 impl FloorEnds {
-    pub(crate) fn sender(&self, direction: usize, receivers: usize) -> FloorSender {
-        FloorSender { ends: self.clone(), direction, receivers: receivers as u32, sequence: 0, wakes: 0 }
-    }
-
-    pub(crate) fn receiver(&self, direction: usize) -> FloorReceiver {
-        self.words.word(direction + ARRIVED).fetch_add(1, Release);
-        FloorReceiver { ends: self.clone(), direction, seen: 0 }
-    }
-
     fn flags(&self) -> futex::Flags {
         if self.shared { futex::Flags::empty() } else { futex::Flags::PRIVATE }
+    }
+}
+
+/// There are two topics at most.
+fn direction(topic: &str) -> usize {
+    if topic.ends_with("/pong") { BACK } else { FORTH }
+}
+
+fn inherited_words() -> Result<SharedWords> {
+    // Opening it anew makes it this process's own without trusting a bare number.
+    let path = format!("/proc/self/fd/{WORDS_FD}");
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("the floor's shared words are not at {path}"))?;
+    SharedWords::open(OwnedFd::from(file)).context("cannot use the floor's shared words")
+}
+
+impl Middleware for FloorEnds {
+    type Sender = FloorSender;
+    type Receiver = FloorReceiver;
+
+    fn join(job: &Job, _name: &str) -> Result<Self> {
+        let alone = job.role == Role::Threads;
+        let words = if alone { SharedWords::create().context("cannot make the floor's words") } else { inherited_words() }?;
+        Ok(Self { words: Arc::new(words), spins: job.system == System::Spin, shared: !alone })
+    }
+
+    fn for_thread(&self, _name: &str) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    fn sender(&self, job: &Job, topic: &str) -> Result<FloorSender> {
+        let receivers = if job.role == Role::Publisher { job.subscribers } else { 1 };
+        Ok(FloorSender { ends: self.clone(), direction: direction(topic), receivers: receivers as u32, sequence: 0, wakes: 0 })
+    }
+
+    fn receiver(&self, _job: &Job, topic: &str) -> Result<FloorReceiver> {
+        let direction = direction(topic);
+        self.words.word(direction + ARRIVED).fetch_add(1, Release);
+        Ok(FloorReceiver { ends: self.clone(), direction, seen: 0 })
     }
 }
 

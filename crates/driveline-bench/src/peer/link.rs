@@ -4,43 +4,95 @@
 //! The loops are generic over these traits and compiled for each system, so that a floor and Driveline run through the
 //! very same instructions around the hand-over.
 
+use crate::harness::Job;
 use anyhow::Result;
 use std::time::Duration;
 
-/// The sending end of a link.
-pub(crate) trait Sender {
+/// What a process, or a thread of it, has of a middleware.
+pub trait Middleware: Sized + Send {
+    /// Its sending end.
+    type Sender: Sender;
+    /// Its receiving end.
+    type Receiver: Receiver;
+
+    /// Joins what `job.domain_dir` stands for, under a name that is unique there.
+    ///
+    /// # Errors
+    /// What the middleware says.
+    fn join(job: &Job, name: &str) -> Result<Self>;
+    /// The same for another thread of this process.
+    ///
+    /// # Errors
+    /// What the middleware says.
+    fn for_thread(&self, name: &str) -> Result<Self>;
+    /// The sending end of a topic, which is unique in the domain for each direction of a link.
+    ///
+    /// # Errors
+    /// What the middleware says.
+    fn sender(&self, job: &Job, topic: &str) -> Result<Self::Sender>;
+    /// A receiving end.
+    ///
+    /// # Errors
+    /// What the middleware says.
+    fn receiver(&self, job: &Job, topic: &str) -> Result<Self::Receiver>;
+}
+
+/// The sending end of a link. Used by one thread.
+pub trait Sender {
     /// Memory for one payload.
     type Loan;
 
     /// Waits until so many receivers are there.
+    ///
+    /// # Errors
+    /// If they do not come in time.
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()>;
-    /// Memory for a payload of `len` bytes. The error is a reason to count, not to end.
+    /// Memory for a payload of `len` bytes.
+    ///
+    /// # Errors
+    /// A reason to count, not to end.
     fn loan(&mut self, len: usize) -> Result<Self::Loan, String>;
     /// The bytes of a loan; empty for a system without payload.
     fn payload(loan: &mut Self::Loan) -> &mut [u8];
-    /// Sends it and returns its sequence number.
+    /// Sends it and returns its number, from 1 on.
+    ///
+    /// # Errors
+    /// A reason to count, not to end.
     fn publish(&mut self, loan: Self::Loan) -> Result<u64, String>;
-    /// Sends the mark that nothing more will come. It has a sequence number like any sample.
+    /// Sends the mark that nothing more will come. It has a number like any sample.
+    ///
+    /// # Errors
+    /// The reason.
     fn publish_end(&mut self) -> Result<u64, String>;
     /// System calls made so far to wake receivers, if the system counts them.
     fn wake_calls(&self) -> Option<u64>;
 }
 
-/// The receiving end of a link.
-pub(crate) trait Receiver {
+/// The receiving end of a link. Used by one thread.
+pub trait Receiver {
     /// One received sample.
     type Sample: Received;
 
     /// Waits until the sending end is there.
+    ///
+    /// # Errors
+    /// If it does not come in time.
     fn wait_matched(&mut self, timeout: Duration) -> Result<()>;
     /// Waits, as long as it takes, until [`Self::take`] may have something.
+    ///
+    /// # Errors
+    /// What the middleware says.
     fn wait(&mut self) -> Result<()>;
     /// The oldest unread sample.
+    ///
+    /// # Errors
+    /// What the middleware says.
     fn take(&mut self) -> Result<Option<Self::Sample>>;
 }
 
 /// A received sample.
-pub(crate) trait Received {
+pub trait Received {
+    /// Its number, from 1 on.
     fn sequence(&self) -> u64;
     /// Samples missed just before this one.
     fn missed(&self) -> u64;

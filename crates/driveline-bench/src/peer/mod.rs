@@ -10,20 +10,19 @@ mod payload;
 mod recorder;
 mod special;
 
+pub use link::{Middleware, Received, Receiver, Sender};
+
 pub(crate) use driveline_link::MIN_SIZE;
 pub(crate) use payload::MIN_FILLED;
 pub(crate) use special::{MEMCPY_KINDS, MemcpyKind};
 
 use crate::harness::{End, Event, Job, PROTOCOL, Pace, Reach, Role, System};
+use crate::peers::Description;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use driveline::types::Qos;
 use driveline_link::Ends;
-use driveline_shm::floor::SharedWords;
-use floor_link::{BACK, FORTH, FloorEnds};
+use floor_link::FloorEnds;
 use std::io::{BufRead, Write};
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Descriptor under which a measured process finds the words of a floor.
 pub(crate) const WORDS_FD: i32 = 3;
@@ -36,7 +35,11 @@ const FIRST: u64 = 1;
 /// For the program that hosts the benchmark: it must end up here when it is called with `bench-peer`.
 #[must_use]
 pub fn peer_main() -> ExitCode {
-    match serve() {
+    tell(serve())
+}
+
+fn tell(outcome: Result<Vec<End>>) -> ExitCode {
+    match outcome {
         Ok(ends) => {
             emit(&Event::Done { ends });
             ExitCode::SUCCESS
@@ -56,7 +59,53 @@ fn emit(event: &Event) {
     }
 }
 
+/// Entry of a program that measures one other middleware: describes itself if it is asked to, else does its job.
+#[must_use]
+pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Description) -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("--describe") {
+        return match serde_json::to_string(&describe()) {
+            Ok(text) => {
+                println!("{text}");
+                ExitCode::SUCCESS
+            }
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    tell(job().and_then(|(job, _)| ends::<M>(&job)))
+}
+
 fn serve() -> Result<Vec<End>> {
+    let (job, mut commands) = job()?;
+    let special = match job.role {
+        Role::Memcpy => special::memcpy,
+        Role::SameThread => special::same_thread,
+        Role::IdleSubscriber | Role::LateSubscriber => |job: &Job| special::quiet_subscriber(job, &emit),
+        Role::IdlePublisher | Role::KeepsLast => {
+            let unset = settle(&job);
+            let mut end = if job.role == Role::KeepsLast {
+                special::keeps_last(&job, &emit, &mut commands)
+            } else {
+                special::idle_publisher(&job, &emit, &mut commands)
+            }?;
+            end.unset.extend(unset);
+            return Ok(vec![end]);
+        }
+        _ => {
+            return match job.system {
+                System::Driveline => ends::<Ends>(&job),
+                System::Futex | System::Spin => ends::<FloorEnds>(&job),
+                System::Peer { .. } => Err(anyhow!("this program does not carry samples with {}", job.system)),
+            };
+        }
+    };
+    let unset = settle(&job);
+    let mut end = special(&job)?;
+    end.unset.extend(unset);
+    Ok(vec![end])
+}
+
+/// The job on standard input, and what is left of that.
+fn job() -> Result<(Job, std::io::StdinLock<'static>)> {
     // A measured process must not outlive whoever measures it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let mut commands = std::io::stdin().lock();
@@ -65,39 +114,30 @@ fn serve() -> Result<Vec<End>> {
     let job: Job =
         serde_json::from_str(&line).context("this command is only for the benchmark itself, which gives it a job on standard input")?;
     ensure!(job.protocol == PROTOCOL, "the job speaks version {} of the harness protocol, this program version {PROTOCOL}", job.protocol);
-    if job.role == Role::Threads {
-        return threads(&job);
-    }
-    let cpu = match job.role {
-        Role::Subscriber | Role::Echo | Role::IdleSubscriber | Role::LateSubscriber => subscriber_cpu(&job),
-        _ => job.publisher_cpu,
-    };
-    let unset = recorder::settle(&job, cpu);
-    let mut end = match job.role {
-        Role::Memcpy => special::memcpy(&job),
-        Role::SameThread => special::same_thread(&job),
-        Role::IdlePublisher => special::idle_publisher(&job, &emit, &mut commands),
-        Role::KeepsLast => special::keeps_last(&job, &emit, &mut commands),
-        Role::IdleSubscriber | Role::LateSubscriber => special::quiet_subscriber(&job, &emit),
-        Role::Publisher | Role::Subscriber | Role::Ping | Role::Echo => {
-            drop(commands);
-            let place = match job.system {
-                System::Driveline => Place::Driveline(Ends::new(&job, &name(&job))?),
-                System::Futex | System::Spin => {
-                    Place::Floor(FloorEnds { words: Arc::new(inherited_words()?), spins: job.system == System::Spin, shared: true })
-                }
-                System::Peer { .. } => return Err(not_mine(&job)),
-            };
-            one_end(&job, &place, &|| emit(&Event::Ready))
-        }
-        Role::Threads | Role::Keeper => bail!("{:?} is no part of this program's", job.role),
-    }?;
-    end.unset.extend(unset);
-    Ok(vec![end])
+    Ok((job, commands))
 }
 
-fn not_mine(job: &Job) -> anyhow::Error {
-    anyhow!("this program does not carry samples with {}", job.system)
+/// Sets this process up as the job says; returns what the machine refused.
+fn settle(job: &Job) -> Vec<String> {
+    let cpu = match job.role {
+        Role::Subscriber | Role::Echo | Role::IdleSubscriber | Role::LateSubscriber => subscriber_cpu(job),
+        _ => job.publisher_cpu,
+    };
+    recorder::settle(job, cpu)
+}
+
+/// The ends of a link that are this process's.
+fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
+    match job.role {
+        Role::Threads => threads::<M>(job),
+        Role::Publisher | Role::Subscriber | Role::Ping | Role::Echo => {
+            let unset = settle(job);
+            let mut end = one_end(job, &M::join(job, &name(job))?, &|| emit(&Event::Ready))?;
+            end.unset.extend(unset);
+            Ok(vec![end])
+        }
+        role => bail!("{role:?} is no part of this program's"),
+    }
 }
 
 fn name(job: &Job) -> String {
@@ -114,17 +154,6 @@ fn subscriber_cpu(job: &Job) -> Option<usize> {
     job.subscriber_cpus.get(turn).copied()
 }
 
-fn inherited_words() -> Result<SharedWords> {
-    // Opening it anew makes it this process's own without trusting a bare number.
-    let path = format!("/proc/self/fd/{WORDS_FD}");
-    let file = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .with_context(|| format!("the floor's shared words are not at {path}"))?;
-    SharedWords::open(OwnedFd::from(file)).context("cannot use the floor's shared words")
-}
-
 /// Topics of a ping-pong.
 fn ping(job: &Job) -> String {
     format!("{}/ping", job.topic)
@@ -134,79 +163,43 @@ fn pong(job: &Job) -> String {
     format!("{}/pong", job.topic)
 }
 
-/// Where an end finds its other end.
-enum Place {
-    Driveline(Ends),
-    Floor(FloorEnds),
-}
-
 /// One of the four ends that the loops know.
-fn one_end(job: &Job, place: &Place, ready: &dyn Fn()) -> Result<End> {
-    let qos = Qos::default;
-    match (place, job.role) {
-        (Place::Driveline(ends), Role::Publisher) => {
-            let mut sender = ends.sender(job, &job.topic, qos())?;
+fn one_end<M: Middleware>(job: &Job, m: &M, ready: &dyn Fn()) -> Result<End> {
+    match job.role {
+        Role::Publisher => {
+            let mut sender = m.sender(job, &job.topic)?;
             ready();
             open_loop::publish(job, &mut sender, FIRST)
         }
-        (Place::Driveline(ends), Role::Subscriber) => {
-            let mut receiver = ends.receiver(job, &job.topic, qos())?;
+        Role::Subscriber => {
+            let mut receiver = m.receiver(job, &job.topic)?;
             ready();
             open_loop::subscribe(job, &mut receiver)
         }
-        (Place::Driveline(ends), Role::Ping) => {
-            let mut sender = ends.sender(job, &ping(job), qos())?;
-            let mut receiver = ends.receiver(job, &pong(job), qos())?;
+        Role::Ping => {
+            let mut sender = m.sender(job, &ping(job))?;
+            let mut receiver = m.receiver(job, &pong(job))?;
             ready();
             closed_loop::ping(job, &mut sender, &mut receiver, FIRST)
         }
-        (Place::Driveline(ends), Role::Echo) => {
-            let mut sender = ends.sender(job, &pong(job), qos())?;
-            let mut receiver = ends.receiver(job, &ping(job), qos())?;
+        Role::Echo => {
+            let mut sender = m.sender(job, &pong(job))?;
+            let mut receiver = m.receiver(job, &ping(job))?;
             ready();
             closed_loop::echo(job, &mut sender, &mut receiver, FIRST)
         }
-        (Place::Floor(ends), Role::Publisher) => {
-            ready();
-            open_loop::publish(job, &mut ends.sender(FORTH, job.subscribers), FIRST)
-        }
-        (Place::Floor(ends), Role::Subscriber) => {
-            let mut receiver = ends.receiver(FORTH);
-            ready();
-            open_loop::subscribe(job, &mut receiver)
-        }
-        (Place::Floor(ends), Role::Ping) => {
-            let mut receiver = ends.receiver(BACK);
-            ready();
-            closed_loop::ping(job, &mut ends.sender(FORTH, 1), &mut receiver, FIRST)
-        }
-        (Place::Floor(ends), Role::Echo) => {
-            let mut receiver = ends.receiver(FORTH);
-            ready();
-            closed_loop::echo(job, &mut ends.sender(BACK, 1), &mut receiver, FIRST)
-        }
-        (_, role) => bail!("{role:?} is no end of a link"),
+        role => bail!("{role:?} is no end of a link"),
     }
 }
 
 /// All ends of a link in this process, a thread each.
-fn threads(job: &Job) -> Result<Vec<End>> {
+fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
     let (sending, receiving) = match job.pace {
         Pace::PingPong => (Role::Ping, Role::Echo),
         Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
     };
     let part = |role, index| Job { role, index, reach: Reach::Process, ..job.clone() };
-    let place = |job: &Job| -> Result<Place> {
-        Ok(match job.system {
-            System::Driveline => Place::Driveline(Ends::new(job, "threads")?),
-            System::Futex | System::Spin => {
-                let words = SharedWords::create().context("cannot make the floor's words")?;
-                Place::Floor(FloorEnds { words: Arc::new(words), spins: job.system == System::Spin, shared: false })
-            }
-            System::Peer { .. } => return Err(not_mine(job)),
-        })
-    };
-    let common = place(job)?;
+    let common = M::join(job, "threads")?;
     let mut handles = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
     let parts = (0..job.subscribers).map(|i| part(receiving, i)).chain([part(sending, 0)]);
@@ -217,15 +210,12 @@ fn threads(job: &Job) -> Result<Vec<End>> {
                 all_started.recv().map_err(|_| anyhow!("a receiving thread ended before it began"))?;
             }
         }
-        let place = match &common {
-            Place::Driveline(ends) => Place::Driveline(ends.node(&name(&job))?),
-            Place::Floor(ends) => Place::Floor(ends.clone()),
-        };
+        let here = common.for_thread(&name(&job))?;
         let cpu = if job.role == receiving { subscriber_cpu(&job) } else { job.publisher_cpu };
         let started = started.clone();
         let body = move || -> Result<End> {
             let unset = recorder::settle(&job, cpu);
-            let mut end = one_end(&job, &place, &|| {
+            let mut end = one_end(&job, &here, &|| {
                 let _ = started.send(());
             });
             if let Err(e) = &end {

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Publishes, then runs the callback on the same thread: the whole way through executor and trigger, without a wake-up.
 pub(crate) fn same_thread(job: &Job) -> Result<End> {
     let ends = Ends::new(job, "same-thread")?;
-    let mut sender = ends.sender(job, &job.topic, Qos::default())?;
-    let receiver = ends.receiver(job, &job.topic, Qos::default())?;
+    let mut sender = ends.sender_with(job, &job.topic, Qos::default())?;
+    let receiver = ends.receiver_with(job, &job.topic, Qos::default())?;
     let executor = Executor::new(ExecutorOptions { name: "bench".into(), ..ExecutorOptions::default() })?;
     let entered = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
     let noted = entered.clone();
@@ -71,7 +71,7 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
 
 /// Brings a link up and leaves it alone until told to end, so that its rest can be watched from outside.
 pub(crate) fn idle_publisher(job: &Job, emit: &dyn Fn(&Event), commands: &mut dyn BufRead) -> Result<End> {
-    let mut sender = Ends::new(job, "publisher")?.sender(job, &job.topic, Qos::default())?;
+    let mut sender = Ends::new(job, "publisher")?.sender_with(job, &job.topic, Qos::default())?;
     sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
     emit(&Event::Idle);
     await_word(commands)?;
@@ -83,7 +83,7 @@ pub(crate) fn idle_publisher(job: &Job, emit: &dyn Fn(&Event), commands: &mut dy
 
 /// Publishes one sample that latecomers get, and stays until told to end.
 pub(crate) fn keeps_last(job: &Job, emit: &dyn Fn(&Event), commands: &mut dyn BufRead) -> Result<End> {
-    let mut sender = Ends::new(job, "publisher")?.sender(job, &job.topic, lasting())?;
+    let mut sender = Ends::new(job, "publisher")?.sender_with(job, &job.topic, lasting())?;
     let loan = sender.loan(job.size).map_err(|e| anyhow!(e))?;
     let mut end = End::new(job.role, 0);
     end.first_sequence = sender.publish(loan).map_err(|e| anyhow!(e))?;
@@ -163,7 +163,7 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
 pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
     let late = job.role == Role::LateSubscriber;
     let qos = if late { lasting() } else { Qos::default() };
-    let mut receiver = Ends::new(&Job { wait: Wait::Block, ..job.clone() }, "subscriber")?.receiver(job, &job.topic, qos)?;
+    let mut receiver = Ends::new(&Job { wait: Wait::Block, ..job.clone() }, "subscriber")?.receiver_with(job, &job.topic, qos)?;
     if !late {
         emit(&Event::Ready);
     }
