@@ -87,10 +87,13 @@ fn a_signal_ends_a_module_whose_callback_hangs() {
 #[test]
 fn a_signal_ends_a_module_whose_initialisation_hangs_and_a_second_one_at_once() {
     let f = Fixture::new(&graph(0, "hang_init: 1", ""));
-    for (within, signals) in [("100", 1), ("3600000", 2)] {
+    for (within, again) in [("100", false), ("3600000", true)] {
         let mut host = Host::start(&f, &["--stop-within-ms", within], None);
         host.wait_for("init hangs");
-        for _ in 0..signals {
+        host.signal(Signal::INT);
+        // Signals of one kind that nobody has taken yet are one signal.
+        while again && host.process.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
             host.signal(Signal::INT);
         }
         let (status, err) = host.end();

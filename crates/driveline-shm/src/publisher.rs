@@ -192,6 +192,16 @@ impl Publisher {
         self.shared.events.pop(|count| PublisherEvent::Dropped { count })
     }
 
+    /// As [`Self::poll_event`], for whoever polls without owning the publisher: each event comes to one of them. Gives
+    /// nothing once the publisher is gone.
+    pub fn event_source(&self) -> impl Fn() -> Option<PublisherEvent> + Send + Sync + 'static + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            let shared = shared.upgrade().filter(|s| s.segment.map.is_here())?;
+            shared.events.pop(|count| PublisherEvent::Dropped { count })
+        }
+    }
+
     /// Shows life without publishing, for `manual_by_topic` liveliness.
     pub fn assert_liveliness(&mut self) {
         if self.shared.segment.map.is_here() {

@@ -56,6 +56,9 @@ pub use executor::{
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 pub use parameters::{ParameterValue, Parameters};
-pub use raw::{DisplacedValues, PublishedCounter, PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionStats};
+pub use raw::{
+    DisplacedValues, PublishedCounter, PublisherEvents, PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription,
+    SubscriptionStats,
+};
 pub use trigger::{Trigger, synchronize};
 pub use typed::{Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample, ValueSubscription};

@@ -9,8 +9,8 @@ use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHand
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublishedCounter, PublisherOptions, RawSubscription,
-    SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublishedCounter, PublisherEvents, PublisherOptions,
+    RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ struct Output {
     topic: TopicId,
     published: PublishedCounter,
     reported: u64,
+    events: PublisherEvents,
 }
 
 /// What a component is brought up with.
@@ -65,7 +66,8 @@ impl Instance {
             };
             let publisher = node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
             let published = publisher.published_counter();
-            counted.push(Output { port: output.port.clone(), topic: output.topic.id(), published, reported: 0 });
+            let events = publisher.events();
+            counted.push(Output { port: output.port.clone(), topic: output.topic.id(), published, reported: 0, events });
             outputs.push(publisher);
         }
         let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
@@ -143,6 +145,20 @@ impl Instance {
             }
         }
         changed
+    }
+
+    /// Logs what happened to the outputs besides samples, as the executor does for inputs.
+    pub(super) fn log_events(&self) {
+        for output in &self.outputs {
+            while let Some(event) = output.events.poll() {
+                let (component, output) = (self.name.as_str(), output.port.as_str());
+                match event.severity() {
+                    Severity::Error => tracing::error!(component, output, "{event}"),
+                    Severity::Warning => tracing::warn!(component, output, "{event}"),
+                    Severity::Info => tracing::info!(component, output, "{event}"),
+                }
+            }
+        }
     }
 
     pub(super) fn shutdown(&self) {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How often counters are sent while they change.
+/// How often counters are sent while they change, and events of outputs are logged.
 const COUNTERS: Duration = Duration::from_secs(1);
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -182,6 +182,7 @@ impl Module<'_> {
             executor.stop();
         }
         for instance in instances.iter_mut().rev() {
+            instance.log_events();
             instance.shutdown();
             if let Some(account) = self.account {
                 instance.counters().into_iter().for_each(|c| account.send(c));
@@ -314,9 +315,8 @@ impl Running<'_> {
             if end.is_some_and(|end| end <= now) {
                 return Ok(());
             }
-            // Only a launcher wants counters; alone, the process sleeps until something happens.
-            let next = if self.account.is_some() { Some(counters_at) } else { end };
-            match self.wait(next.map(|t| t.saturating_duration_since(now)))? {
+            let next = end.map_or(counters_at, |end| end.min(counters_at));
+            match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => return Ok(()),
                 Woken::Finished(components) => {
                     self.finished(components);
@@ -327,6 +327,7 @@ impl Running<'_> {
                 Woken::Word => {}
                 Woken::Time if Instant::now() >= counters_at => {
                     for i in 0..self.instances.len() {
+                        self.instances[i].log_events();
                         for record in self.instances[i].counters() {
                             self.send(record);
                         }

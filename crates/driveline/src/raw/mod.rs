@@ -6,11 +6,13 @@
 //! - reach `host`, plain and bytes: shared memory for everybody, this process included (the payload is written once);
 //! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if somebody outside listens.
 
+mod events;
 mod publisher;
 mod sample;
 mod subscription;
 mod watch;
 
+pub use events::PublisherEvents;
 pub use publisher::{DisplacedValues, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sending end.
 
+use super::events::{EventSources, PublisherEvents};
 use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
@@ -39,6 +40,7 @@ pub struct RawPublisher {
     wall_read: MonotonicNs,
     stats: PublisherStats,
     published: PublishedCounter,
+    events: Arc<EventSources>,
     max_payload: usize,
     displaced: Displaced,
     context: Context,
@@ -167,6 +169,9 @@ impl RawPublisher {
             }
         };
         let header = SampleHeader::stamped_now();
+        let ends = local.as_ref().map(|l| l.end.clone());
+        let sources = host.as_ref().map(driveline_shm::Publisher::event_source);
+        let sources = sources.map(|s| Box::new(move || s().map(super::watch::publisher_event)) as Box<_>);
         Ok(Self {
             topic_id: topic.id(),
             topic,
@@ -179,6 +184,7 @@ impl RawPublisher {
             header,
             stats: PublisherStats::default(),
             published: PublishedCounter::default(),
+            events: EventSources::new(ends, sources),
             max_payload,
             displaced: Displaced::default(),
             context: context.clone(),
@@ -301,10 +307,13 @@ impl RawPublisher {
 
     /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
-        if let Some(e) = self.local.as_ref().and_then(|l| l.end.poll_event()) {
-            return Some(e);
-        }
-        self.host.as_mut().and_then(driveline_shm::Publisher::poll_event).map(super::watch::publisher_event)
+        self.events.poll()
+    }
+
+    /// The same events for somebody who does not own the publisher; both get each of them.
+    #[must_use]
+    pub fn events(&self) -> PublisherEvents {
+        self.events.watch()
     }
 
     /// Counters since creation.
