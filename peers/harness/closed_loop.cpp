@@ -2,6 +2,7 @@
 // Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip.
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include "loops.hpp"
 #include "payload.hpp"
@@ -127,6 +128,11 @@ class Ping final : public Side {
     }
     // Before anything else: it is the end of the round.
     const auto came = source_ || !buffer_.empty() ? 0 : now_ns();
+    if (read_head(payload).sequence < expected_) {
+      // The greeting once more.
+      receiver.release();
+      return true;
+    }
     const auto a = arrive(payload);
     const auto end = a.copied > 0 ? a.copied : a.in_hand > 0 ? a.in_hand : came;
     verify(a);
@@ -175,6 +181,16 @@ class Echo final : public Side {
     prepare();
   }
 
+  /// The other side may not have matched yet what this one has; then the greeting is lost, unless it is repeated.
+  bool is_restless() const override { return round_ == 0; }
+  void on_silence() override {
+    --next_;
+    --end_.published;
+    prepare();
+    send();
+    prepare();
+  }
+
   bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
     const auto a = arrive(payload);
     // Filling is the only part of the answer that is not transport, so only it is stamped.
@@ -211,6 +227,8 @@ End play(const Job& job, Sender& sender, Receiver& receiver) {
                              " rounds: one was lost, or the other end is gone");
   }
   sender.drain(drain_limit);
+  // The last answer may still be on its way, and some middleware takes it back when its sender leaves.
+  std::this_thread::sleep_for(linger);
   return loop.finish(receiver);
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+constexpr std::uint64_t silence_ns = 200'000'000U;
 /// Looks at the clock only now and then while it spins: a look costs as much as a look for a sample.
 constexpr unsigned spins_per_look = 1024;
 
@@ -43,7 +44,9 @@ class Callback : public Handler {
       while (!finished_ && in_time) {
         const auto now = now_ns();
         in_time = now < loop_.deadline_ns();
-        if (in_time) ended_.wait_for(lock, nanoseconds(std::min<std::uint64_t>(loop_.deadline_ns() - now, 500'000'000U)));
+        if (!in_time) break;
+        const bool silent = ended_.wait_for(lock, nanoseconds(std::min(loop_.deadline_ns() - now, silence_ns))) == std::cv_status::timeout;
+        if (silent && !finished_ && loop_.is_restless()) loop_.on_silence();
       }
       finished_ = true;
     }
@@ -72,6 +75,11 @@ std::span<const std::byte> spin(Receiver& receiver, std::uint64_t until_ns) {
   }
 }
 
+/// The end of a wait: the loop's own, or that of the silence that it can bear.
+std::uint64_t wait_until(const Loop& loop, std::uint64_t now) {
+  return loop.is_restless() ? std::min(loop.deadline_ns(), now + silence_ns) : loop.deadline_ns();
+}
+
 }  // namespace
 
 bool drive(const Job& job, Receiver& receiver, Loop& loop) {
@@ -82,17 +90,23 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
     std::uint64_t woken = 0;
     auto payload = receiver.take();
     if (payload.empty() && job.wait != WaitKind::block) {
-      const auto deadline = loop.deadline_ns();
-      payload = spin(receiver, job.wait == WaitKind::spin ? deadline : std::min(deadline, now_ns() + job.spin_us * 1000));
+      const auto began = now_ns();
+      const auto until = wait_until(loop, began);
+      payload = spin(receiver, job.wait == WaitKind::spin ? until : std::min(until, began + job.spin_us * 1000));
     }
     if (payload.empty()) {
       const auto now = now_ns();
       if (now >= loop.deadline_ns()) return false;
-      if (job.wait == WaitKind::spin) continue;
-      receiver.wait(nanoseconds(loop.deadline_ns() - now));
-      if (stamps_wake) woken = now_ns();
+      const auto until = job.wait == WaitKind::spin ? now : wait_until(loop, now);
+      if (until > now) {
+        receiver.wait(nanoseconds(until - now));
+        if (stamps_wake) woken = now_ns();
+      }
       payload = receiver.take();
-      if (payload.empty()) continue;
+      if (payload.empty()) {
+        if (loop.is_restless() && now_ns() >= until) loop.on_silence();
+        continue;
+      }
     }
     if (!loop.on_sample(woken, payload, receiver)) return true;
   }

@@ -16,6 +16,9 @@ class Loop : public Handler {
  public:
   /// Called once, when samples can be received.
   virtual void start() {}
+  /// Whether it wants to hear of silence, and what it does then: called every 200 ms or so.
+  virtual bool is_restless() const { return false; }
+  virtual void on_silence() {}
   /// When to give up waiting, on CLOCK_MONOTONIC.
   std::uint64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_relaxed); }
 
@@ -43,5 +46,7 @@ void write_end(Sender& sender);
 
 /// Time that the last samples may take to be delivered.
 inline constexpr std::chrono::seconds drain_limit{5};
+/// How long a sending end stays after its last sample.
+inline constexpr std::chrono::milliseconds linger{100};
 
 }  // namespace peers

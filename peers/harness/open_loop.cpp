@@ -171,6 +171,7 @@ End publish(const Job& job, Sender& sender) {
   }
   ++end.published;
   sender.drain(drain_limit);
+  std::this_thread::sleep_for(linger);
   end.sent_file = rows.write(job, "sent");
   end.unset = sender.unset();
   return end;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eclipse Cyclone DDS over UDP on the loopback interface.
+#include <dds/dds.h>
+#include <dds/version.h>
+
+#include <fstream>
+#include <utility>
+
+#include "link.hpp"
+#include "payload.h"
+
+namespace {
+
+using peers::Job;
+using peers::Reliability;
+using peers::Setting;
+
+/// How long a reliable writer waits for slow readers before a sample counts as not sent.
+constexpr dds_duration_t max_blocking = DDS_SECS(1);
+/// Ports of a domain must stay below those that the kernel gives out by itself: 7400 + 250 × domain.
+constexpr std::uint32_t domains = 90;
+
+/// Throws what went wrong if `result` is an error.
+dds_return_t checked(dds_return_t result, const std::string& what) {
+  if (result < 0) throw std::runtime_error(what + ": " + dds_strretcode(-result));
+  return result;
+}
+
+class Entity {
+ public:
+  explicit Entity(dds_entity_t handle) : handle_(handle) {}
+  Entity(Entity&& other) noexcept : handle_(std::exchange(other.handle_, 0)) {}
+  Entity& operator=(Entity&&) = delete;
+  ~Entity() {
+    if (handle_ > 0) dds_delete(handle_);
+  }
+  dds_entity_t operator*() const { return handle_; }
+
+ private:
+  dds_entity_t handle_;
+};
+
+std::vector<Setting> common_settings() {
+  return {{"General/Interfaces", "lo", "loopback only"},
+          {"General/AllowMulticast", "false", "the loopback interface has none by default; each reader is sent to"},
+          {"Discovery/ParticipantIndex", "auto, peer 127.0.0.1", "discovery without multicast"},
+          {"Discovery/Tag", "unique to the run", "runs do not meet"},
+          {"history", "KEEP_LAST, the job's depth", "as all systems"},
+          {"type", "sequence<octet>, @final", "no per-field cost; one copy into the writer's history, one out of the reader's"}};
+}
+
+/// What a socket may buffer, in bytes, as the kernel says.
+std::string receive_limit() {
+  std::ifstream file("/proc/sys/net/core/rmem_max");
+  std::string bytes;
+  file >> bytes;
+  return bytes.empty() ? "unknown" : bytes;
+}
+
+std::string configuration(const Job& job) {
+  const bool tuned = job.variant != "udp_default";
+  return "<Domain><General><Interfaces><NetworkInterface name=\"lo\"/></Interfaces><AllowMulticast>false</AllowMulticast>" +
+         std::string(tuned ? "<MaxMessageSize>65500B</MaxMessageSize>" : "") +
+         "</General><Discovery><Tag>" + job.run_name() +
+         "</Tag><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>99</MaxAutoParticipantIndex>"
+         "<Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>" +
+         (tuned ? "<Internal><SocketReceiveBufferSize max=\"10MB\"/><Watermarks><WhcHigh>500kB</WhcHigh></Watermarks></Internal>" : "") +
+         "</Domain>";
+}
+
+using Qos = std::unique_ptr<dds_qos_t, void (*)(dds_qos_t*)>;
+
+Qos qos_of(const Job& job) {
+  Qos qos(dds_create_qos(), dds_delete_qos);
+  dds_qset_history(qos.get(), DDS_HISTORY_KEEP_LAST, static_cast<std::int32_t>(job.depth));
+  const auto kind = job.reliability == Reliability::reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT;
+  dds_qset_reliability(qos.get(), kind, max_blocking);
+  dds_qset_durability(qos.get(), DDS_DURABILITY_VOLATILE);
+  return qos;
+}
+
+class Writer final : public peers::Sender {
+ public:
+  Writer(const Job& job, dds_entity_t participant, dds_entity_t topic)
+      : reliable_(job.reliability == Reliability::reliable),
+        writer_(checked(dds_create_writer(participant, topic, qos_of(job).get(), nullptr), "creating a writer")),
+        payload_(job.size, std::byte{1}) {}
+
+  bool matched(std::size_t receivers) override {
+    dds_publication_matched_status_t status{};
+    checked(dds_get_publication_matched_status(*writer_, &status), "asking for matched readers");
+    return status.current_count >= receivers;
+  }
+
+  std::span<std::byte> loan() override { return payload_; }
+
+  void publish() override {
+    bench_Payload sample{};
+    sample.bytes._buffer = reinterpret_cast<std::uint8_t*>(payload_.data());
+    sample.bytes._length = sample.bytes._maximum = static_cast<std::uint32_t>(payload_.size());
+    const auto result = dds_write(*writer_, &sample);
+    if (result == DDS_RETCODE_TIMEOUT) throw peers::NotSent("slow readers kept the reliable writer waiting for 1 s");
+    checked(result, "writing");
+  }
+
+  unsigned end_marks() const override { return reliable_ ? 1 : 5; }
+
+  void drain(std::chrono::nanoseconds limit) override {
+    // One that has its end mark may leave without acknowledging it; that is no matter.
+    if (reliable_) static_cast<void>(dds_wait_for_acks(*writer_, limit.count()));
+  }
+
+ private:
+  bool reliable_;
+  Entity writer_;
+  std::vector<std::byte> payload_;
+};
+
+class Reader final : public peers::Receiver {
+ public:
+  Reader(const Job& job, dds_entity_t participant, dds_entity_t topic)
+      : reader_(checked(dds_create_reader(participant, topic, qos_of(job).get(), nullptr), "creating a reader")),
+        condition_(checked(dds_create_readcondition(*reader_, DDS_ANY_STATE), "creating a read condition")),
+        waitset_(checked(dds_create_waitset(participant), "creating a wait set")) {
+    checked(dds_waitset_attach(*waitset_, *condition_, 0), "attaching to a wait set");
+  }
+
+  bool matched() override {
+    dds_subscription_matched_status_t status{};
+    checked(dds_get_subscription_matched_status(*reader_, &status), "asking for matched writers");
+    return status.current_count > 0;
+  }
+
+  std::span<const std::byte> take() override {
+    dds_sample_info_t info{};
+    for (;;) {
+      if (checked(dds_take(*reader_, &sample_, &info, 1, 1), "taking") == 0) return {};
+      if (info.valid_data) break;
+      // That a writer left comes as a sample, too.
+      release();
+    }
+    const auto& bytes = static_cast<const bench_Payload*>(sample_)->bytes;
+    return {reinterpret_cast<const std::byte*>(bytes._buffer), bytes._length};
+  }
+
+  void release() override {
+    checked(dds_return_loan(*reader_, &sample_, 1), "returning a sample");
+    sample_ = nullptr;
+  }
+
+  void wait(std::chrono::nanoseconds limit) override { checked(dds_waitset_wait(*waitset_, nullptr, 0, limit.count()), "waiting"); }
+
+ private:
+  Entity reader_;
+  Entity condition_;
+  Entity waitset_;
+  void* sample_ = nullptr;
+};
+
+class CycloneLink final : public peers::Link {
+ public:
+  explicit CycloneLink(const Job& job)
+      : job_(job),
+        id_(static_cast<dds_domainid_t>(std::hash<std::string>{}(job.run_name()) % domains)),
+        domain_(checked(dds_create_domain(id_, configuration(job).c_str()), "creating a DDS domain")),
+        participant_(checked(dds_create_participant(id_, nullptr, nullptr), "joining the DDS domain")) {}
+
+  std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override {
+    return std::make_unique<Writer>(job_, *participant_, this->topic(topic));
+  }
+  std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
+    return std::make_unique<Reader>(job_, *participant_, this->topic(topic));
+  }
+
+ private:
+  /// Deleted with its participant.
+  dds_entity_t topic(const std::string& name) {
+    return checked(dds_create_topic(*participant_, &bench_Payload_desc, name.c_str(), nullptr, nullptr), "creating the topic " + name);
+  }
+
+  Job job_;
+  dds_domainid_t id_;
+  Entity domain_;
+  Entity participant_;
+};
+
+class Cyclone final : public peers::Middleware {
+ public:
+  peers::Description describe() const override {
+    peers::Variant tuned;
+    tuned.name = "udp";
+    tuned.title = "UDP on loopback, buffers tuned for large messages";
+    tuned.max_size = std::size_t{256} << 20;
+    tuned.max_subscribers = 90;
+    tuned.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable";
+    tuned.settings = common_settings();
+    peers::Variant plain = tuned;
+    plain.name = "udp_default";
+    plain.title = "UDP on loopback, buffers as they come";
+    const std::vector<Setting> tuning{
+        {"General/MaxMessageSize", "65500B", "larger datagrams (default 14720B); what Autoware's guide recommends for large messages"},
+        {"Internal/SocketReceiveBufferSize", "max 10MB, limited by net.core.rmem_max = " + receive_limit() + "", "its guide: a large message must fit"},
+        {"Internal/Watermarks/WhcHigh", "500kB", "more unacknowledged data before the writer is slowed down; same guide"}};
+    tuned.settings.insert(tuned.settings.end(), tuning.begin(), tuning.end());
+    return {"cyclonedds", "Eclipse Cyclone DDS", DDS_VERSION, {tuned, plain}};
+  }
+
+  std::unique_ptr<peers::Link> join(const Job& job) override { return std::make_unique<CycloneLink>(job); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Cyclone middleware;
+  return peers::run_peer(middleware, argc, argv);
+}
