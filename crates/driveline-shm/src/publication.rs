@@ -57,8 +57,8 @@ pub(crate) struct PubMatch {
     pub(crate) reliable: AtomicBool,
     /// Last reading position that was believed; `NOT_BEGUN` until the match is complete.
     pub(crate) believed: AtomicU64,
-    /// Reading position at which waiting for it was given up, + 1; 0 if it was not.
-    pub(crate) given_up_at: AtomicU64,
+    /// Waiting for it was in vain, and it has not read everything since. The publishing thread's.
+    pub(crate) given_up: AtomicBool,
     /// The connection is over.
     pub(crate) gone: AtomicBool,
 }
@@ -75,7 +75,7 @@ impl PubMatch {
             woken: AtomicU64::new(0),
             reliable: AtomicBool::new(reliable),
             believed: AtomicU64::new(NOT_BEGUN),
-            given_up_at: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
     }

@@ -76,7 +76,7 @@ fn give_up(scan: &Scan<'_, Vec<Arc<PubMatch>>>, publication: &Publication, neede
     cursor::settle();
     for m in scan.load() {
         if let Position::Lagging(_) = look(m, publication, needed, published) {
-            m.given_up_at.store(m.believed.load(Relaxed) + 1, Relaxed);
+            m.given_up.store(true, Relaxed);
         }
     }
 }
@@ -99,11 +99,11 @@ fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) ->
         m.believed.store(cursor, Relaxed);
     }
     let believed = believed.max(cursor);
-    if believed >= needed {
-        m.given_up_at.store(0, Relaxed);
-        return Position::Fine;
+    if believed >= published {
+        m.given_up.store(false, Relaxed);
     }
-    if m.given_up_at.load(Relaxed) == believed + 1 {
+    // One that only crawls would else be waited for at every second publish.
+    if believed >= needed || m.given_up.load(Relaxed) {
         return Position::Fine;
     }
     Position::Lagging(cursor as u32)

@@ -425,6 +425,18 @@ fn reliable_waits_for_the_reader_and_not_forever() {
     }
     assert_eq!(p.stats().reliable_timeouts, 1, "a reader that does not read is waited for once, then not again until it reads");
     assert_eq!(text(&s.take_next().unwrap().unwrap()), "18");
+    // One that crawls has not caught up.
+    for i in 20..40 {
+        say(&mut p, &i.to_string());
+        s.take_next().unwrap().unwrap();
+    }
+    assert_eq!(p.stats().reliable_timeouts, 1, "a reader that never reads everything is not waited for again");
+    while s.take_next().unwrap().is_some() {}
+    for i in 40..50 {
+        say(&mut p, &i.to_string());
+    }
+    assert_eq!(p.stats().reliable_timeouts, 2, "one that has read everything is");
+    s.take_next().unwrap().unwrap();
     // A reader that leaves ends the wait.
     let mut p = publisher(&a, |c| c.qos = Qos { max_blocking_ms: 3_600_000, ..reliable.clone() });
     eventually(|| p.matched() == 1 && s.matched() == 2);

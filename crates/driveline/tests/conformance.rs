@@ -204,6 +204,22 @@ conformance! {
         assert!(MonotonicNs::now().since(before) >= Duration::from_millis(500), "it reads again, so it counts again");
     }
 
+    /// 40 waits of half a second would take 20 s, and every second of them 10 s.
+    fn a_reader_that_crawls_costs_one_wait_and_not_one_for_every_step(r: &Rig) {
+        let reliable = Qos { depth: 3, reliability: Reliability::Reliable, max_blocking_ms: 500, ..Qos::default() };
+        let (mut p, mut s) = r.pair(reliable.clone(), reliable);
+        for v in 0..4 {
+            send(&mut p, v);
+        }
+        let before = MonotonicNs::now();
+        for v in 4..44 {
+            assert!(receive(&mut s).is_some());
+            send(&mut p, v);
+            send(&mut p, v);
+        }
+        assert!(MonotonicNs::now().since(before) < Duration::from_secs(5));
+    }
+
     fn the_parts_of_an_age_add_up_also_when_the_publisher_had_to_wait(r: &Rig) {
         let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 20, ..Qos::default() };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);

@@ -21,10 +21,9 @@ pub(crate) struct LocalQueue {
     closed: AtomicBool,
     overwritten: AtomicU64,
     blocked: AtomicU32,
-    /// Samples popped, of a reliable reader.
-    popped: AtomicU64,
-    /// `popped` + 1 when a publisher last waited in vain; until the reader moves on, nobody waits for it again.
-    given_up_at: AtomicU64,
+    /// A publisher has waited in vain; until the reader has read everything, nobody waits for it again. One that only crawls
+    /// would else be waited for at every second publish.
+    given_up: AtomicBool,
     room: (Mutex<()>, Condvar),
 }
 
@@ -37,8 +36,7 @@ impl LocalQueue {
             closed: AtomicBool::new(false),
             overwritten: AtomicU64::new(0),
             blocked: AtomicU32::new(0),
-            popped: AtomicU64::new(0),
-            given_up_at: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
             room: (Mutex::new(()), Condvar::new()),
         }
     }
@@ -50,12 +48,14 @@ impl LocalQueue {
 
     /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable subscription; without it,
     /// or when it has passed, the oldest sample gives way. A reader that was waited for in vain is not waited for again
-    /// until it has read something. Returns the one that had to give way.
+    /// until it has read everything. Returns the one that had to give way.
     pub(crate) fn push(&self, sample: Arc<LocalSample>, wait_until: Option<MonotonicNs>) -> Option<Arc<LocalSample>> {
-        if let (true, Some(deadline)) = (self.reliable && self.ring.is_full(), wait_until)
-            && self.given_up_at.load(Ordering::Relaxed) != self.popped.load(Ordering::Relaxed) + 1
-        {
-            self.wait_for_room(deadline);
+        if let (true, Some(deadline)) = (self.reliable, wait_until) {
+            if self.ring.is_empty() {
+                self.given_up.store(false, Ordering::Relaxed);
+            } else if self.ring.is_full() && !self.given_up.load(Ordering::Relaxed) {
+                self.wait_for_room(deadline);
+            }
         }
         let evicted = self.ring.force_push(sample);
         if evicted.is_some() {
@@ -74,11 +74,9 @@ impl LocalQueue {
         // Pairs with the fence in `pop`: either we see the room it made, or it sees us blocked.
         fence(Ordering::SeqCst);
         while self.ring.is_full() && !self.closed.load(Ordering::Acquire) {
-            // Whatever is popped after this takes the verdict back.
-            let popped = self.popped.load(Ordering::Relaxed);
             let left = deadline.since(MonotonicNs::now());
             if left.is_zero() {
-                self.given_up_at.store(popped + 1, Ordering::Relaxed);
+                self.given_up.store(true, Ordering::Relaxed);
                 break;
             }
             guard = condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -89,7 +87,6 @@ impl LocalQueue {
     pub(crate) fn pop(&self) -> Option<Arc<LocalSample>> {
         let sample = self.ring.pop();
         if sample.is_some() && self.reliable {
-            self.popped.fetch_add(1, Ordering::Relaxed);
             // Pairs with the fence in `wait_for_room`.
             fence(Ordering::SeqCst);
             if self.blocked.load(Ordering::Relaxed) > 0 {
