@@ -192,6 +192,8 @@ class Cyclone final : public peers::Middleware {
     tuned.title = "UDP on loopback, buffers tuned for large messages";
     tuned.max_size = std::size_t{256} << 20;
     tuned.max_subscribers = 90;
+    // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
+    tuned.waits = {peers::WaitKind::block};
     tuned.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable";
     tuned.settings = common_settings();
     peers::Variant plain = tuned;

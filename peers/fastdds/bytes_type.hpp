@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain bytes of a fixed number as a DDS type. Written by hand, because Debian has no fastddsgen.
+#pragma once
+
+#include <cstddef>
+#include <fastdds/dds/topic/TopicDataType.hpp>
+
+namespace fast {
+
+class BytesType final : public eprosima::fastdds::dds::TopicDataType {
+ public:
+  explicit BytesType(std::size_t size);
+
+  bool serialize(void* data, eprosima::fastrtps::rtps::SerializedPayload_t* payload) override;
+  bool deserialize(eprosima::fastrtps::rtps::SerializedPayload_t* payload, void* data) override;
+  std::function<std::uint32_t()> getSerializedSizeProvider(void* data) override;
+  void* createData() override;
+  void deleteData(void* data) override;
+  bool getKey(void* data, eprosima::fastrtps::rtps::InstanceHandle_t* handle, bool force_md5) override;
+  // Both together allow loans: memory and wire have the same bytes, and as many every time.
+  bool is_bounded() const override { return true; }
+  bool is_plain() const override { return true; }
+
+ private:
+  std::size_t size_;
+};
+
+}  // namespace fast

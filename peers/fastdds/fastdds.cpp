@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// eProsima Fast DDS: UDP, its shared-memory transport, and data sharing with loans.
+#include <fastrtps/config.h>
+
+#include "fast_link.hpp"
+
+namespace {
+
+using peers::Setting;
+using peers::Variant;
+
+std::vector<Setting> with_common(std::vector<Setting> settings) {
+  const std::vector<Setting> common{
+      {"history", "KEEP_LAST, the job's depth", "as all systems"},
+      {"resource_limits", "the depth, and 2 extra samples", "the default reserves a hundred payloads"},
+      {"history_memory_policy", "PREALLOCATED", "no allocation while it runs; its manual's advice for real time"},
+      {"type", "plain bytes of a fixed number, written by hand", "no per-field cost; readers look at them in place (take with loan)"},
+      {"domain", "one that no other run uses", "runs do not meet"}};
+  settings.insert(settings.end(), common.begin(), common.end());
+  return settings;
+}
+
+class FastDds final : public peers::Middleware {
+ public:
+  peers::Description describe() const override {
+    Variant over_udp;
+    over_udp.name = fast::udp;
+    over_udp.title = "UDP on loopback";
+    over_udp.max_size = std::size_t{256} << 20;
+    over_udp.keeper = true;
+    // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
+    over_udp.waits = {peers::WaitKind::block};
+    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable";
+    over_udp.settings = with_common({{"transports", "UDPv4 on 127.0.0.1 only", "loopback only; by default, shared memory would be taken"},
+                                     {"send and receive socket buffers", "10 MiB, as far as net.core allows", "its manual, large data rates"},
+                                     {"publish_mode", "SYNCHRONOUS up to 60 kB, ASYNCHRONOUS above", "fewer threads in between; larger payloads are cut, which needs the latter"}});
+    Variant over_shm = over_udp;
+    over_shm.name = fast::shm;
+    over_shm.title = "shared-memory transport";
+    over_shm.note = "one copy into the transport's segment, one out of it";
+    over_shm.settings = with_common({{"transports", "SharedMem only", "what is measured"},
+                                     {"max_message_size", "payload + 4 KiB", "its manual, large data with shared memory: no fragments"},
+                                     {"segment_size", "(depth + 2) × (subscribers + 1) messages, at least 1 MiB", "room for what every subscriber may not have read yet"},
+                                     {"publish_mode", "SYNCHRONOUS", "fewer threads in between"}});
+    Variant sharing = over_shm;
+    sharing.name = fast::data_sharing;
+    sharing.title = "data sharing, with loans";
+    sharing.loans = true;
+    sharing.note = "a best-effort writer may overwrite what a slow reader looks at; is_sample_valid() tells afterwards";
+    sharing.settings = with_common({{"data_sharing", "ON", "what is measured; its manual, zero-copy communication"},
+                                    {"loan_sample, take with loan", "used", "its manual, zero-copy communication"},
+                                    {"transports", "SharedMem only", "for discovery"},
+                                    {"publish_mode", "SYNCHRONOUS", "fewer threads in between"}});
+    return {"fastdds", "eProsima Fast DDS", FASTRTPS_VERSION_STR, {over_udp, over_shm, sharing}};
+  }
+
+  std::unique_ptr<peers::Link> join(const peers::Job& job) override { return fast::make_link(job); }
+  std::unique_ptr<peers::Keeper> keep(const peers::Job& job) override { return fast::make_keeper(job); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  FastDds middleware;
+  return peers::run_peer(middleware, argc, argv);
+}
