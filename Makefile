@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench peers peers-test fuzz fuzz install clean
+.PHONY: help setup build test demo bench peers peers-test fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
-	@echo "  variables       VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  SECONDS= (fuzz)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench)"
+	@echo "  variables       VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench)"
 
 setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or newer)
 	@tools/setup.sh test
@@ -38,12 +38,11 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 	@tools/setup.sh peers
 	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
+	cargo build --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers
+	install -t build/peers build/cargo-peers/release/iceoryx2
 
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test -p driveline-bench --features peers-test --test conformance
-
-fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
-	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)
 
 fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)

@@ -77,4 +77,4 @@ install_rust() {
 # Where rustup puts its programs; a fresh installation is not yet in anybody's PATH.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 install_packages
-[ "$1" = peers ] || install_rust "$1"
+install_rust "$1"

@@ -35,6 +35,14 @@ pub trait Middleware: Sized + Send {
     /// # Errors
     /// What the middleware says.
     fn receiver(&self, job: &Job, topic: &str) -> Result<Self::Receiver>;
+    /// Removes what ends leave behind, those that were killed too. Called once all ends are over, if the description asks
+    /// for a keeper.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    fn remove_leftovers(_job: &Job) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The sending end of a link. Used by one thread.

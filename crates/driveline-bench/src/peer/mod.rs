@@ -65,13 +65,21 @@ pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Descript
     if std::env::args().nth(1).as_deref() == Some("--describe") {
         return match serde_json::to_string(&describe()) {
             Ok(text) => {
-                println!("{text}");
-                ExitCode::SUCCESS
+                let mut out = std::io::stdout().lock();
+                if writeln!(out, "{text}").is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
             }
             Err(_) => ExitCode::FAILURE,
         };
     }
-    tell(job().and_then(|(job, _)| ends::<M>(&job)))
+    tell(job().and_then(|(job, mut commands)| {
+        if job.role != Role::Keeper {
+            return ends::<M>(&job);
+        }
+        emit(&Event::Ready);
+        // A line, or the end of the conductor: either way it is over.
+        let _ = commands.read_line(&mut String::new());
+        M::remove_leftovers(&job).map(|()| Vec::new())
+    }))
 }
 
 fn serve() -> Result<Vec<End>> {
