@@ -3,6 +3,7 @@
 
 use super::diagnostic::Span;
 use super::yaml::{Entry, Node, Value};
+use indexmap::map;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor, value::StrDeserializer};
 use std::fmt;
 
@@ -68,11 +69,10 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     fn deserialize_enum<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Refused> {
         match &self.0.value {
             Value::Text(name) => visitor.visit_enum(name.as_str().into_deserializer()),
-            Value::Map(entries) => match entries.as_slice() {
-                [only] => visitor
-                    .visit_enum(de::value::MapAccessDeserializer::new(Entries { rest: std::slice::from_ref(only).iter(), value: None })),
-                _ => Err(de::Error::custom("a mapping with exactly one key is needed here")),
-            },
+            Value::Map(entries) if entries.len() == 1 => {
+                visitor.visit_enum(de::value::MapAccessDeserializer::new(Entries { rest: entries.iter(), value: None }))
+            }
+            Value::Map(_) => Err(de::Error::custom("a mapping with exactly one key is needed here")),
             _ => Err(de::Error::custom(format!("{} does not name a choice", self.0.describe()))),
         }
     }
@@ -94,7 +94,7 @@ impl<'de> de::SeqAccess<'de> for Items<'_> {
 }
 
 struct Entries<'a> {
-    rest: std::slice::Iter<'a, Entry>,
+    rest: map::Iter<'a, String, Entry>,
     value: Option<&'a Node>,
 }
 
@@ -102,9 +102,9 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
     type Error = Refused;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refused> {
-        let Some(entry) = self.rest.next() else { return Ok(None) };
+        let Some((key, entry)) = self.rest.next() else { return Ok(None) };
         self.value = Some(&entry.value);
-        let key: StrDeserializer<'_, Refused> = entry.key.as_str().into_deserializer();
+        let key: StrDeserializer<'_, Refused> = key.as_str().into_deserializer();
         seed.deserialize(key).map(Some).map_err(|e| placed(e, entry.key_span))
     }
 

@@ -30,22 +30,48 @@ pub(super) struct Site {
     pub(super) span: Span,
 }
 
+/// Longest line that is shown with a finding, in bytes.
+const LONGEST_SHOWN: usize = 10_000;
+
 /// The texts that findings point into.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
-    files: Vec<(PathBuf, String)>,
+    files: Vec<Source>,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    path: PathBuf,
+    text: String,
+    /// Where each line begins.
+    lines: Vec<usize>,
+}
+
+impl Source {
+    fn line(&self, number: u32) -> Option<&str> {
+        let number = number as usize;
+        let from = *self.lines.get(number.checked_sub(1)?)?;
+        let to = self.lines.get(number).copied().unwrap_or(self.text.len());
+        self.text.get(from..to)?.lines().next()
+    }
 }
 
 impl Sources {
     pub(super) fn add(&mut self, path: PathBuf, text: String) -> usize {
-        self.files.push((path, text));
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        self.files.push(Source { path, text, lines });
         self.files.len() - 1
     }
 
+    /// Bytes of all texts.
+    pub(super) fn bytes(&self) -> usize {
+        self.files.iter().map(|f| f.text.len()).sum()
+    }
+
     pub(super) fn place(&self, site: Site) -> Place {
-        let (file, text) = self.files.get(site.file).map_or((PathBuf::new(), ""), |(p, t)| (p.clone(), t.as_str()));
-        let line = (site.span.line as usize).checked_sub(1).and_then(|n| text.lines().nth(n)).unwrap_or("");
-        Place { file, span: site.span, source: line.to_owned() }
+        let Some(source) = self.files.get(site.file) else { return Place { file: PathBuf::new(), span: site.span, source: String::new() } };
+        let line = source.line(site.span.line).filter(|l| l.len() <= LONGEST_SHOWN).unwrap_or_default();
+        Place { file: source.path.clone(), span: site.span, source: line.to_owned() }
     }
 }
 
@@ -57,7 +83,7 @@ pub struct Place {
     /// Line, column and length.
     #[serde(flatten)]
     pub span: Span,
-    /// The whole line.
+    /// The whole line; empty if it is longer than 10 000 bytes.
     pub source: String,
 }
 
@@ -206,6 +232,9 @@ impl Diagnostic {
                 return;
             }
             let _ = writeln!(out, "{pad}{} {file}:{line}:{column}{note}", paint("34", arrow));
+            if place.source.is_empty() {
+                return;
+            }
             let (text, before, marked) = excerpt(&place.source, column as usize, len as usize);
             let _ = writeln!(out, "{pad} {bar}");
             let _ = writeln!(out, "{} {bar} {text}", paint("34", &format!("{line:>width$}")));
@@ -238,10 +267,16 @@ fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
 
 /// The candidate that somebody who wrote `given` probably meant.
 pub(super) fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The distance takes memory for the product of both lengths; no name or path is as long as that.
+    const LONGEST: usize = 300;
+    if given.len() > LONGEST {
+        return None;
+    }
     let lower = given.to_lowercase();
     let most = (given.chars().count() / 2).clamp(1, 3);
     candidates
         .into_iter()
+        .filter(|c| c.len() <= LONGEST)
         .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c))
         .filter(|(distance, c)| *distance <= most || (lower.len() >= 3 && c.to_lowercase().starts_with(&lower)))
         .min_by_key(|(distance, c)| (*distance, *c))
@@ -255,7 +290,7 @@ pub(super) fn suggest<'a>(given: &str, what: &str, candidates: impl IntoIterator
     }
     const MOST: usize = 12;
     let all: Vec<&str> = candidates.into_iter().collect();
-    let mut list = all.iter().take(MOST).map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
+    let mut list = all.iter().take(MOST).map(|c| format!("`{}`", super::yaml::shorten(c))).collect::<Vec<_>>().join(", ");
     if all.len() > MOST {
         let _ = write!(list, " and {} more", all.len() - MOST);
     }

@@ -7,12 +7,21 @@ use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
 use super::shape;
 use super::yaml::{self, Fault, Node, Value};
 use indexmap::IndexMap;
-use std::io::Read as _;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Most files that make up one graph.
+/// Most files that make up one graph, files of parameters included.
 const MAX_FILES: usize = 64;
+/// Most bytes that they have together.
+const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
+/// Most components of a graph, ports that they connect, and topics with an entry of their own: far above any vehicle, and
+/// few enough to compare each with each.
+const MAX_COMPONENTS: usize = 1000;
+const MAX_PORTS: usize = 10_000;
+const MAX_TOPICS: usize = 4000;
 
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| model::json_schema().to_value());
 
@@ -62,17 +71,44 @@ pub(super) struct Files {
     documents: Vec<Document>,
     /// Canonical paths of all graph files read so far, and of those that are being read, with the place of their include.
     read: Vec<PathBuf>,
+    /// Files that were read or could not be.
+    tried: usize,
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
-fn read_bounded(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    file.take(yaml::MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;
-    if text.len() > yaml::MAX_FILE_BYTES {
-        Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES))
-    } else {
-        Ok(text)
+/// The text of a file. A pipe, which could keep everybody waiting, or a device, which has no end, is not read.
+fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
+    let regular = |m: &std::fs::Metadata| {
+        if m.is_dir() {
+            Err("it is a directory".to_owned())
+        } else if !m.is_file() {
+            Err("it is not a regular file".to_owned())
+        } else {
+            Ok(())
+        }
+    };
+    // Once before the file is opened, which alone can do something with a device, and once for what was opened.
+    std::fs::metadata(path).map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = file.map_err(|e| e.to_string())?;
+    file.metadata().map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    let most = room.min(yaml::MAX_FILE_BYTES);
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() > yaml::MAX_FILE_BYTES {
+        return Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES));
+    } else if bytes.len() > most {
+        return Err(format!("with it, the files of the graph are longer than {MAX_BYTES} bytes together"));
+    }
+    const NOT_TEXT: &str = "it is not text; a graph is a YAML file in UTF-8";
+    let binary = bytes.contains(&0);
+    match String::from_utf8(bytes) {
+        Ok(text) if !binary => Ok(text),
+        Err(e) if !binary && e.utf8_error().valid_up_to() > 0 => {
+            let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            Err(format!("line {line} is not in UTF-8"))
+        }
+        _ => Err(NOT_TEXT.to_owned()),
     }
 }
 
@@ -82,6 +118,23 @@ impl Files {
         let mut files = Self::default();
         files.graph(path, None);
         files
+    }
+
+    /// Reports a graph that is too large to be looked at any closer.
+    pub(super) fn check_size(&mut self) {
+        let components = || self.modules.values().flat_map(|m| m.spec.components.values());
+        let ports = components().map(|c| c.inputs.len() + c.outputs.len()).sum();
+        let sizes = [
+            ("modules", self.modules.len(), MAX_COMPONENTS),
+            ("components", components().count(), MAX_COMPONENTS),
+            ("connected ports", ports, MAX_PORTS),
+            ("entries under `topics:`", self.topics.len(), MAX_TOPICS),
+        ];
+        for (what, n, most) in sizes.into_iter().filter(|(_, n, most)| n > most) {
+            self.error(
+                Diagnostic::error(format!("the graph has {n} {what}; at most {most} are possible")).help("make several graphs of it"),
+            );
+        }
     }
 
     pub(super) fn error(&mut self, d: Diagnostic) {
@@ -107,15 +160,10 @@ impl Files {
     }
 
     fn text(&mut self, path: &Path, from: Option<&Place>) -> Option<(usize, String)> {
-        let fault = match std::fs::metadata(path) {
-            Ok(m) if m.len() > yaml::MAX_FILE_BYTES as u64 => {
-                Err(format!("it has {} bytes; at most {} are read", m.len(), yaml::MAX_FILE_BYTES))
-            }
-            Ok(m) if m.is_dir() => Err("it is a directory".to_owned()),
-            // A pipe or a device does not say how long it is.
-            Ok(_) => read_bounded(path),
-            Err(e) => Err(e.to_string()),
-        };
+        let room = MAX_BYTES.saturating_sub(self.sources.bytes());
+        self.tried += 1;
+        let fault =
+            if self.tried > MAX_FILES { Err(format!("a graph can have at most {MAX_FILES} files")) } else { bounded_text(path, room) };
         match fault {
             Ok(text) => Some((self.sources.add(path.to_owned(), text.clone()), text)),
             Err(reason) => {
@@ -155,13 +203,6 @@ impl Files {
         if self.read.contains(&canonical) {
             return;
         }
-        if self.read.len() >= MAX_FILES {
-            let mut d = Diagnostic::error(format!("a graph can have at most {MAX_FILES} files"));
-            if let Some(place) = from {
-                d = d.at(place);
-            }
-            return self.error(d);
-        }
         self.read.push(canonical.clone());
         let Some((file, text)) = self.text(path, from.as_ref()) else { return };
         let (root, faults) = yaml::parse(&text);
@@ -192,12 +233,18 @@ impl Files {
         let directory = path.parent().unwrap_or(Path::new(""));
         self.open.push((canonical, from));
         for (i, include) in spec.include.iter().enumerate() {
+            if self.tried > MAX_FILES {
+                break;
+            }
             let place = self.item_place(document, "include", i);
             self.graph(&directory.join(include), Some(place));
         }
         self.open.pop();
         self.join(document, &spec);
         for (i, params) in spec.params_files.iter().enumerate() {
+            if self.tried > MAX_FILES {
+                break;
+            }
             let place = self.item_place(document, "params_files", i);
             self.params(&directory.join(params), &place);
         }
@@ -251,18 +298,19 @@ impl Files {
                 .help(SHAPE);
             return self.error(d);
         }
-        for component in root.entries() {
+        for (name, component) in root.entries() {
             let site = |span| Some(Site { file, span });
             if !matches!(component.value.value, Value::Map(_) | Value::Null) {
                 let place = self.sources.place(Site { file, span: component.value.span });
-                let d = Diagnostic::error(format!("`{}` needs parameters, and this is {}", component.key, component.value.describe()))
-                    .at(place);
+                let d =
+                    Diagnostic::error(format!("`{}` needs parameters, and this is {}", yaml::shorten(name), component.value.describe()))
+                        .at(place);
                 self.error(d.help(SHAPE));
             }
-            for p in component.value.entries() {
+            for (parameter, p) in component.value.entries() {
                 self.assignments.push(Assignment {
-                    component: component.key.clone(),
-                    parameter: p.key.clone(),
+                    component: name.clone(),
+                    parameter: parameter.clone(),
                     value: p.value.clone(),
                     component_site: site(component.key_span),
                     parameter_site: site(p.key_span),

@@ -55,6 +55,7 @@ pub struct Loaded {
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     let mut files = Files::read(path);
+    files.check_size();
     for argument in &options.set {
         files.set(argument);
     }

@@ -4,11 +4,14 @@
 //! serde stops at the first thing that it dislikes; this finds all of them, each with its place. It knows the subset of
 //! JSON Schema that schemars generates for the graph types; whatever else there were would still be caught by serde.
 
-use super::diagnostic::{Span, suggest};
+use super::diagnostic::{Diagnostics, Span, suggest};
 use super::units::ByteSize;
-use super::yaml::{Node, Value};
+use super::yaml::{Node, Value, shorten};
 use driveline_types::TopicName;
 use serde_json::Value as Json;
+
+/// The key of the format of a file.
+const FORMAT: &str = "driveline";
 
 /// A structural finding.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +81,9 @@ impl<'a> Checker<'a> {
             Value::List(items) => {
                 if let Some(items_schema) = schema.get("items") {
                     for (i, item) in items.iter().enumerate() {
+                        if self.found.len() >= Diagnostics::MOST {
+                            return;
+                        }
                         self.path.push(format!("[{i}]"));
                         self.node(item, items_schema, item.span);
                         self.path.pop();
@@ -135,31 +141,31 @@ impl<'a> Checker<'a> {
 
     fn map(&mut self, node: &Node, schema: &'a Json, key: Span) {
         let properties = schema["properties"].as_object();
-        for entry in node.entries() {
-            let known = properties.and_then(|p| p.get(&entry.key));
+        for (name, entry) in node.entries() {
+            if self.found.len() >= Diagnostics::MOST {
+                return;
+            }
+            let known = properties.and_then(|p| p.get(name));
             let schema = match (known, &schema["additionalProperties"]) {
                 (Some(s), _) => s,
                 (None, Json::Bool(false)) => {
                     let keys = properties.map(|p| p.keys().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
-                    let help = suggest(&entry.key, "known keys", keys);
-                    let message = format!("unknown key `{}`{}", super::yaml::shorten(&entry.key), self.here());
+                    let help = suggest(name, "known keys", keys);
+                    let message = format!("unknown key `{}`{}", shorten(name), self.here());
                     self.report(entry.key_span, message, Some(help));
                     continue;
                 }
                 (None, any @ Json::Object(_)) => any,
                 _ => continue,
             };
-            self.path.push(entry.key.clone());
+            self.path.push(shorten(name));
             self.node(&entry.value, schema, entry.key_span);
             self.path.pop();
         }
         for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str) {
             if node.entry(required).is_none() {
-                let example = if required == "driveline" {
-                    Some("add `driveline: 1` as the first line: the format of the file".into())
-                } else {
-                    None
-                };
+                let example =
+                    if required == FORMAT { Some("add `driveline: 1` as the first line: the format of the file".into()) } else { None };
                 self.report(key, format!("the key `{required}` is missing{}", self.here()), example);
             }
         }
@@ -178,6 +184,10 @@ impl<'a> Checker<'a> {
         };
         let (least, most) = (schema["minimum"].as_f64(), schema["maximum"].as_f64().or(by_format));
         if least.is_some_and(|m| value < m) || most.is_some_and(|m| value > m) {
+            if self.path == [FORMAT] {
+                let help = format!("this release reads format {}", least.unwrap_or_default());
+                return self.report(node.span, format!("the file has format {value}"), Some(help));
+            }
             let help = match (least, most) {
                 (Some(a), Some(b)) => format!("it must be between {a} and {b}"),
                 (Some(a), None) => format!("it must be at least {a}"),
@@ -203,7 +213,7 @@ impl<'a> Checker<'a> {
             Value::Text(t) if values.contains(&t.as_str()) => {}
             Value::Text(t) => {
                 let help = suggest(t, "possible values", values.iter().copied());
-                self.report(node.span, format!("{} cannot be `{}`", self.name(), super::yaml::shorten(t)), Some(help));
+                self.report(node.span, format!("{} cannot be `{}`", self.name(), shorten(t)), Some(help));
             }
             _ => self.wrong_type(node, &[format!("one of `{}`", values.join("`, `"))], key),
         }

@@ -193,7 +193,7 @@ fn structural_mistakes_are_all_found_at_their_places() {
     finds(
         &graph(text),
         &[
-            (1, "`driveline` is out of range: 2", "between 1 and 1"),
+            (1, "the file has format 2", "this release reads format 1"),
             (2, "unknown key `module` at the top", "did you mean `modules`?"),
             (4, "`reach` cannot be `hosst`", "did you mean `host`?"),
             (4, "\"2 MiBs\" is not a size", ""),
@@ -416,8 +416,54 @@ fn included_files_are_joined_and_conflicts_name_both_places() {
     let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [s.yaml, none.yaml]\n"), ("s.yaml", "driveline: 1\ninclude: [g.yaml]\n")]);
     finds(&f.load(), &[(2, "cannot read", "relative to the file"), (2, "include each other: g.yaml → s.yaml → g.yaml", "remove one")]);
     finds(&load_path(Path::new("/nonexistent/g.yaml")), &[(0, "cannot read /nonexistent/g.yaml", "check the path")]);
+}
+
+#[test]
+fn what_is_no_text_file_is_not_read() {
+    let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [pipe, /dev/full, picture.png]\n")]);
+    let made = std::process::Command::new("mkfifo").arg(f.dir.path().join("pipe")).status().unwrap();
+    assert!(made.success());
+    std::fs::write(f.dir.path().join("picture.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
+    let help = "relative to the file";
+    let not_read = [(2, "it is not a regular file", help), (2, "it is not a regular file", help), (2, "it is not text; a graph", help)];
+    finds(&f.load(), &not_read);
     // Its length says nothing about how much would be read.
-    finds(&load_path(Path::new("/dev/zero")), &[(0, "cannot read /dev/zero: it is longer than", "check the path")]);
+    finds(&load_path(Path::new("/dev/zero")), &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")]);
+    finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
+    std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
+    finds(&f.load(), &[(0, "line 2 is not in UTF-8", "")]);
+    std::fs::write(f.dir.path().join("g.yaml"), vec![b'#'; (4 << 20) + 1]).unwrap();
+    finds(&f.load(), &[(0, "it is longer than", "")]);
+}
+
+#[test]
+fn graphs_beyond_all_measure_are_refused_before_they_are_compared() {
+    let list = |n: usize, item: &dyn Fn(usize) -> String| (0..n).map(item).collect::<Vec<_>>().join(", ");
+    let refused = |text: String, message: &str, help: &str| {
+        let loaded = graph(&text);
+        assert!(loaded.graph.is_none());
+        let first = loaded.diagnostics.iter().next().unwrap();
+        assert!(first.message.contains(message) && first.help.as_deref().unwrap_or_default().contains(help), "{first:?}");
+        assert!(loaded.diagnostics.iter().count() <= Diagnostics::MOST);
+        assert!(loaded.diagnostics.render(Colour::No).len() < 1 << 20);
+    };
+    let most = "at most";
+    refused(format!("driveline: 1\ntopics: {{{}}}\n", list(4001, &|i| format!("t{i}: {{}}"))), most, "several graphs");
+    refused(format!("driveline: 1\nmodules: {{{}}}\n", list(1001, &|i| format!("m{i}: {{}}"))), most, "several graphs");
+    let component = |i: usize| format!("c{i}: {{library: l, class: C}}");
+    refused(format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(1001, &component)), most, "several graphs");
+    let ports = list(10_001, &|i| format!("p{i}: t"));
+    let text = format!("driveline: 1\nmodules: {{m: {{components: {{c: {{library: l, class: C, outputs: {{{ports}}}}}}}}}}}\n");
+    refused(text, most, "several graphs");
+    refused(format!("driveline: 1\ninclude: [{}]\n", list(10_000, &|i| format!("x{i}.yaml"))), "cannot read", "relative");
+    // Each circle is one finding, and there can be very many.
+    let component = |i: usize| format!("c{i}: {{library: l, class: C, inputs: {{a: t}}, outputs: {{b: t}}}}");
+    let text = format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(100, &component));
+    let f = Fixture::new(&[("g.yaml", &text)]);
+    assert_eq!(f.load_with(&[], Some(&[])).diagnostics.errors(), 10);
+    // What is told of it stays small, however long a line or a name is.
+    refused(format!("{{driveline: 1, {}}}", list(5000, &|i| format!("key{i}: 1"))), "unknown key `key0`", "known keys");
+    refused(format!("driveline: 1\n? {}\n: 1\n", "k".repeat(100_000)), "unknown key `kkk", "known keys");
 }
 
 fn load_path(path: &Path) -> Loaded {

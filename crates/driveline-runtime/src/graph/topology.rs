@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
 /// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
+/// Most circles that are told of.
+const MAX_CIRCLES: usize = 10;
 /// Pins beyond those of the graph's own subscriptions: for a tool that looks on, and one on its way.
 const SPARE_PINS: u32 = 2;
 
@@ -343,7 +345,7 @@ pub(super) fn cycles(files: &mut Files, graph: &ResolvedGraph, places: &IndexMap
             inputs.flat_map(|(_, input)| publishers.get(&input.topic).into_iter().flatten().map(move |p| (*p, &input.topic))).collect()
         })
         .collect();
-    loop {
+    for _ in 0..MAX_CIRCLES {
         // Whoever is started by nobody that is left cannot be part of a circle.
         loop {
             let done: BTreeSet<usize> = (0..edges.len()).filter(|i| edges[*i].is_empty()).collect();

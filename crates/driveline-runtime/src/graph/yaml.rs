@@ -5,13 +5,17 @@
 //! exhaust the stack or the memory. Anchors and aliases work; merge keys, tags and several documents do not.
 
 use super::diagnostic::Span;
+use indexmap::IndexMap;
+use indexmap::map::Entry as Slot;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
 /// Longest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
-/// Most values in one file, aliases expanded.
+/// Most values in one file, those that anchors keep and aliases repeat included.
 pub(super) const MAX_NODES: usize = 200_000;
+/// Most bytes of text in them.
+pub(super) const MAX_TEXT_BYTES: usize = 16 << 20;
 /// Deepest nesting.
 pub(super) const MAX_DEPTH: usize = 32;
 
@@ -30,12 +34,15 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Entries),
 }
 
+/// A mapping, in the order of the file.
+pub(super) type Entries = IndexMap<String, Entry>;
+
+/// What stands at a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    pub(super) key: String,
     pub(super) key_span: Span,
     pub(super) value: Node,
 }
@@ -64,16 +71,17 @@ impl Fault {
 impl Node {
     pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
         match &self.value {
-            Value::Map(entries) => entries.iter().find(|e| e.key == key),
+            Value::Map(entries) => entries.get(key),
             _ => None,
         }
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
-        match &self.value {
-            Value::Map(entries) => entries,
-            _ => &[],
-        }
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
+        let entries = match &self.value {
+            Value::Map(entries) => Some(entries),
+            _ => None,
+        };
+        entries.into_iter().flatten()
     }
 
     /// How a person would call this value.
@@ -89,12 +97,30 @@ impl Node {
         }
     }
 
-    fn count(&self) -> usize {
-        1 + match &self.value {
-            Value::List(items) => items.iter().map(Node::count).sum(),
-            Value::Map(entries) => entries.iter().map(|e| e.value.count()).sum(),
-            _ => 0,
-        }
+    fn size(&self) -> Size {
+        let inside = match &self.value {
+            Value::Text(text) => Size { nodes: 0, bytes: text.len() },
+            Value::List(items) => items.iter().map(Node::size).fold(Size::default(), Size::and),
+            Value::Map(entries) => {
+                let of = |(key, e): (&String, &Entry)| e.value.size().and(Size { nodes: 0, bytes: key.len() });
+                entries.iter().map(of).fold(Size::default(), Size::and)
+            }
+            _ => Size::default(),
+        };
+        inside.and(Size { nodes: 1, bytes: 0 })
+    }
+}
+
+/// How much of a tree there is.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn and(self, other: Self) -> Self {
+        Self { nodes: self.nodes.saturating_add(other.nodes), bytes: self.bytes.saturating_add(other.bytes) }
     }
 }
 
@@ -117,13 +143,13 @@ struct Open {
 
 enum Content {
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Entries),
 }
 
 struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    nodes: usize,
+    size: Size,
     root: Option<Node>,
     faults: Vec<Fault>,
 }
@@ -137,13 +163,13 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
         let fault = Fault::new(nothing, format!("the file has {} bytes; at most {MAX_FILE_BYTES} are read", text.len()));
         return (None, vec![fault.help("split it and use `include:`")]);
     }
-    let mut b = Builder { open: Vec::new(), anchors: HashMap::new(), nodes: 0, root: None, faults: Vec::new() };
+    let mut b = Builder { open: Vec::new(), anchors: HashMap::new(), size: Size::default(), root: None, faults: Vec::new() };
     for event in Parser::new_from_str(text) {
         let (event, at) = match event {
             Ok(e) => e,
             Err(e) => {
                 let span = Span::at(e.marker().line(), e.marker().col() + 1, 1);
-                b.faults.push(Fault::new(span, format!("this is not YAML: {}", e.info())));
+                b.faults.push(broken(text, span, e.info()));
                 return (None, b.faults);
             }
         };
@@ -154,9 +180,9 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
             return (None, b.faults);
         }
     }
-    let root = b.root.unwrap_or(Node { span: nothing, value: Value::Map(Vec::new()) });
+    let root = b.root.unwrap_or(Node { span: nothing, value: Value::Map(Entries::new()) });
     // A file of comments only is an empty graph, not a null.
-    let root = if root.value == Value::Null { Node { value: Value::Map(Vec::new()), ..root } } else { root };
+    let root = if root.value == Value::Null { Node { value: Value::Map(Entries::new()), ..root } } else { root };
     (Some(root), b.faults)
 }
 
@@ -173,7 +199,7 @@ impl Builder {
                 self.finish(Node { span, value }, anchor)
             }
             Event::SequenceStart(anchor, tag) => self.begin(Content::List(Vec::new()), anchor, span, tag.map(|t| t.to_string())),
-            Event::MappingStart(anchor, tag) => self.begin(Content::Map(Vec::new()), anchor, span, tag.map(|t| t.to_string())),
+            Event::MappingStart(anchor, tag) => self.begin(Content::Map(Entries::new()), anchor, span, tag.map(|t| t.to_string())),
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(()) };
                 let value = match open.content {
@@ -183,12 +209,16 @@ impl Builder {
                 self.finish(Node { span: open.span, value }, open.anchor)
             }
             Event::Alias(anchor) => {
-                let Some(node) = self.anchors.get(&anchor).cloned() else {
+                let Some(size) = self.anchors.get(&anchor).map(Node::size) else {
                     return Err(Fault::new(span, "this alias stands inside the value that it names")
                         .help("an alias can only repeat a finished value"));
                 };
-                self.nodes += node.count() - 1;
-                self.finish(Node { span, ..node }, 0)
+                // Before the copy is made.
+                self.grow(size, span)?;
+                match self.anchors.get(&anchor).cloned() {
+                    Some(node) => self.place(Node { span, ..node }),
+                    None => Ok(()),
+                }
             }
             Event::DocumentStart(_) if self.root.is_some() => {
                 Err(Fault::new(span, "a second document starts here; a graph file is one document")
@@ -212,14 +242,30 @@ impl Builder {
         Ok(())
     }
 
-    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
-        self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            return Err(Fault::new(node.span, format!("the file has more than {MAX_NODES} values, aliases expanded")));
+    /// Accounts for what is about to be kept.
+    fn grow(&mut self, by: Size, span: Span) -> Result<(), Fault> {
+        self.size = self.size.and(by);
+        if self.size.nodes > MAX_NODES {
+            Err(Fault::new(span, format!("the file has more than {MAX_NODES} values, aliases expanded")))
+        } else if self.size.bytes > MAX_TEXT_BYTES {
+            Err(Fault::new(span, format!("the file has more than {MAX_TEXT_BYTES} bytes of text, aliases expanded")))
+        } else {
+            Ok(())
         }
+    }
+
+    fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
+        let own = if let Value::Text(text) = &node.value { text.len() } else { 0 };
+        self.grow(Size { nodes: 1, bytes: own }, node.span)?;
         if anchor != 0 {
+            self.grow(node.size(), node.span)?;
             self.anchors.insert(anchor, node.clone());
         }
+        self.place(node)
+    }
+
+    /// Puts a value where it belongs.
+    fn place(&mut self, node: Node) -> Result<(), Fault> {
         let Some(parent) = self.open.last_mut() else {
             self.root = Some(node);
             return Ok(());
@@ -230,18 +276,31 @@ impl Builder {
                 Value::Text(key) => parent.key = Some((key, node.span)),
                 _ => return Err(Fault::new(node.span, "a key must be a single word or quoted text")),
             },
-            (Content::Map(entries), Some((key, key_span))) => match entries.iter().find(|e| e.key == key) {
-                Some(first) => self.faults.push(Fault {
+            (Content::Map(entries), Some((key, key_span))) => match entries.entry(key) {
+                Slot::Occupied(first) => self.faults.push(Fault {
                     span: key_span,
-                    message: format!("the key `{key}` is given twice"),
+                    message: format!("the key `{}` is given twice", shorten(first.key())),
                     help: Some("remove or rename one of them".into()),
-                    other: Some((first.key_span, "first given here".into())),
+                    other: Some((first.get().key_span, "first given here".into())),
                 }),
-                None => entries.push(Entry { key, key_span, value: node }),
+                Slot::Vacant(slot) => drop(slot.insert(Entry { key_span, value: node })),
             },
         }
         Ok(())
     }
+}
+
+/// What the parser says, and what it does not: tabs are the most frequent slip of all, and may be noticed a line off.
+fn broken(text: &str, span: Span, info: &str) -> Fault {
+    let at = span.line as usize;
+    for (number, line) in text.lines().enumerate().skip(at.saturating_sub(2)).take(3) {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        if let Some(tab) = indent.find('\t') {
+            let span = Span::at(number + 1, tab + 1, 1);
+            return Fault::new(span, "this line is indented with a tab, which YAML does not allow").help("use spaces");
+        }
+    }
+    Fault::new(span, format!("this is not YAML: {info}"))
 }
 
 fn no_tags(span: Span, tag: &str) -> Fault {
@@ -356,6 +415,37 @@ mod tests {
             bomb += &format!("a{i}: &a{i} [{list}]\n");
         }
         assert!(parse(&bomb).1[0].message.contains("more than"));
+    }
+
+    #[test]
+    fn text_and_anchors_count_as_what_they_take() {
+        let long = "x".repeat(1 << 20);
+        let bomb = format!("a: &a '{long}'\nb: [{}]\n", vec!["*a"; 1000].join(", "));
+        assert!(parse(&bomb).1[0].message.contains("bytes of text"));
+        let keys = format!("a: &a\n  ? '{long}'\n  : 1\nb: [{}]\n", vec!["*a"; 1000].join(", "));
+        assert!(parse(&keys).1[0].message.contains("bytes of text"), "{:?}", parse(&keys).1);
+        // Each of these keeps all that is within it once more.
+        let nested: String = (0..30).map(|i| format!("&a{i} [")).collect();
+        let nested = format!("k: {nested}{}{}", vec!["x"; 20_000].join(","), "]".repeat(30));
+        assert!(parse(&nested).1[0].message.contains("more than"));
+    }
+
+    #[test]
+    fn keys_are_found_and_kept_in_their_order() {
+        let text: String = (0..1000).rev().map(|i| format!("k{i}: {i}\n")).collect();
+        let node = root(&text);
+        assert_eq!(node.entry("k7").unwrap().value.value, Value::Integer(7));
+        assert!(node.entries().map(|(k, _)| k.clone()).eq((0..1000).rev().map(|i| format!("k{i}"))));
+        assert_eq!(parse(&(text + "k5: x\n")).1[0].other.as_ref().map(|(at, _)| at.line), Some(995));
+    }
+
+    #[test]
+    fn tabs_are_named_as_what_they_are() {
+        for text in ["a:\n\tb: 1\n", "a:\n  \tb: 1\n  c: 1\n", "a:\n  b: 1\n\tc: 1\n"] {
+            let faults = parse(text).1;
+            let told = (faults[0].message.contains("a tab"), faults[0].help.as_deref());
+            assert_eq!(told, (true, Some("use spaces")), "{text:?} {faults:?}");
+        }
     }
 
     #[test]
