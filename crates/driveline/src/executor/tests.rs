@@ -492,16 +492,17 @@ fn an_input_that_may_hold_one_sample_is_read_anew_at_every_reach() {
         let o = PublisherOptions { reach, ..Default::default() };
         let mut publisher = rig.node.bytes_publisher("data", "raw", o).unwrap();
         let o = SubscriptionOptions { reach, max_held: 1, ..Default::default() };
-        let inputs = vec![rig.input("tick", 1), ("data".to_owned(), rig.node.bytes_subscription("data", "raw", o).unwrap())];
+        let data = rig.node.bytes_subscription("data", "raw", o).unwrap();
+        while publisher.matched() == 0 || data.matched() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let inputs = vec![rig.input("tick", 1), ("data".to_owned(), data)];
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
         let handle = rig.callback(Trigger::Any { on: vec![0], max_age: None }, inputs, move |i| {
             sink.lock().unwrap().push(i.read(1).map(|s| s.payload().unwrap()[0]));
         });
         let mut tick = rig.publisher("tick");
-        while publisher.matched() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
         for v in 1..=3 {
             send(&mut publisher, v, 1);
             send(&mut tick, 0, 1);
