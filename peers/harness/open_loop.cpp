@@ -70,7 +70,10 @@ class Subscriber final : public Loop {
 
   bool on_sample(std::uint64_t woken, std::span<const std::byte> payload, Receiver& receiver) override {
     const auto in_hand = now_ns();
-    const auto head = read_head(payload);
+    const auto found = find_head(payload);
+    // Damaged from its first byte on: it is counted as the one that was due, and as damaged.
+    const auto head = found.value_or(Head{false, expected_});
+    if (!found && !job_.filled) verdict_.reject(head.sequence);
     ++end_.received;
     if (head.sequence > expected_) end_.missed += head.sequence - expected_;
     expected_ = head.sequence + 1;

@@ -36,11 +36,17 @@ void store(std::span<std::byte> to, std::size_t index, std::uint64_t value) {
 
 static_assert(static_cast<unsigned char>(sample_mark & 0xff) == 'd', "words are little-endian");
 
-Head read_head(std::span<const std::byte> payload) {
-  if (payload.size() < mark_size) throw std::runtime_error("a payload of " + std::to_string(payload.size()) + " bytes came, too short for its mark");
+std::optional<Head> find_head(std::span<const std::byte> payload) {
+  if (payload.size() < mark_size) return std::nullopt;
   const auto mark = load(payload, 0);
-  if (mark != sample_mark && mark != end_mark) throw std::runtime_error("a payload came that does not begin with a mark");
-  return {mark == end_mark, load(payload, 1)};
+  if (mark != sample_mark && mark != end_mark) return std::nullopt;
+  return Head{mark == end_mark, load(payload, 1)};
+}
+
+Head read_head(std::span<const std::byte> payload) {
+  const auto head = find_head(payload);
+  if (!head) throw std::runtime_error("a payload of " + std::to_string(payload.size()) + " bytes came that does not begin with a mark: it is torn or not ours");
+  return *head;
 }
 
 void write_mark(std::span<std::byte> payload, std::uint64_t sequence, bool is_end) {

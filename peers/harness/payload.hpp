@@ -22,7 +22,9 @@ struct Head {
 inline constexpr std::size_t mark_size = 16;
 inline constexpr std::size_t head_size = 32;
 
-/// Throws if the payload begins as none of ours: then nothing can be counted.
+/// Nothing if the payload begins as none of ours.
+std::optional<Head> find_head(std::span<const std::byte> payload);
+/// Throws where find_head() finds nothing.
 Head read_head(std::span<const std::byte> payload);
 void write_mark(std::span<std::byte> payload, std::uint64_t sequence, bool is_end);
 

@@ -51,10 +51,12 @@ std::string Recorder::write(const Job& job, const std::string& name) const {
 
 void Verdict::check(std::span<const std::byte> payload, std::uint64_t sequence) {
   ++verified_;
-  if (auto wrong = verify(payload, sequence)) {
-    ++mismatched_;
-    if (mismatches_.size() < 3) mismatches_.push_back(std::move(*wrong));
-  }
+  if (auto wrong = verify(payload, sequence)) note(std::move(*wrong));
+}
+
+void Verdict::note(std::string wrong) {
+  ++mismatched_;
+  if (mismatches_.size() < 3) mismatches_.push_back(std::move(wrong));
 }
 
 void Verdict::tell(End& end) const {

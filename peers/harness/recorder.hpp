@@ -52,9 +52,13 @@ class Recorder {
 class Verdict {
  public:
   void check(std::span<const std::byte> payload, std::uint64_t sequence);
+  /// For a payload that is not verified but evidently damaged.
+  void reject(std::uint64_t sequence) { note("sample " + std::to_string(sequence) + ": the payload does not begin as one"); }
   void tell(End& end) const;
 
  private:
+  void note(std::string wrong);
+
   std::uint64_t verified_ = 0;
   std::uint64_t mismatched_ = 0;
   std::vector<std::string> mismatches_;
