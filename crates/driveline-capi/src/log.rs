@@ -27,6 +27,8 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
     }
     let filter = EnvFilter::try_from_env("DRIVELINE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // Where the log cannot be written, neither can that be said; and trying to would panic.
+    let log = log.log_internal_errors(false);
     // Another thread may have been faster; then its choice holds.
     let _ = log.with_ansi(std::io::stderr().is_terminal()).try_init();
 }

@@ -41,5 +41,11 @@ fn main() -> ExitCode {
         Command::Node { command, domain } => commands::list::node(&command, domain.domain.as_deref(), &screen),
         Command::Completion { shell } => commands::completion(shell, &screen),
     };
-    ExitCode::from(code)
+    ExitCode::from(match screen.loss() {
+        Some(why) if code == exit::DONE => {
+            screen.error(why);
+            exit::FAILED
+        }
+        _ => code,
+    })
 }

@@ -3,8 +3,9 @@
 
 use driveline_runtime::graph::Colour;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Output of the command.
 pub(crate) struct Screen {
@@ -13,6 +14,8 @@ pub(crate) struct Screen {
     pub(crate) interactive: bool,
     pub(crate) colour: Colour,
     errors: Colour,
+    /// Why standard output takes nothing any more. What is under way goes on, in order: a run still writes its report.
+    lost: RefCell<Option<io::Error>>,
 }
 
 impl Screen {
@@ -20,15 +23,33 @@ impl Screen {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         let colour = |terminal: bool| if terminal && wanted { Colour::Yes } else { Colour::No };
         let interactive = std::io::stdout().is_terminal() && !json;
-        Self { json, interactive, colour: colour(interactive), errors: colour(std::io::stderr().is_terminal()) }
+        Self { json, interactive, colour: colour(interactive), errors: colour(std::io::stderr().is_terminal()), lost: RefCell::new(None) }
     }
 
-    /// Text on standard output. A reader that has gone away (`| head`) ends the program quietly.
+    /// Text on standard output, until that takes nothing any more.
     pub(crate) fn print(&self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
-            std::process::exit(i32::from(crate::exit::FAILED));
+        if self.lost.borrow().is_some() {
+            return;
         }
+        let mut out = io::stdout().lock();
+        if let Err(e) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            *self.lost.borrow_mut() = Some(e);
+        }
+    }
+
+    /// Whether whoever read standard output has gone away (`| head`).
+    pub(crate) fn reader_is_gone(&self) -> bool {
+        self.lost.borrow().as_ref().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+    }
+
+    /// What kept text from standard output, other than a reader who had enough.
+    pub(crate) fn loss(&self) -> Option<String> {
+        self.lost.borrow().as_ref().filter(|e| e.kind() != ErrorKind::BrokenPipe).map(|e| format!("cannot write to standard output: {e}"))
+    }
+
+    /// Text on standard error. There is nobody to tell if that does not work.
+    pub(crate) fn print_error(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
     /// A value on standard output, indented.
@@ -49,7 +70,7 @@ impl Screen {
 
     /// A message on standard error.
     pub(crate) fn error(&self, message: impl Display) {
-        eprintln!("{} {message}", paint(self.errors, "1;31", "error:"));
+        self.print_error(&format!("{} {message}\n", paint(self.errors, "1;31", "error:")));
     }
 
     pub(crate) fn errors(&self) -> Colour {

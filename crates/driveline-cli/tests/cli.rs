@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -316,6 +316,79 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     assert_eq!(child.0.wait().unwrap().code(), Some(5));
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
     assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &false.into()));
+}
+
+/// A run without an end in good order, whose report is written: how it ended.
+fn ended(f: &Fixture) -> Value {
+    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("</html>"));
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert!(summary["stages"].as_array().unwrap().iter().all(|s| s["runs"].as_u64() > Some(0)));
+    summary
+}
+
+#[test]
+fn without_a_reader_a_run_ends_in_good_order() {
+    let f = Fixture::new(GRAPH);
+    let mut command = f.command(&["run", "g.yaml", "--report", "out", "--set", "counter.limit=0"]);
+    let mut child = Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    // As `| head` does.
+    let out = BufReader::new(child.0.stdout.take().unwrap());
+    assert!(out.lines().map(Result::unwrap).any(|l| l.contains("printer got 3")));
+    let mut err = String::new();
+    child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!((child.0.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+    let end = &ended(&f)["ended"];
+    assert_eq!((&end["reason"], &end["ok"]), (&"interrupted".into(), &true.into()));
+    assert_eq!(end["text"], "because nobody reads its output any more");
+}
+
+#[test]
+fn a_full_disk_under_the_output_ends_no_run() {
+    let f = Fixture::new(GRAPH);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = f.command(&["run", "g.yaml", "--report", "out", "--set", "counter.fail_on=1"]);
+    assert_eq!(command.stdout(full()).stderr(full()).status().unwrap().code(), Some(6));
+    let summary = ended(&f);
+    assert_eq!(summary["ended"]["reason"], "finished");
+    assert!(summary["notes"][0].as_str().unwrap().contains("cannot write to standard output: No space left on device"), "{summary}");
+
+    let out = f.command(&["validate", "g.yaml"]).stdout(full()).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).starts_with("error: cannot write to standard output"));
+    for arguments in [&["validate", "none.yaml"][..], &["graph", "none.yaml"], &["describe", "none"], &["run", "none.yaml"]] {
+        let status = f.command(arguments).stdout(full()).stderr(full()).status().unwrap();
+        assert!(matches!(status.code(), Some(1 | 3)), "{arguments:?}: {status}");
+    }
+}
+
+#[test]
+fn when_the_terminal_goes_a_run_ends_in_good_order() {
+    let f = Fixture::new(GRAPH);
+    // Its process holds the other end of the terminal.
+    let program = env!("CARGO_BIN_EXE_driveline");
+    let run = format!("exec '{program}' run g.yaml --report out --set counter.limit=0");
+    let environment = f.command(&[]);
+    let terminal = Command::new("script")
+        .args(["-qfec", &run, "/dev/null"])
+        .current_dir(f.dir.path())
+        .envs(environment.get_envs().filter_map(|(k, v)| Some((k, v?))))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut terminal = Background(terminal.unwrap());
+    let mut lines = BufReader::new(terminal.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|l| l.contains("printer got 3")));
+    terminal.0.kill().unwrap();
+    terminal.0.wait().unwrap();
+    for _ in 0..1000 {
+        // Files appear whole.
+        if f.path("out/report.html").exists() && f.path("out/summary.json").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let summary = ended(&f);
+    assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &true.into()));
 }
 
 #[test]

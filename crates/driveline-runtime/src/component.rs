@@ -90,7 +90,7 @@ impl Facts {
     pub fn tell(&self, name: &str, text: &str) {
         match &self.account {
             Some(account) => account.send(Record::Fact { component: self.component.clone(), name: name.to_owned(), text: text.to_owned() }),
-            None => println!("{}: {name}: {text}", self.component),
+            None => crate::host::output::print(format_args!("{}: {name}: {text}", self.component)),
         }
     }
 }

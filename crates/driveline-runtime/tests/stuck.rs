@@ -5,8 +5,9 @@
 
 mod support;
 
+use driveline_runtime::account::Record;
 use driveline_runtime::host::exit;
-use driveline_runtime::launch::{End, Event};
+use driveline_runtime::launch::{End, Event, Interrupt, Interrupter, Sink, Stream, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -185,4 +186,42 @@ fn a_stopped_module_is_told_of_and_still_ends_in_good_order() {
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]));
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
+}
+
+/// Hangs up when a component hangs, and again at every tick.
+struct Nobody {
+    interrupter: Interrupter,
+    hangs: bool,
+    killed: Vec<String>,
+}
+
+impl Sink for Nobody {
+    fn output(&mut self, _: &str, _: Stream, line: &str) {
+        self.hangs |= line == "init hangs";
+    }
+
+    fn record(&mut self, _: &str, _: Record) {}
+
+    fn tick(&mut self) {
+        if self.hangs {
+            self.interrupter.hang_up();
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        if let Event::Killed { why, .. } = event {
+            self.killed.push(why.clone());
+        }
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_is_no_second_interrupt_however_often_it_is_told() {
+    let mut f = Fixture::new(&graph(0, "hang_init: 1", ""));
+    f.options.grace = Duration::from_millis(500);
+    let (interrupt, interrupter) = Interrupt::by_hand().unwrap();
+    let mut nobody = Nobody { interrupter, hangs: false, killed: Vec::new() };
+    let outcome = run(&f.graph, &f.options, &interrupt, &mut nobody).unwrap();
+    assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec!["one".to_owned()]));
+    assert!(matches!(nobody.killed.as_slice(), [why] if why.starts_with("did not stop within")), "{:?}", nobody.killed);
 }

@@ -8,6 +8,7 @@
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::ffi::{CString, OsString, c_char, c_int};
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
     match run() {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)),
         Err(text) => {
-            eprintln!("error: {text}");
+            // Somebody may have closed it.
+            let _ = writeln!(std::io::stderr(), "error: {text}");
             ExitCode::from(UNUSABLE)
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     let none = |_: &Path| Ok(Vec::new());
     let Loaded { graph, diagnostics } = load(&arguments.graph, &LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&none) });
     let Some(graph) = graph else {
-        eprint!("{}", diagnostics.render(screen.errors()));
+        screen.print_error(&diagnostics.render(screen.errors()));
         return exit::GRAPH;
     };
     if screen.json {

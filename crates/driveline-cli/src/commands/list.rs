@@ -18,7 +18,7 @@ const ASK: Duration = Duration::from_secs(1);
 const NAME: usize = 80;
 
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
-    let participants = match ask(domain) {
+    let participants = match ask(domain, screen) {
         Ok(p) => p,
         Err(text) => {
             screen.error(text);
@@ -48,7 +48,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
 
 pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 {
     let Node::List = command;
-    match ask(domain) {
+    match ask(domain, screen) {
         Ok(participants) => {
             list_nodes(&participants, screen);
             exit::DONE
@@ -61,7 +61,7 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
 }
 
 /// Everybody in the domain. A domain that nobody has ever joined is empty.
-fn ask(domain: Option<&str>) -> Result<Vec<ParticipantInfo>, String> {
+fn ask(domain: Option<&str>, screen: &Screen) -> Result<Vec<ParticipantInfo>, String> {
     let directory = driveline_shm::domain::directory(domain).map_err(|e| e.to_string())?;
     if !directory.exists() {
         return Ok(Vec::new());
@@ -72,7 +72,7 @@ fn ask(domain: Option<&str>) -> Result<Vec<ParticipantInfo>, String> {
         let what =
             if process::is_stopped(pid) { format!("is stopped; `kill -CONT {pid}` lets it go on") } else { "does not answer".into() };
         // Beside the list and not in it: nobody knows what it would say.
-        eprintln!("warning: {} (pid {pid}): {what}", cut(&name, NAME));
+        screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
     }
     Ok(participants)
 }

@@ -12,7 +12,7 @@ use crate::table::cut;
 use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::{self, End, Event, Interrupt, LaunchOptions, Outcome, Sink, Stream};
+use driveline_runtime::launch::{self, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     if screen.json && graph.is_none() {
         screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
     } else {
-        eprint!("{}", diagnostics.render(screen.errors()));
+        screen.print_error(&diagnostics.render(screen.errors()));
     }
     let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
     graph.modules.retain(|m| modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str())));
@@ -55,9 +55,9 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     }
     let domain_dir = domain::prepare(arguments.domain.as_deref().unwrap_or(&graph.domain)).map_err(|e| e.to_string())?;
     not_running_already(&graph, &domain_dir)?;
-    let interrupt = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let (interrupt, interrupter) = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let options = LaunchOptions { modules, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
-    let mut show = Show::new(arguments, &graph, screen);
+    let mut show = Show::new(arguments, &graph, interrupter, screen);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
     match outcome {
@@ -73,8 +73,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     }
 }
 
-/// The end of a run as programs want to know it.
-fn ended(outcome: &Outcome) -> Ended {
+/// The end of a run as programs want to know it. `read`: somebody still reads what it prints.
+fn ended(outcome: &Outcome, read: bool) -> Ended {
     let killed = match outcome.killed.as_slice() {
         [] => String::new(),
         killed => format!("; killed because they did not stop: {}", killed.join(", ")),
@@ -83,7 +83,10 @@ fn ended(outcome: &Outcome) -> Ended {
         |reason, ok, text: String| Ended { reason, ok, module: None, exit_code: None, signal: None, text: text + &killed, help: None };
     match &outcome.end {
         End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
-        End::Interrupted => plain("interrupted", outcome.killed.is_empty(), "as asked".to_owned()),
+        End::Interrupted => {
+            let why = if read { "as asked" } else { "because nobody reads its output any more" };
+            plain("interrupted", outcome.killed.is_empty(), why.to_owned())
+        }
         End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
         End::Died(death) => Ended {
             module: Some(death.module.clone()),
@@ -136,17 +139,18 @@ struct Show<'a> {
     live: Live,
     hung: Hung,
     running: bool,
+    interrupter: Interrupter,
 }
 
 impl<'a> Show<'a> {
-    fn new(arguments: &Run, graph: &ResolvedGraph, screen: &'a Screen) -> Self {
+    fn new(arguments: &Run, graph: &ResolvedGraph, interrupter: Interrupter, screen: &'a Screen) -> Self {
         let modules: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
         let width = modules.iter().map(String::len).max().unwrap_or(0).clamp("driveline".len(), 20);
         let collector = Collector::new(RunFacts { speed_kmh: arguments.speed_kmh, ..RunFacts::of_graph(graph) });
         let table = screen.interactive && !arguments.plain;
         let every = if table { 1 } else { arguments.interval };
         let live = Live::new(table, Duration::from_secs(u64::from(every)));
-        Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: false }
+        Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: false, interrupter }
     }
 
     fn prefixed(&self, module: &str, line: &str) -> String {
@@ -161,7 +165,7 @@ impl<'a> Show<'a> {
         self.live.clear(self.screen);
         match stream {
             Stream::Out => self.screen.print(text),
-            Stream::Err => eprint!("{text}"),
+            Stream::Err => self.screen.print_error(text),
         }
     }
 
@@ -170,7 +174,7 @@ impl<'a> Show<'a> {
     }
 
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
-        let ended = ended(outcome);
+        let ended = ended(outcome, !self.screen.reader_is_gone());
         let (text, mut code) = match &outcome.end {
             End::Finished { .. } => (format!("ended: {}", ended.text), exit::DONE),
             End::Interrupted => (format!("ended {}", ended.text), exit::DONE),
@@ -183,6 +187,9 @@ impl<'a> Show<'a> {
         self.collector.facts_mut().ended = Some(ended);
         if outcome.unreadable > 0 {
             self.collector.facts_mut().notes.push(format!("{} records of the modules could not be read.", outcome.unreadable));
+        }
+        if let Some(why) = self.screen.loss() {
+            self.collector.facts_mut().notes.push(format!("What the run printed is not complete: {why}."));
         }
         let summary = self.collector.summary();
         let text = text + &failed_calls(&summary);
@@ -214,7 +221,7 @@ impl<'a> Show<'a> {
             _ => self.screen.error(text),
         }
         if let Some(help) = help.filter(|_| !self.screen.json) {
-            eprintln!("help: {help}");
+            self.screen.print_error(&format!("help: {help}\n"));
         }
         Ok(code)
     }
@@ -277,6 +284,9 @@ impl Sink for Show<'_> {
     }
 
     fn tick(&mut self) {
+        if self.screen.reader_is_gone() {
+            self.interrupter.hang_up();
+        }
         if self.running && !self.screen.json {
             self.live.tick(&self.collector, &self.hung, self.screen);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reporting the failures of one component without drowning in them.
 
+use super::output;
 use crate::account::{Call, Record, Writer};
 use crate::activity::Seen;
 use crate::component::ComponentFailure;
@@ -60,7 +61,7 @@ impl Failures {
         let trigger = invocation.trigger();
         let topic = trigger.and_then(|t| self.topics.get(t).cloned());
         let sequence = trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence);
-        eprintln!("{}", message(&self.component, topic.as_deref(), sequence, &failure.text, count));
+        output::tell(message(&self.component, topic.as_deref(), sequence, &failure.text, count));
         if let Some(account) = &self.account {
             account.send(Record::Failure { component: self.component.clone(), topic, sequence, text: failure.text.clone(), count });
         }

@@ -19,6 +19,7 @@ mod arguments;
 mod crash;
 pub(crate) mod failures;
 mod instance;
+pub(crate) mod output;
 mod run;
 mod watch;
 
@@ -54,11 +55,11 @@ pub mod exit {
 pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn ComponentLoader) -> u8 {
     match arguments::parse(arguments) {
         Err(message) => {
-            eprintln!("{message}\n\n{USAGE}");
+            output::tell(format_args!("{message}\n\n{USAGE}"));
             exit::USAGE
         }
         Ok(Command::Help) => {
-            println!("{USAGE}");
+            output::print(USAGE);
             exit::DONE
         }
         Ok(Command::Describe { library }) => describe(&library, loader),
@@ -66,11 +67,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn Componen
             Ok(()) => exit::DONE,
             Err(HostError::Graph(diagnostics)) => {
                 let colour = if std::io::stderr().is_terminal() { Colour::Yes } else { Colour::No };
-                eprint!("{}", diagnostics.render(colour));
+                output::tell(diagnostics.render(colour).trim_end());
                 exit::GRAPH
             }
             Err(e) => {
-                eprintln!("error: {e}");
+                output::tell(format_args!("error: {e}"));
                 exit::FAILED
             }
         },
@@ -81,11 +82,11 @@ fn describe(library: &std::path::Path, loader: &dyn ComponentLoader) -> u8 {
     let text = loader.load(library).map_err(|e| e.text).and_then(|l| serde_json::to_string(&l.classes()).map_err(|e| e.to_string()));
     match text {
         Ok(text) => {
-            println!("{text}");
+            output::print(text);
             exit::DONE
         }
         Err(text) => {
-            eprintln!("{text}");
+            output::tell(text);
             exit::FAILED
         }
     }

@@ -3,6 +3,7 @@
 
 use super::crash;
 use super::instance::{Bringup, Instance};
+use super::output;
 use super::watch::{Subject, Watch};
 use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
@@ -302,7 +303,7 @@ impl Running<'_> {
         for (_, executor) in executors {
             for report in executor.start()? {
                 if !report.refused.is_empty() {
-                    eprintln!("warning: {report}");
+                    output::tell(format_args!("warning: {report}"));
                 }
                 threads.push(report.to_string());
             }

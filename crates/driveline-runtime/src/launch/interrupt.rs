@@ -8,31 +8,37 @@ use std::os::unix::net::UnixStream;
 /// Readable when somebody wants the run to end.
 pub struct Interrupt {
     socket: UnixStream,
+    /// Readable when nobody is there any more who could want anything.
+    hang_up: UnixStream,
     /// Readable when somebody wants to suspend it.
     suspend: Option<UnixStream>,
 }
 
-/// Asks for the end of a run; each call counts as one Ctrl-C. Any thread.
+/// Asks for the end of a run. Any thread.
 pub struct Interrupter {
     socket: UnixStream,
+    hang_up: UnixStream,
 }
 
 impl Interrupt {
-    /// On SIGINT (Ctrl-C), SIGTERM and SIGHUP of this process, whose default actions are replaced for good. So is that of
-    /// SIGTSTP (Ctrl-Z): while a launcher is suspended, its modules go on until they wait for somebody to read their output.
+    /// On SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone) of this process, whose default actions are replaced for
+    /// good. SIGHUP stays ignored where it is, as under `nohup`. Replaced is also that of SIGTSTP (Ctrl-Z): while a launcher is
+    /// suspended, its modules go on until they wait for somebody to read their output.
     ///
     /// # Errors
     /// If the system refuses sockets or handlers.
-    pub fn on_signals() -> io::Result<Self> {
+    pub fn on_signals() -> io::Result<(Self, Interrupter)> {
         let (mut interrupt, interrupter) = Self::by_hand()?;
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::low_level::pipe::register(signal, interrupter.socket.try_clone()?)?;
         }
-        let (suspend, pressed) = UnixStream::pair()?;
-        suspend.set_nonblocking(true)?;
+        if !is_ignored(signal_hook::consts::SIGHUP) {
+            signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, interrupter.hang_up.try_clone()?)?;
+        }
+        let (suspend, pressed) = pair()?;
         signal_hook::low_level::pipe::register(signal_hook::consts::SIGTSTP, pressed)?;
         interrupt.suspend = Some(suspend);
-        Ok(interrupt)
+        Ok((interrupt, interrupter))
     }
 
     /// From within the program.
@@ -40,37 +46,61 @@ impl Interrupt {
     /// # Errors
     /// If the system refuses sockets.
     pub fn by_hand() -> io::Result<(Self, Interrupter)> {
-        let (receiver, sender) = UnixStream::pair()?;
-        receiver.set_nonblocking(true)?;
-        sender.set_nonblocking(true)?;
-        Ok((Self { socket: receiver, suspend: None }, Interrupter { socket: sender }))
+        let (receiver, sender) = pair()?;
+        let (gone, hang_up) = pair()?;
+        Ok((Self { socket: receiver, hang_up: gone, suspend: None }, Interrupter { socket: sender, hang_up }))
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    pub(super) fn suspend_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.suspend.as_ref().map(AsFd::as_fd)
+    /// What to wait for.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(&self.socket), Some(&self.hang_up), self.suspend.as_ref()].into_iter().flatten().map(AsFd::as_fd)
     }
 
     /// Whether somebody wanted to suspend it since the last look.
     pub(super) fn take_suspend(&self) -> bool {
-        let mut bytes = [0u8; 16];
-        self.suspend.as_ref().is_some_and(|mut s| s.read(&mut bytes).is_ok_and(|n| n > 0))
+        self.suspend.as_ref().is_some_and(|s| take(s) > 0)
+    }
+
+    /// Whether a terminal or a reader went away since the last look.
+    pub(super) fn take_hang_up(&self) -> bool {
+        take(&self.hang_up) > 0
     }
 
     /// How often it was asked for since the last look.
     pub(super) fn take(&self) -> usize {
-        let mut bytes = [0u8; 16];
-        (&self.socket).read(&mut bytes).unwrap_or(0)
+        take(&self.socket)
     }
 }
 
 impl Interrupter {
-    /// Asks for the end.
+    /// Asks for the end; each call counts as one Ctrl-C.
     pub fn interrupt(&self) {
         // A full socket has been heard long ago.
         let _ = (&self.socket).write(&[1]);
     }
+
+    /// Asks for the end because nobody looks on any more. A shell and the kernel can say so several times: it counts once,
+    /// and never as the second Ctrl-C that kills.
+    pub fn hang_up(&self) {
+        let _ = (&self.hang_up).write(&[1]);
+    }
+}
+
+fn pair() -> io::Result<(UnixStream, UnixStream)> {
+    let (receiver, sender) = UnixStream::pair()?;
+    receiver.set_nonblocking(true)?;
+    sender.set_nonblocking(true)?;
+    Ok((receiver, sender))
+}
+
+fn take(mut socket: &UnixStream) -> usize {
+    let mut bytes = [0u8; 16];
+    socket.read(&mut bytes).unwrap_or(0)
+}
+
+/// Whether whoever started this process wants it to ignore a signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
+    mask.is_some_and(|m| m >> (signal - 1) & 1 == 1)
 }

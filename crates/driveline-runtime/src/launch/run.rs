@@ -185,6 +185,9 @@ impl Launcher<'_> {
             for _ in 0..self.interrupt.take() {
                 self.interrupted();
             }
+            if self.interrupt.take_hang_up() {
+                self.hung_up();
+            }
             if self.interrupt.take_suspend() {
                 self.sink.event(&Event::NotSuspended);
             }
@@ -216,15 +219,14 @@ impl Launcher<'_> {
         let left = next.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut what = Vec::new();
-        let mut fds = vec![PollFd::from_borrowed_fd(self.interrupt.fd(), PollFlags::IN)];
+        let mut fds: Vec<PollFd<'_>> = self.interrupt.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let of_children = fds.len()..;
         for (i, child) in self.children.iter().enumerate() {
             for (source, fd, flags) in child.sources() {
                 what.push((i, source));
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
-        let of_children = 1..fds.len();
-        fds.extend(self.interrupt.suspend_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         match poll(&mut fds, Some(&left)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
@@ -312,6 +314,13 @@ impl Launcher<'_> {
                 self.kill(i, "was interrupted again");
             }
         } else {
+            self.end.get_or_insert(End::Interrupted);
+            self.stop();
+        }
+    }
+
+    fn hung_up(&mut self) {
+        if !matches!(self.phase, Phase::Stopping { .. }) {
             self.end.get_or_insert(End::Interrupted);
             self.stop();
         }
