@@ -3,12 +3,28 @@
 //!
 //! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it passes the named
 //! point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it (SIGSTOP) instead. Without the cargo feature
-//! `fault-points` nothing of this is compiled. `docs/protocols/shm.md` lists all points.
+//! `fault-points` nothing of this is compiled. `DRIVELINE_FAULT_SWITCHES=name,…` has it behave as elsewhere: `distrust` (its
+//! own user is treated as another one), `passrights` (a kernel without SO_PASSRIGHTS). `docs/protocols/shm.md` lists all points.
 
 /// Passes a named point.
 #[cfg(not(all(feature = "fault-points", not(loom))))]
 #[inline(always)]
 pub(crate) fn point(_name: &'static str) {}
+
+/// Whether a test wants something to be otherwise.
+#[cfg(not(all(feature = "fault-points", not(loom))))]
+#[inline(always)]
+pub(crate) fn is_switched_on(_name: &'static str) -> bool {
+    false
+}
+
+/// Whether a test wants something to be otherwise.
+#[cfg(all(feature = "fault-points", not(loom)))]
+pub(crate) fn is_switched_on(name: &'static str) -> bool {
+    static SWITCHES: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let switches = SWITCHES.get_or_init(|| std::env::var("DRIVELINE_FAULT_SWITCHES").unwrap_or_default());
+    switches.split(',').any(|s| s == name)
+}
 
 /// Passes a named point.
 #[cfg(all(feature = "fault-points", not(loom)))]

@@ -12,6 +12,7 @@ use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
 use crate::room::RoomWatch;
 use crate::segment::Segment;
+use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
@@ -20,7 +21,6 @@ use crate::wire::Accept;
 use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, TopicName};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError};
 
@@ -65,7 +65,7 @@ pub(crate) struct Edge {
     pub(crate) book: Book,
     wake: Mapping,
     /// End of file at the other end is what says that this reader is gone.
-    pub(crate) socket: GuardedFd,
+    pub(crate) socket: Foreign,
     pub(crate) publisher: EndpointId,
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
@@ -89,10 +89,10 @@ pub(crate) struct Edge {
 
 impl Edge {
     /// Maps what a publisher has sent, believing nothing.
-    pub(crate) fn open(accept: &Accept, fds: [OwnedFd; 2], page: Page, socket: GuardedFd, asked: &Inlet) -> io::Result<Self> {
-        let [segment, wake] = fds;
-        let segment = Segment::open(segment, accept.layout)?;
-        let wake = memfd::open(wake, WAKE_LEN)?;
+    pub(crate) fn open(accept: &Accept, fds: [Foreign; 2], page: Page, socket: Foreign, asked: &Inlet) -> io::Result<Self> {
+        let [mut segment, mut wake] = fds;
+        let segment = Segment::open(&mut segment, accept.layout)?;
+        let wake = memfd::open(&mut wake, WAKE_LEN)?;
         let reliable = asked.is_reliable() && accept.qos.reliability == Reliability::Reliable;
         let lifespan_ms = [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         Ok(Self {

@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tools' view: asks every participant of a domain what it has.
 
+use crate::control::{Heard, hear};
 use crate::error::ListError;
 use crate::info::ParticipantInfo;
 use crate::limits::{MAX_LISTING_LEN, MAX_MESSAGE_LEN};
 use crate::sys::directory::{Directory, Kind};
-use crate::sys::fork::GuardedFd;
+use crate::sys::errands::{Errands, Foreign};
 use crate::sys::peer;
-use crate::sys::socket::{self, Received};
+use crate::sys::socket;
 use crate::wire::Message;
 use driveline_types::{EndpointId, MonotonicNs};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 struct Query {
-    socket: GuardedFd,
+    socket: Foreign,
     text: Vec<u8>,
+    /// The next part is being received on a thread of the other end's user.
+    elsewhere: bool,
 }
+
+/// How often it is looked whether something was received elsewhere.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What a domain looks like from outside.
 #[derive(Clone, Debug, Default)]
@@ -47,33 +55,41 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
 pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError> {
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
+    // What others send instead of an answer must not keep the caller.
+    let errands = Errands::new().map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
     let mut queries = Vec::new();
     for name in directory.names().map_err(unreadable)?.iter().filter(|n| n.kind == Kind::Info) {
         // Dead or unreachable ones have nothing to say.
-        if let Ok(socket) = socket::dial(&directory, &name.text)
+        if let Ok(socket) = socket::dial(&directory, &name.text, &errands)
             && socket::send(&socket, &question, &[]).is_ok()
         {
-            queries.push(Query { socket, text: Vec::new() });
+            queries.push(Query { socket, text: Vec::new(), elsewhere: false });
         }
     }
     let deadline = MonotonicNs::now() + timeout;
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
     let mut found = Vec::new();
+    let (sender, parts) = channel::<(RawFd, Heard)>();
     while !queries.is_empty() {
-        let left = deadline.since(MonotonicNs::now());
+        let mut left = deadline.since(MonotonicNs::now());
         if left.is_zero() {
             break;
         }
+        if queries.iter().any(|q| q.elsewhere) {
+            left = left.min(LOOK);
+        }
         let wait = Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ };
         {
-            let mut fds: Vec<PollFd<'_>> = queries.iter().map(|q| PollFd::new(&q.socket, PollFlags::IN)).collect();
+            let here = queries.iter().filter(|q| !q.elsewhere);
+            let mut fds: Vec<PollFd<'_>> = here.map(|q| PollFd::new(&q.socket, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(ListError::System { action: "wait for the participants' answers", source: e.into() }),
             }
         }
-        queries.retain_mut(|q| match advance(q, &mut buffer) {
+        let mut received: HashMap<RawFd, Heard> = parts.try_iter().collect();
+        queries.retain_mut(|q| match advance(q, &mut buffer, &mut received, &sender) {
             Progress::More => true,
             Progress::Done(info) => {
                 found.extend(info);
@@ -93,18 +109,37 @@ enum Progress {
     Done(Option<ParticipantInfo>),
 }
 
-fn advance(q: &mut Query, buffer: &mut [u8]) -> Progress {
+/// Takes what has come of one answer: here, or from the thread that receives what the other end's user sends.
+fn advance(q: &mut Query, buffer: &mut [u8], received: &mut HashMap<RawFd, Heard>, sender: &Sender<(RawFd, Heard)>) -> Progress {
+    let id = q.socket.as_fd().as_raw_fd();
     loop {
-        match socket::receive(&q.socket, buffer) {
-            Ok(Received::Nothing) => return Progress::More,
-            Ok(Received::Message(len, _)) => match buffer.get(..len).map(Message::decode) {
-                Some(Ok(Message::Listing(part))) if part.is_empty() => return Progress::Done(serde_json::from_slice(&q.text).ok()),
-                Some(Ok(Message::Listing(part))) if q.text.len() + part.len() <= MAX_LISTING_LEN => q.text.extend(part),
-                _ => return Progress::Done(None),
-            },
-            Ok(Received::Closed | Received::Oversized) | Err(_) => return Progress::Done(None),
+        let heard = if q.socket.is_harmless() {
+            hear(&q.socket, buffer)
+        } else if let Some(heard) = received.remove(&id) {
+            q.elsewhere = false;
+            heard
+        } else if q.elsewhere || !is_readable(&q.socket) {
+            return Progress::More;
+        } else {
+            q.elsewhere = true;
+            let sender = sender.clone();
+            q.socket.apart(move |socket| drop(sender.send((id, hear(&socket, &mut vec![0; MAX_MESSAGE_LEN])))));
+            return Progress::More;
+        };
+        match heard {
+            Heard::Nothing => return Progress::More,
+            Heard::Said(Ok(Message::Listing(part)), _) if part.is_empty() => {
+                return Progress::Done(serde_json::from_slice(&q.text).ok());
+            }
+            Heard::Said(Ok(Message::Listing(part)), _) if q.text.len() + part.len() <= MAX_LISTING_LEN => q.text.extend(part),
+            _ => return Progress::Done(None),
         }
     }
+}
+
+fn is_readable(socket: &Foreign) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)) == Ok(1)
 }
 
 /// Adds what the subscribers say about themselves to what the publishers say about them.

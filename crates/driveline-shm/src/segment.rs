@@ -5,12 +5,12 @@ use crate::layout::{
     HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, SEQUENCE_WORD, VERSION_AT, WAITING_AT,
 };
 use crate::protocol;
+use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use driveline_types::header::{HEADER_WORDS, HeaderError, SampleHeader};
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A mapped segment.
@@ -30,7 +30,7 @@ impl Segment {
     }
 
     /// Maps a publisher's segment, believing nothing.
-    pub(crate) fn open(fd: impl AsFd, layout: Layout) -> io::Result<Self> {
+    pub(crate) fn open(fd: &mut Foreign, layout: Layout) -> io::Result<Self> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         layout.check().map_err(bad)?;
         let map = memfd::open(fd, layout.len())?;
@@ -139,7 +139,7 @@ mod tests {
     fn headers_survive_the_segment_with_only_the_words_in_use_copied() {
         let layout = Layout::new(1, 1, 1, 100).unwrap();
         let (fd, own) = Segment::create("driveline-test", layout).unwrap();
-        let peer = Segment::open(&fd, layout).unwrap();
+        let peer = Segment::open(&mut Foreign::copy_of(&fd), layout).unwrap();
         for origins in [0, 1, MAX_ORIGINS] {
             let mut h = SampleHeader { sequence: 9, publish_time: MonotonicNs(5), payload_len: 3, trace_id: 8, ..Default::default() };
             for i in 0..origins {
@@ -158,9 +158,9 @@ mod tests {
     fn memory_that_is_no_segment_is_refused() {
         let layout = Layout::new(1, 1, 1, 100).unwrap();
         let (fd, own) = Segment::create("driveline-test", layout).unwrap();
-        assert!(Segment::open(&fd, Layout { slots: 70_000, ..layout }).is_err());
-        assert!(Segment::open(&fd, Layout { slots: 60_000, ..layout }).is_err());
+        assert!(Segment::open(&mut Foreign::copy_of(&fd), Layout { slots: 70_000, ..layout }).is_err());
+        assert!(Segment::open(&mut Foreign::copy_of(&fd), Layout { slots: 60_000, ..layout }).is_err());
         own.map.word(MAGIC_AT).store(0, Relaxed);
-        assert!(Segment::open(&fd, layout).unwrap_err().to_string().contains("magic"));
+        assert!(Segment::open(&mut Foreign::copy_of(&fd), layout).unwrap_err().to_string().contains("magic"));
     }
 }

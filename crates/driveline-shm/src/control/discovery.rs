@@ -6,12 +6,14 @@
 //! stamp is compared as a safety net. Neither hints nor names that others leave in the directory cost more than a bounded
 //! share of this process's time.
 
-use super::{Control, Source};
+use super::{Command, Control, Source};
 use crate::sys::directory::{Kind, Name, Stamp};
 use crate::sys::socket;
 use driveline_types::MonotonicNs;
 use rustix::event::epoll::EventFlags;
 use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SAFETY_NET: Duration = Duration::from_secs(1);
@@ -79,31 +81,53 @@ impl Control {
     }
 
     pub(super) fn receive_hints(&mut self, key: u64) {
-        let mut buffer = [0; 128];
+        if !self.rescan.is_harmless() {
+            // An older kernel, and other users: the kernel closes what they send, and that may take long.
+            self.set_listening(key, EventFlags::empty());
+            let commands = Arc::clone(&self.commands);
+            self.rescan.apart(move |rescan| {
+                let hints = std::iter::from_fn(|| receive_name(&rescan)).take(MAX_HINTS).collect();
+                commands.send(Command::Hints { key, hints });
+            });
+            return;
+        }
         let mut count = 0;
         // What is left after that many is reported again.
         while count < MAX_HINTS
-            && let Some(len) = socket::receive_hint(&self.rescan, &mut buffer)
+            && let Some(name) = receive_name(&self.rescan)
         {
             if !self.attention.hears_one(self.now) {
                 self.set_listening(key, EventFlags::empty());
                 return;
             }
             count += 1;
-            let name = buffer.get(..len).and_then(|b| std::str::from_utf8(b).ok()).and_then(Name::parse);
-            match name {
-                Some(name) if count <= FEW_HINTS => self.consider(&name),
-                _ => self.discovery.look(),
+            self.hear_hint(count, name);
+        }
+    }
+
+    /// What was received elsewhere.
+    pub(super) fn hear_hints(&mut self, key: u64, hints: Vec<Option<Name>>) {
+        for (before, name) in hints.into_iter().enumerate() {
+            if !self.attention.hears_one(self.now) {
+                return;
             }
+            self.hear_hint(before + 1, name);
+        }
+        self.set_listening(key, EventFlags::IN);
+    }
+
+    fn hear_hint(&mut self, count: usize, name: Option<Name>) {
+        match name {
+            Some(name) if count <= FEW_HINTS => self.consider(&name),
+            _ => self.discovery.look(),
         }
     }
 
     /// After a pause: listens to hints again, and looks for what they were about.
     pub(super) fn hear_again(&mut self) {
         if self.attention.recovers(self.now) {
-            let mut left = MAX_HINTS;
-            while left > 0 && socket::receive_hint(&self.rescan, &mut [0; 128]).is_some() {
-                left -= 1;
+            if self.rescan.is_harmless() {
+                (0..MAX_HINTS).take_while(|_| receive_name(&self.rescan).is_some()).for_each(drop);
             }
             self.discovery.look();
             if let Some(key) = self.sources.iter().find_map(|(key, s)| matches!(s, Source::Rescan).then_some(*key)) {
@@ -133,9 +157,16 @@ impl Control {
     pub(super) fn sweep(&mut self) {
         let Ok(names) = self.identity.directory.names() else { return };
         for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name) {
-            if socket::is_dead(&self.identity.directory, name) {
+            if socket::is_dead(&self.identity.directory, name, &self.errands) {
                 self.identity.directory.remove(&name.text);
             }
         }
     }
+}
+
+/// The next hint, if there is one, and the name that it holds, if it does.
+fn receive_name(rescan: impl AsFd) -> Option<Option<Name>> {
+    let mut buffer = [0; 128];
+    let len = socket::receive_hint(rescan, &mut buffer)?;
+    Some(buffer.get(..len).and_then(|b| std::str::from_utf8(b).ok()).and_then(Name::parse))
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers to tools.
 
+use super::hearing::Heard;
 use super::{Control, Source};
 use crate::info::ParticipantInfo;
 use crate::limits::{HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN};
 use crate::queue::lock;
-use crate::sys::fork::GuardedFd;
-use crate::sys::peer::{self, User};
-use crate::sys::socket::{self, Received};
+use crate::sys::errands::Foreign;
+use crate::sys::peer::User;
+use crate::sys::socket;
 use crate::wire::Message;
 use driveline_types::MonotonicNs;
 use rustix::event::epoll::{self, EventFlags};
@@ -18,52 +19,62 @@ const PART_LEN: usize = 32 * 1024;
 
 /// A tool that has connected.
 pub(super) struct Query {
-    socket: GuardedFd,
-    user: User,
+    socket: Foreign,
     until: MonotonicNs,
     /// What is still to be sent, if it has asked.
     answer: Option<(Vec<u8>, usize)>,
 }
 
+impl Query {
+    pub(super) fn undecided(&self) -> Option<&Foreign> {
+        self.answer.is_none().then_some(&self.socket)
+    }
+}
+
 impl Control {
     pub(super) fn accept_queries(&mut self, key: u64) {
         for _ in 0..MAX_INFO_CONNECTIONS {
-            let socket = match socket::accept(&self.info_listener) {
+            if self.errands.are_too_many() {
+                return self.rest(key);
+            }
+            let socket = match socket::accept(&self.info_listener, &self.errands) {
                 Ok(Some(socket)) => socket,
                 Ok(None) => return,
                 Err(_) => return self.rest(key),
             };
-            let Ok(user) = peer::user(&socket) else { continue };
+            let user = socket.user();
             // Nobody can take the tools away from others: least of all from the one whose process this is.
             let own = user.is_surely(User::own());
-            let users = || self.sources.values().filter_map(|s| if let Source::Info(q) = s { Some(q.user) } else { None });
+            let users = || self.sources.values().filter_map(|s| if let Source::Info(q) = s { Some(q.socket.user()) } else { None });
             if users().filter(|u| *u == user).count() >= MAX_INFO_CONNECTIONS_PER_USER
                 || !own && users().filter(|u| !u.is_surely(User::own())).count() >= MAX_INFO_CONNECTIONS
             {
                 continue;
             }
-            let Ok(key) = self.watch(&socket, EventFlags::IN) else { continue };
+            let Ok(key) = self.watch_undecided(&socket) else { continue };
             let until = self.now + Duration::from_millis(HANDSHAKE_MS);
-            self.sources.insert(key, Source::Info(Query { socket, user, until, answer: None }));
-            self.query_ready(key);
+            let at_once = socket.is_harmless();
+            self.sources.insert(key, Source::Info(Query { socket, until, answer: None }));
+            if at_once {
+                self.listen(key);
+            }
         }
     }
 
     pub(super) fn query_ready(&mut self, key: u64) {
-        let Some(Source::Info(query)) = self.sources.get(&key) else { return };
-        if query.answer.is_none() {
-            let asked = match socket::receive(&query.socket, &mut self.buffer) {
-                Ok(Received::Nothing) => return,
-                Ok(Received::Message(len, _)) => matches!(self.buffer.get(..len).map(Message::decode), Some(Ok(Message::List))),
-                _ => false,
-            };
-            let answer = if asked { self.listing() } else { None };
-            let Some(answer) = answer else {
+        match self.sources.get(&key) {
+            Some(Source::Info(Query { answer: None, .. })) => self.listen(key),
+            _ => self.send_parts(key),
+        }
+    }
+
+    pub(super) fn tool_said(&mut self, key: u64, heard: Heard) {
+        let answer = if matches!(heard, Heard::Said(Ok(Message::List), _)) { self.listing() } else { None };
+        match (answer, self.sources.get_mut(&key)) {
+            (Some(text), Some(Source::Info(query))) if query.answer.is_none() => query.answer = Some((text, 0)),
+            _ => {
                 self.sources.remove(&key);
                 return;
-            };
-            if let Some(Source::Info(query)) = self.sources.get_mut(&key) {
-                query.answer = Some((answer, 0));
             }
         }
         self.send_parts(key);
@@ -78,7 +89,7 @@ impl Control {
             match socket::send(&*socket, &packet, &[]) {
                 Ok(()) => *sent += part.len(),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                    let _ = epoll::modify(&self.epoll, &*socket, epoll::EventData::new_u64(key), EventFlags::OUT);
+                    let _ = epoll::modify(self.errands.epoll(), &*socket, epoll::EventData::new_u64(key), EventFlags::OUT);
                     return;
                 }
                 Err(_) => break,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subscription's side of matching.
 
+use super::hearing::Heard;
 use super::{Control, Source};
 use crate::config::{OwnProcess, SchemaRequest};
 use crate::event::{RefusalCode, SubscriptionEvent};
@@ -10,13 +11,12 @@ use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{HANDSHAKE_MS, MAX_ENDED, MAX_MATCHES};
 use crate::queue::lock;
 use crate::sys::directory::{Kind, Name};
-use crate::sys::fork::GuardedFd;
-use crate::sys::socket::{self, ConnectError, Received};
+use crate::sys::errands::Foreign;
+use crate::sys::socket::{self, ConnectError};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use driveline_types::{EndpointId, MonotonicNs, Schema};
-use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -50,10 +50,16 @@ pub(super) struct Dial {
     state: DialState,
 }
 
+impl Dial {
+    pub(super) fn undecided(&self) -> Option<&Foreign> {
+        if let DialState::Asked { socket, .. } = &self.state { Some(socket) } else { None }
+    }
+}
+
 enum DialState {
     /// HELLO is sent.
     Asked {
-        socket: GuardedFd,
+        socket: Foreign,
         page: Page,
         pause: Duration,
         complain_at: Option<MonotonicNs>,
@@ -79,7 +85,7 @@ impl Control {
         for key in gone {
             // Samples may keep the connection open: it must leave epoll now.
             if let Some(Source::Dial(Dial { state: DialState::Matched { edge, .. }, .. })) = self.sources.remove(&key) {
-                let _ = rustix::event::epoll::delete(&self.epoll, &edge.socket);
+                let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
             }
         }
         state.inlet.change(Vec::clear);
@@ -116,18 +122,13 @@ impl Control {
             self.refused(id, name, &Refuse::new(RefusalCode::Limit, text), pause);
             return;
         }
-        match socket::dial(&self.identity.directory, name) {
-            Ok(socket) => match crate::sys::peer::user(&socket) {
-                Ok(user) if state.inlet.access.permits(user) => self.hello(id, name, socket, pause),
-                Ok(user) => {
-                    let text = format!("topic '{}': a publisher of {user} is not believed; {} here", state.inlet.topic, user.remedy());
-                    self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
-                }
-                Err(e) => {
-                    let text = format!("topic '{}': cannot learn the publisher's user: {e}", state.inlet.topic);
-                    self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
-                }
-            },
+        match socket::dial(&self.identity.directory, name, &self.errands) {
+            Ok(socket) if state.inlet.access.permits(socket.user()) => self.hello(id, name, socket, pause),
+            Ok(socket) => {
+                let user = socket.user();
+                let text = format!("topic '{}': a publisher of {user} is not believed; {} here", state.inlet.topic, user.remedy());
+                self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
+            }
             Err(ConnectError::Dead) => {
                 if self.identity.directory.remove(name) {
                     state.known.remove(name);
@@ -152,7 +153,7 @@ impl Control {
         }
     }
 
-    fn hello(&mut self, id: EndpointId, name: &str, socket: GuardedFd, pause: Duration) {
+    fn hello(&mut self, id: EndpointId, name: &str, socket: Foreign, pause: Duration) {
         let Some(state) = self.inlets.get(&id) else { return };
         let inlet = Arc::clone(&state.inlet);
         let hello = Hello {
@@ -174,7 +175,8 @@ impl Control {
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;
             let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
-            let key = self.watch(&socket, EventFlags::IN)?;
+            let key = self.watch_undecided(&socket)?;
+            socket::take_descriptors(&socket, true);
             fault::point("join.before_hello");
             match socket::send(&socket, &packet, &[page_fd.as_fd()]) {
                 // The publisher has refused by the user alone and hung up: its reason is there to be read.
@@ -214,20 +216,19 @@ impl Control {
 
     pub(super) fn dial_ready(&mut self, key: u64) {
         let Some(Source::Dial(dial)) = self.sources.get(&key) else { return };
-        let (socket, matched) = match &dial.state {
-            DialState::Asked { socket, .. } => (socket, false),
-            DialState::Matched { edge, .. } => (&edge.socket, true),
-        };
-        let received = socket::receive(socket, &mut self.buffer);
-        match received {
-            Ok(Received::Nothing) => {}
-            Ok(Received::Message(len, fds)) if !matched => self.answered(key, len, fds),
-            Ok(Received::Closed | Received::Message(..) | Received::Oversized) | Err(_) => self.hung_up(key),
+        match dial.state {
+            DialState::Asked { .. } => self.listen(key),
+            // A publisher has nothing to say after its answer.
+            DialState::Matched { .. } => self.hung_up(key),
         }
     }
 
-    fn answered(&mut self, key: u64, len: usize, fds: Vec<OwnedFd>) {
-        let decoded = self.buffer.get(..len).map(Message::decode);
+    pub(super) fn publisher_said(&mut self, key: u64, heard: Heard) {
+        let (decoded, fds) = match heard {
+            Heard::Said(decoded, fds) => (Some(decoded), fds),
+            Heard::Shortage => (None, Vec::new()),
+            Heard::Nothing | Heard::Ended => return self.hung_up(key),
+        };
         let Some(Source::Dial(Dial { inlet: id, name, state: DialState::Asked { socket, page, pause, .. } })) = self.sources.remove(&key)
         else {
             return;
@@ -251,6 +252,7 @@ impl Control {
                     });
                     lock(&inlet.refusals).remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
+                    self.watch_decided(key, &edge.socket);
                     let state = DialState::Matched { edge, since: self.now, pause };
                     self.sources.insert(key, Source::Dial(Dial { inlet: id, name, state }));
                     return;
@@ -258,6 +260,10 @@ impl Control {
                 Err(refusal) => refusal,
             },
             Some(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
+            None => {
+                let text = format!("topic '{topic}': this process has no descriptors left: raise its limit (ulimit -n)");
+                Refuse::new(RefusalCode::System, text)
+            }
             _ => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
         };
         self.refused(id, &name, &refusal, pause);
@@ -278,7 +284,7 @@ impl Control {
         let retry = Known::Retry { at: self.now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
         state.known.insert(dial.name, retry);
         let DialState::Matched { edge, .. } = dial.state else { return };
-        let _ = rustix::event::epoll::delete(&self.epoll, &edge.socket);
+        let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
         edge.ended.store(true, Relaxed);
         state.watch.remove(&edge);
         state.inlet.events.push(SubscriptionEvent::Unmatched { publisher: edge.publisher, node: edge.node.to_string() });
@@ -340,7 +346,7 @@ impl Control {
 }
 
 /// Checks an ACCEPT as if the publisher had checked nothing.
-fn open(accept: &Accept, fds: Vec<OwnedFd>, page: Page, socket: GuardedFd, inlet: &Inlet) -> Result<Edge, Refuse> {
+fn open(accept: &Accept, fds: Vec<Foreign>, page: Page, socket: Foreign, inlet: &Inlet) -> Result<Edge, Refuse> {
     let topic = inlet.topic.as_str();
     if let SchemaRequest::Exact(expected) = &inlet.schema
         && let Err(e) = Schema::check(topic, &accept.schema, expected)
@@ -350,7 +356,7 @@ fn open(accept: &Accept, fds: Vec<OwnedFd>, page: Page, socket: GuardedFd, inlet
     if let Err(e) = accept.qos.satisfies(&inlet.qos, topic) {
         return Err(Refuse::new(RefusalCode::Qos, e.to_string()));
     }
-    let Ok(fds) = <[OwnedFd; 2]>::try_from(fds) else {
+    let Ok(fds) = <[Foreign; 2]>::try_from(fds) else {
         return Err(Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': ACCEPT comes with segment and wake word")));
     };
     Edge::open(accept, fds, page, socket, inlet)

@@ -3,6 +3,7 @@
 //! no peer can make it wait: every socket is non-blocking and every peer is a small state machine with a time limit.
 
 mod discovery;
+mod hearing;
 mod hints;
 mod info;
 mod inlets;
@@ -16,10 +17,13 @@ use crate::protocol::epoch::Changes;
 use crate::publication::{PubMatch, Publication};
 use crate::queue::lock;
 use crate::sys::directory::{Kind, Name};
+use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
+use crate::sys::peer::User;
 use crate::sys::socket;
 use discovery::Discovery;
 use driveline_types::{EndpointId, MonotonicNs};
+pub(crate) use hearing::{Heard, hear};
 use inlets::{Dial, InletState};
 use outlets::{Outlet, Peer};
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -35,9 +39,24 @@ const REST: Duration = Duration::from_millis(500);
 
 /// What the application's threads ask of the control thread.
 pub(crate) enum Command {
-    AddPublication { publication: Arc<Publication>, changes: Changes<Vec<Arc<PubMatch>>>, listener: GuardedFd, name: String },
+    AddPublication {
+        publication: Arc<Publication>,
+        changes: Changes<Vec<Arc<PubMatch>>>,
+        listener: GuardedFd,
+        name: String,
+    },
     AddInlet(Arc<Inlet>),
     Remove(EndpointId),
+    /// What a connection of another user has said.
+    Heard {
+        key: u64,
+        heard: hearing::Heard,
+    },
+    /// Hints that were received elsewhere.
+    Hints {
+        key: u64,
+        hints: Vec<Option<Name>>,
+    },
     Stop,
 }
 
@@ -84,13 +103,25 @@ enum Source {
     Info(info::Query),
 }
 
+impl Source {
+    /// A connection that has not said yet what it wants.
+    fn undecided(&self) -> Option<&Foreign> {
+        match self {
+            Self::Peer(peer) => peer.undecided(),
+            Self::Dial(dial) => dial.undecided(),
+            Self::Info(query) => query.undecided(),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) struct Control {
     identity: Arc<Identity>,
     commands: Arc<Commands>,
-    epoll: GuardedFd,
+    errands: Arc<Errands>,
     sources: HashMap<u64, Source>,
     next_source: u64,
-    rescan: GuardedFd,
+    rescan: Foreign,
     rescan_name: String,
     info_listener: GuardedFd,
     info_name: String,
@@ -109,15 +140,20 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(identity: Arc<Identity>, commands: Arc<Commands>) -> io::Result<Self> {
-        let epoll = GuardedFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)?;
+        let errands = Errands::new()?;
         let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
         let rescan_name = Name::random(Kind::Rescan)?;
         let rescan = socket::datagram_at(&identity.directory, &rescan_name, mode)?;
+        let safe = !identity.directory.is_shared() || socket::take_descriptors(&rescan, false);
+        let mut rescan = Foreign::connection(rescan, User::UNKNOWN, &errands);
+        if safe {
+            rescan.is_no_threat();
+        }
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
         let mut control = Self {
             identity,
-            epoll,
+            errands,
             sources: HashMap::new(),
             next_source: 0,
             rescan,
@@ -143,7 +179,7 @@ impl Control {
                 Source::Rescan => control.rescan.as_fd(),
                 _ => control.info_listener.as_fd(),
             };
-            epoll::add(&control.epoll, fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
+            epoll::add(control.errands.epoll(), fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
             control.sources.insert(key, source);
         }
         Ok(control)
@@ -153,7 +189,7 @@ impl Control {
     fn watch(&mut self, fd: impl AsFd, flags: epoll::EventFlags) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags)?;
+        epoll::add(self.errands.epoll(), fd, epoll::EventData::new_u64(key), flags)?;
         Ok(key)
     }
 
@@ -189,14 +225,14 @@ impl Control {
 
     fn set_listening(&self, key: u64, flags: epoll::EventFlags) {
         let listener = match self.sources.get(&key) {
-            Some(Source::Listener(id)) => self.outlets.get(id).map(|o| o.listener()),
-            Some(Source::InfoListener) => Some(&self.info_listener),
-            Some(Source::Rescan) => Some(&self.rescan),
+            Some(Source::Listener(id)) => self.outlets.get(id).map(|o| o.listener().as_fd()),
+            Some(Source::InfoListener) => Some(self.info_listener.as_fd()),
+            Some(Source::Rescan) => Some(self.rescan.as_fd()),
             _ => None,
         };
         if let Some(listener) = listener {
             // Needs no memory and cannot fail for a descriptor that is registered.
-            let _ = epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(key), flags);
+            let _ = epoll::modify(self.errands.epoll(), listener, epoll::EventData::new_u64(key), flags);
         }
     }
 
@@ -210,7 +246,7 @@ impl Control {
                 Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ }
             });
             events.clear();
-            if let Err(e) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
+            if let Err(e) = epoll::wait(&**self.errands.epoll(), rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
                 && e != rustix::io::Errno::INTR
             {
                 // Unreachable with valid arguments; without epoll there is nothing this thread can do.
@@ -242,6 +278,8 @@ impl Control {
                         }
                         Command::AddInlet(inlet) => self.add_inlet(inlet),
                         Command::Remove(id) => self.remove(id),
+                        Command::Heard { key, heard } => self.heard(key, heard),
+                        Command::Hints { key, hints } => self.hear_hints(key, hints),
                         Command::Stop => return false,
                     }
                 }
@@ -281,5 +319,6 @@ impl Control {
     fn shut_down(&mut self) {
         self.identity.directory.remove(&self.rescan_name);
         self.identity.directory.remove(&self.info_name);
+        socket::turn_away(&self.info_listener, &self.errands);
     }
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publisher's side of matching.
 
+use super::hearing::Heard;
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode};
 use crate::inlet::first_sequence;
 use crate::layout::PAGE_LEN;
-use crate::limits::{HANDSHAKE_MS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER, OBSERVER_PINS};
+use crate::limits::{HANDSHAKE_MS, MAX_ERRANDS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER, OBSERVER_PINS};
 use crate::protocol::epoch::Changes;
 use crate::publication::{Group, PubMatch, Publication, add};
+use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
-use crate::sys::socket::{self, Received};
-use crate::sys::{futex, memfd, peer};
+use crate::sys::{futex, memfd, socket};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use crate::{fault, sys::futex::Scope};
 use driveline_types::{EndpointId, MonotonicNs, Reliability, Schema};
 use rustix::event::epoll::EventFlags;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
@@ -30,14 +31,21 @@ pub(super) struct Outlet {
     /// Replaced lists wait for the publishing thread to leave its scan.
     pub(super) reclaiming: bool,
     pub(super) watch: super::watch::PublisherWatch,
+    /// It was said that nobody can be accepted.
+    said_shut: bool,
 }
 
 /// A connection to a publisher.
 pub(super) struct Peer {
     outlet: EndpointId,
-    socket: GuardedFd,
-    user: peer::User,
+    socket: Foreign,
     state: PeerState,
+}
+
+impl Peer {
+    pub(super) fn undecided(&self) -> Option<&Foreign> {
+        matches!(self.state, PeerState::Silent { .. }).then_some(&self.socket)
+    }
 }
 
 enum PeerState {
@@ -67,7 +75,7 @@ impl Control {
         };
         self.sources.insert(key, Source::Listener(id));
         let watch = super::watch::PublisherWatch::new(&publication.qos, self.now);
-        let outlet = Outlet { publication, changes, listener, key, name: name.clone(), reclaiming: false, watch };
+        let outlet = Outlet { publication, changes, listener, key, name: name.clone(), reclaiming: false, watch, said_shut: false };
         self.outlets.insert(id, outlet);
         self.announce(&name);
     }
@@ -76,6 +84,7 @@ impl Control {
         let Some(outlet) = self.outlets.remove(&id) else { return };
         self.identity.directory.remove(&outlet.name);
         // Closing takes the descriptors out of epoll.
+        socket::turn_away(&outlet.listener, &self.errands);
         self.sources.remove(&outlet.key);
         self.sources.retain(|_, s| !matches!(s, Source::Peer(p) if p.outlet == id));
     }
@@ -83,13 +92,21 @@ impl Control {
     pub(super) fn accept_peers(&mut self, key: u64, id: EndpointId) {
         // A bound, so that one busy publisher cannot starve the others; epoll reports the rest again.
         for _ in 0..32 {
-            let Some(outlet) = self.outlets.get(&id) else { return };
-            let connection = match socket::accept(&outlet.listener) {
+            let Some(outlet) = self.outlets.get_mut(&id) else { return };
+            if self.errands.are_too_many() {
+                outlet.say_shut(&format!("{MAX_ERRANDS} descriptors from other users wait to be closed, and the first of them hangs"));
+                return self.rest(key);
+            }
+            let connection = match socket::accept(&outlet.listener, &self.errands) {
                 Ok(Some(connection)) => connection,
                 Ok(None) => return,
-                Err(_) => return self.rest(key),
+                Err(e) => {
+                    outlet.say_shut(&format!("{e}; raise the limit on open files (ulimit -n) if it is that"));
+                    return self.rest(key);
+                }
             };
-            let Ok(user) = peer::user(&connection) else { continue };
+            outlet.said_shut = false;
+            let user = connection.user();
             let publication = Arc::clone(&outlet.publication);
             if !publication.access.permits(user) {
                 let text = format!("topic '{}': {user} has no right to subscribe; {}", publication.topic, user.remedy());
@@ -97,7 +114,7 @@ impl Control {
                 continue;
             }
             let pending = |s: &&Source| matches!(s, Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Silent { .. }));
-            let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.user == user);
+            let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.socket.user() == user);
             if self.sources.values().filter(pending).count() >= MAX_PENDING
                 || self.sources.values().filter(pending).filter(of_user).count() >= MAX_PENDING_PER_USER
             {
@@ -105,34 +122,45 @@ impl Control {
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Limit, text));
                 continue;
             }
-            let Ok(key) = self.watch(&connection, EventFlags::IN) else { continue };
+            let Ok(key) = self.watch_undecided(&connection) else { continue };
             let until = self.now + Duration::from_millis(HANDSHAKE_MS);
-            self.sources.insert(key, Source::Peer(Peer { outlet: id, socket: connection, user, state: PeerState::Silent { until } }));
+            let at_once = connection.is_harmless();
+            self.sources.insert(key, Source::Peer(Peer { outlet: id, socket: connection, state: PeerState::Silent { until } }));
             // The message is usually there already.
-            self.peer_ready(key);
+            if at_once {
+                self.listen(key);
+            }
         }
     }
 
     pub(super) fn peer_ready(&mut self, key: u64) {
         let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
-        let received = socket::receive(&peer.socket, &mut self.buffer);
-        let matched = matches!(peer.state, PeerState::Matched(_));
-        match received {
-            Ok(Received::Nothing) => {}
-            Ok(Received::Message(len, fds)) if !matched => self.greet(key, len, fds),
+        match peer.state {
+            PeerState::Silent { .. } => self.listen(key),
             // A matched peer has nothing to say: this is the end, or it breaks the protocol.
-            Ok(Received::Closed | Received::Message(..) | Received::Oversized) | Err(_) => self.drop_peer(key),
+            PeerState::Matched(_) => self.drop_peer(key),
         }
     }
 
-    fn greet(&mut self, key: u64, len: usize, fds: Vec<OwnedFd>) {
-        let decoded = self.buffer.get(..len).map(Message::decode);
+    pub(super) fn peer_said(&mut self, key: u64, heard: Heard) {
+        let (decoded, fds) = match heard {
+            Heard::Said(decoded, fds) => (Some(decoded), fds),
+            Heard::Shortage => (None, Vec::new()),
+            Heard::Nothing | Heard::Ended => return self.drop_peer(key),
+        };
         let Some(Source::Peer(peer)) = self.sources.get_mut(&key) else { return };
         let Some(outlet) = self.outlets.get_mut(&peer.outlet) else { return };
         fault::point("join.after_hello");
         let result = match decoded {
             Some(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
             Some(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
+            None => Err(Refuse::new(
+                RefusalCode::System,
+                format!(
+                    "topic '{}': the publisher's process has no descriptors left: raise its limit (ulimit -n)",
+                    outlet.publication.topic
+                ),
+            )),
             _ => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
         };
         match result {
@@ -145,6 +173,9 @@ impl Control {
                     pid: m.hello.pid,
                 });
                 peer.state = PeerState::Matched(m);
+                if let Some(Source::Peer(peer)) = self.sources.get(&key) {
+                    self.watch_decided(key, &peer.socket);
+                }
             }
             Err(reason) => {
                 refuse(&outlet.publication, &peer.socket, reason);
@@ -204,7 +235,7 @@ impl Control {
     }
 }
 
-fn refuse(publication: &Publication, socket: &GuardedFd, refusal: Refuse) {
+fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
     let c = &publication.counters;
     let counter = match refusal.code {
         RefusalCode::Type => &c.refused_type,
@@ -226,9 +257,17 @@ impl Outlet {
         &self.listener
     }
 
+    /// Nobody can be accepted; said once until somebody is.
+    fn say_shut(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.said_shut, true) {
+            let text = format!("topic '{}': nobody can subscribe for now: {reason}", self.publication.topic);
+            self.publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });
+        }
+    }
+
     /// Checks a request and, if all is well, enters the match and answers. In this order: whoever has an answer is in
     /// the list that the next scan reads.
-    fn admit(&mut self, hello: Hello, fds: Vec<OwnedFd>, peer: &Peer) -> Result<Arc<PubMatch>, Refuse> {
+    fn admit(&mut self, hello: Hello, fds: Vec<Foreign>, peer: &Peer) -> Result<Arc<PubMatch>, Refuse> {
         let publication = Arc::clone(&self.publication);
         let p = &*publication;
         let topic = p.topic.as_str();
@@ -248,10 +287,10 @@ impl Outlet {
         if let Err(e) = p.qos.satisfies(&hello.qos, topic) {
             return no(RefusalCode::Qos, e.to_string());
         }
-        let Ok([page]) = <[OwnedFd; 1]>::try_from(fds) else {
+        let Ok([mut sent]) = <[Foreign; 1]>::try_from(fds) else {
             return no(RefusalCode::Protocol, format!("topic '{topic}': HELLO comes with exactly one page"));
         };
-        let page = match memfd::open(page, PAGE_LEN) {
+        let page = match memfd::open(&mut sent, PAGE_LEN) {
             Ok(page) => page,
             Err(e) => return no(RefusalCode::Protocol, format!("topic '{topic}': the subscription's page is not acceptable: {e}")),
         };
@@ -275,7 +314,7 @@ impl Outlet {
             };
             return no(RefusalCode::Pins, text);
         }
-        let group = match Group::of(peer.user, matches) {
+        let group = match Group::of(peer.socket.user(), matches) {
             Ok(Some(group)) => group,
             Ok(None) => {
                 let text = format!("topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time");
@@ -286,7 +325,7 @@ impl Outlet {
 
         let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
         let requested = hello.qos.clone();
-        let m = Arc::new(PubMatch::new(page, hello, peer.user, Arc::clone(&group), reliable));
+        let m = Arc::new(PubMatch::new(page, hello, peer.socket.user(), Arc::clone(&group), reliable));
         let mut list = matches.clone();
         list.push(Arc::clone(&m));
         self.reclaiming |= !self.changes.replace(list);

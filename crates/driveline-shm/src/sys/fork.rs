@@ -94,6 +94,11 @@ impl GuardedFd {
             .unwrap_or(LISTED);
         Ok(Self { fd, entry, birthplace })
     }
+
+    /// Whether this is the process that it belongs to.
+    pub(crate) fn is_here(&self) -> bool {
+        self.birthplace.is_here()
+    }
 }
 
 impl AsFd for GuardedFd {

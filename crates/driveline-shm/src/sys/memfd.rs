@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sealed anonymous memory: made here, or received and checked.
 
+use super::errands::Foreign;
 use super::fork::GuardedFd;
 use super::mapping::{Mapping, Mode};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
 use rustix::process::{Resource, getrlimit};
 use std::io;
-use std::os::fd::AsFd;
 
 /// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable anew, or unseal it.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
@@ -28,14 +28,15 @@ pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)>
 }
 
 /// Maps a peer's memfd for reading, if it is sealed, exactly `len` bytes long, and has no holes.
-pub(crate) fn open(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+pub(crate) fn open(fd: &mut Foreign, len: usize) -> io::Result<Mapping> {
     let bad = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
     // Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that could block a fault.
-    let seals = fcntl_get_seals(&fd)?;
+    let seals = fcntl_get_seals(&*fd)?;
     if !seals.contains(SEALS) {
         return bad(format!("the memory is not sealed (seals {:#x})", seals.bits()));
     }
-    let stat = fstat(&fd)?;
+    fd.is_no_threat();
+    let stat = fstat(&*fd)?;
     let size = stat.st_size;
     if u64::try_from(size).ok() != Some(len as u64) {
         return bad(format!("the memory has {size} bytes instead of {len}"));
@@ -45,7 +46,7 @@ pub(crate) fn open(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
     if reserved < len as u64 {
         return bad(format!("only {reserved} of the memory's {len} bytes are reserved"));
     }
-    Mapping::new(fd, len, Mode::ReadOnly)
+    Mapping::new(&*fd, len, Mode::ReadOnly)
 }
 
 #[cfg(test)]
@@ -57,7 +58,7 @@ mod tests {
     fn sealed_memory_is_seen_by_readers_and_safe_from_them() {
         let (fd, own) = create("driveline-test", 8192).unwrap();
         own.word(64).store(7, Relaxed);
-        let peer = open(&fd, 8192).unwrap();
+        let peer = open(&mut Foreign::copy_of(&fd), 8192).unwrap();
         assert_eq!(peer.word(64).load(Relaxed), 7);
         assert!(rustix::fs::ftruncate(&fd, 4096).is_err());
         assert!(rustix::fs::ftruncate(&fd, 16384).is_err());
@@ -70,13 +71,13 @@ mod tests {
     fn unsealed_or_wrongly_sized_memory_is_refused() {
         let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();
-        assert!(open(&fd, 4096).unwrap_err().to_string().contains("sealed"));
+        assert!(open(&mut Foreign::copy_of(&fd), 4096).unwrap_err().to_string().contains("sealed"));
         fcntl_add_seals(&fd, SEALS).unwrap();
-        assert!(open(&fd, 4096).unwrap_err().to_string().contains("only 0 of the memory's 4096 bytes are reserved"));
+        assert!(open(&mut Foreign::copy_of(&fd), 4096).unwrap_err().to_string().contains("only 0 of the memory's 4096 bytes are reserved"));
         let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         fallocate(&fd, FallocateFlags::empty(), 0, 4096).unwrap();
         fcntl_add_seals(&fd, SEALS).unwrap();
-        assert!(open(&fd, 8192).unwrap_err().to_string().contains("4096 bytes instead of 8192"));
-        assert!(open(&fd, 4096).is_ok());
+        assert!(open(&mut Foreign::copy_of(&fd), 8192).unwrap_err().to_string().contains("4096 bytes instead of 8192"));
+        assert!(open(&mut Foreign::copy_of(&fd), 4096).is_ok());
     }
 }

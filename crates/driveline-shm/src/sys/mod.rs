@@ -2,6 +2,7 @@
 //! What the transport needs of the kernel, each in one small module.
 
 pub(crate) mod directory;
+pub(crate) mod errands;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod mapping;

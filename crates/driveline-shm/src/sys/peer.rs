@@ -22,6 +22,9 @@ pub(crate) enum User {
 }
 
 impl User {
+    /// Somebody whose datagrams came without a name.
+    pub(crate) const UNKNOWN: Self = Self::Nameless(u32::MAX);
+
     /// The user that a number from the kernel stands for here and now.
     pub(crate) fn of(uid: u32) -> Self {
         if uid == overflow_uid() && !everybody_has_a_name() { Self::Nameless(uid) } else { Self::Known(uid) }
@@ -45,6 +48,11 @@ impl User {
             (Self::Known(uid), Self::Known(own)) => format!("run it as user {own} or add {uid} to the topic's users"),
             _ => "run both processes in one user namespace that maps their users, or open the topic to anyone".into(),
         }
+    }
+
+    /// Whether it could do to this process what it likes anyway: its own user, and root.
+    pub(crate) fn is_trusted(self) -> bool {
+        !crate::fault::is_switched_on("distrust") && (self.is_surely(Self::own()) || self == Self::Known(0))
     }
 
     /// Whether the two are certainly the same user.

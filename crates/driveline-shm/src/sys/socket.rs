@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unix sockets in the domain directory. All are non-blocking and close-on-exec.
 
+#![allow(unsafe_code)]
+
 use super::directory::{Directory, Kind, Name};
+use super::errands::{Errands, Foreign};
 use super::fork::GuardedFd;
+use super::peer::{self, User};
 use crate::limits::MAX_MESSAGE_LEN;
 use rustix::io::Errno;
 use rustix::net::{
@@ -11,7 +15,8 @@ use rustix::net::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
 
 /// Most descriptors in one message.
 pub(crate) const MAX_FDS: usize = 2;
@@ -26,6 +31,20 @@ fn new(kind: SocketType) -> io::Result<GuardedFd> {
     GuardedFd::new(socket_with(AddressFamily::UNIX, kind, FLAGS, None)?)
 }
 
+/// `SO_PASSRIGHTS` (Linux 6.16): whether others may send descriptors at all. If not, their attempt fails.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Has a socket, or those that connect to it from now on, take descriptors or not. Whether the kernel knows how.
+pub(crate) fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
+    if crate::fault::is_switched_on("passrights") {
+        return false;
+    }
+    let value = libc::c_int::from(take);
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` is valid for reading and `len` is its size.
+    unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const value).cast(), len) == 0 }
+}
+
 /// A socket bound, given its mode, listening, and only then visible under its final name.
 pub(crate) fn listen_at(dir: &Directory, name: &Name, mode: u32) -> io::Result<GuardedFd> {
     publish_name(dir, name, mode, SocketType::SEQPACKET)
@@ -38,6 +57,10 @@ pub(crate) fn datagram_at(dir: &Directory, name: &Name, mode: u32) -> io::Result
 
 fn publish_name(dir: &Directory, name: &Name, mode: u32, kind: SocketType) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
+    if !matches!(name.kind, Kind::Publisher(_)) {
+        // Only HELLO comes with one. Inherited by connections.
+        take_descriptors(&socket, false);
+    }
     let temporary = Name::random(Kind::Temporary)?;
     bind(&socket, &address(dir, &temporary.text)?)?;
     crate::fault::point("socket.after_bind");
@@ -70,15 +93,16 @@ pub(crate) enum ConnectError {
     Other(io::Error),
 }
 
-/// Connects to a listening socket without waiting.
-pub(crate) fn dial(dir: &Directory, name: &str) -> Result<GuardedFd, ConnectError> {
+/// Connects to a listening socket without waiting. The connection takes no descriptors yet, if the kernel knows how.
+pub(crate) fn dial(dir: &Directory, name: &str, errands: &Arc<Errands>) -> Result<Foreign, ConnectError> {
     if !dir.leads_nowhere_else(name) {
         return Err(ConnectError::Other(io::Error::other(format!("{name} in the domain directory is no socket: remove it"))));
     }
     let socket = new(SocketType::SEQPACKET).map_err(ConnectError::Other)?;
+    take_descriptors(&socket, false);
     let address = address(dir, name).map_err(ConnectError::Other)?;
     match connect(&socket, &address) {
-        Ok(()) => Ok(socket),
+        Ok(()) => Ok(with_its_user(socket, errands)),
         Err(Errno::CONNREFUSED | Errno::NOENT) => Err(ConnectError::Dead),
         Err(Errno::AGAIN | Errno::INTR) => Err(ConnectError::Busy),
         Err(Errno::ACCESS | Errno::PERM) => Err(ConnectError::Denied),
@@ -88,7 +112,7 @@ pub(crate) fn dial(dir: &Directory, name: &str) -> Result<GuardedFd, ConnectErro
 
 /// Whether the owner of a socket file is dead, found out without disturbing a live one: a socket of another type is
 /// refused as "wrong type" if there is an owner, and as "refused" if there is none.
-pub(crate) fn is_dead(dir: &Directory, name: &Name) -> bool {
+pub(crate) fn is_dead(dir: &Directory, name: &Name, errands: &Arc<Errands>) -> bool {
     let kind = match name.kind {
         Kind::Rescan => SocketType::SEQPACKET,
         Kind::Publisher(_) | Kind::Info => SocketType::DGRAM,
@@ -96,7 +120,20 @@ pub(crate) fn is_dead(dir: &Directory, name: &Name) -> bool {
         Kind::Temporary => SocketType::STREAM,
     };
     let (Ok(probe), Ok(address)) = (new(kind), address(dir, &name.text)) else { return false };
-    connect(&probe, &address) == Err(Errno::CONNREFUSED)
+    take_descriptors(&probe, false);
+    match connect(&probe, &address) {
+        Ok(()) => {
+            // It is not what its name says, and may have sent something already.
+            drop(Foreign::connection(probe, User::UNKNOWN, errands));
+            false
+        }
+        Err(e) => e == Errno::CONNREFUSED,
+    }
+}
+
+fn with_its_user(socket: GuardedFd, errands: &Arc<Errands>) -> Foreign {
+    let user = peer::user(&socket).unwrap_or(User::UNKNOWN);
+    Foreign::connection(socket, user, errands)
 }
 
 /// Sends a datagram; a full queue or a dead receiver loses it. Tells whether the receiver is dead.
@@ -108,11 +145,21 @@ pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) 
 }
 
 /// Next connection, if there is one.
-pub(crate) fn accept(listener: impl AsFd) -> io::Result<Option<GuardedFd>> {
+pub(crate) fn accept(listener: impl AsFd, errands: &Arc<Errands>) -> io::Result<Option<Foreign>> {
     match accept_with(listener, FLAGS) {
-        Ok(fd) => Ok(Some(GuardedFd::new(fd)?)),
+        Ok(fd) => Ok(Some(with_its_user(GuardedFd::new(fd)?, errands))),
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
         Err(e) => Err(e.into()),
+    }
+}
+
+/// Before a listener is closed: ends it, and the connections that nobody has accepted.
+pub(crate) fn turn_away(listener: impl AsFd, errands: &Arc<Errands>) {
+    let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
+    for _ in 0..2 * BACKLOG {
+        if !matches!(accept(&listener, errands), Ok(Some(_))) {
+            break;
+        }
     }
 }
 
@@ -139,16 +186,19 @@ pub(crate) enum Received {
     /// The other end is closed.
     Closed,
     /// A message of this many bytes in the buffer, with these descriptors.
-    Message(usize, Vec<OwnedFd>),
+    Message(usize, Vec<Foreign>),
     /// A message that is too long or has too many descriptors.
     Oversized,
+    /// A message whose descriptors could not be taken, because this process has too many.
+    Shortage,
 }
 
-/// Receives one message into `buffer`.
-pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+/// Receives one message into `buffer`. May block unless the connection is harmless: the kernel closes the descriptors that
+/// there is no room for.
+pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut take = || recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
+    let mut take = || recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
     // Whoever hangs up without having read everything causes this error, once; what it said before comes after it.
     let got = match take().or_else(|e| if e == Errno::CONNRESET { take() } else { Err(e) }) {
         Ok(got) => got,
@@ -160,8 +210,13 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Receiv
     let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
-            fds.extend(received);
+            for fd in received {
+                fds.push(socket.sent(fd)?);
+            }
         }
+    }
+    if got.flags.contains(ReturnFlags::CTRUNC) && fds.len() < MAX_FDS {
+        return Ok(Received::Shortage);
     }
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || fds.len() > MAX_FDS {
         return Ok(Received::Oversized);
@@ -172,7 +227,8 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Receiv
     Ok(Received::Message(got.bytes, fds))
 }
 
-/// Receives one datagram; `None` if there is none.
+/// Receives one datagram; `None` if there is none. Where the socket takes descriptors, the kernel closes them here, and
+/// may block.
 pub(crate) fn receive_hint(socket: impl AsFd, buffer: &mut [u8]) -> Option<usize> {
     recv(socket, buffer, RecvFlags::DONTWAIT).ok().map(|(n, _)| n)
 }
@@ -185,14 +241,20 @@ mod tests {
     fn messages_and_descriptors_arrive_and_the_dead_are_told_from_the_living() {
         let t = tempfile::tempdir().unwrap();
         let dir = Directory::open(Some(t.path())).unwrap();
+        let errands = &Errands::new().unwrap();
         for kind in [Kind::Publisher(7), Kind::Info] {
             let name = Name::random(kind).unwrap();
             let listener = listen_at(&dir, &name, 0o600).unwrap();
-            assert!(!is_dead(&dir, &name));
-            assert!(accept(&listener).unwrap().is_none(), "the probe must leave no connection");
-            let a = dial(&dir, &name.text).unwrap();
-            let b = accept(&listener).unwrap().unwrap();
-            assert_eq!(crate::sys::peer::user(&b).unwrap(), crate::sys::peer::User::own());
+            assert!(!is_dead(&dir, &name, errands));
+            assert!(accept(&listener, errands).unwrap().is_none(), "the probe must leave no connection");
+            let a = dial(&dir, &name.text, errands).unwrap();
+            let b = accept(&listener, errands).unwrap().unwrap();
+            assert_eq!(b.user(), User::own());
+            if kind == Kind::Info && take_descriptors(&listener, false) {
+                let refused = send(&a, b"hi", &[listener.as_fd()]).unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "tools have no descriptors to send");
+                take_descriptors(&b, true);
+            }
             send(&a, b"hi", &[listener.as_fd()]).unwrap();
             let mut buffer = [0; 16];
             let Received::Message(2, fds) = receive(&b, &mut buffer).unwrap() else { panic!() };
@@ -203,8 +265,8 @@ mod tests {
             assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Oversized));
             drop(a);
             assert!(matches!(receive(&b, &mut buffer).unwrap(), Received::Closed));
-            let a = dial(&dir, &name.text).unwrap();
-            let b = accept(&listener).unwrap().unwrap();
+            let a = dial(&dir, &name.text, errands).unwrap();
+            let b = accept(&listener, errands).unwrap().unwrap();
             send(&a, b"unread", &[]).unwrap();
             send(&b, b"last word", &[]).unwrap();
             drop(b);
@@ -214,16 +276,16 @@ mod tests {
             );
             assert!(matches!(receive(&a, &mut buffer).unwrap(), Received::Closed));
             drop(listener);
-            assert!(is_dead(&dir, &name));
-            assert!(matches!(dial(&dir, &name.text), Err(ConnectError::Dead)));
+            assert!(is_dead(&dir, &name, errands));
+            assert!(matches!(dial(&dir, &name.text, errands), Err(ConnectError::Dead)));
         }
         let name = Name::random(Kind::Rescan).unwrap();
         let socket = datagram_at(&dir, &name, 0o600).unwrap();
-        assert!(!is_dead(&dir, &name));
+        assert!(!is_dead(&dir, &name, errands));
         assert!(!hint(&dir, &socket, &name.text, b"look"));
         let mut buffer = [0; 16];
         assert_eq!(receive_hint(&socket, &mut buffer), Some(4));
         drop(socket);
-        assert!(is_dead(&dir, &name));
+        assert!(is_dead(&dir, &name, errands));
     }
 }

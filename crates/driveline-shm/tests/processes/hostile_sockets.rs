@@ -20,10 +20,19 @@ struct Scene {
 }
 
 fn scene() -> Scene {
+    scene_with("")
+}
+
+fn scene_with(switches: &str) -> Scene {
     let d = Domain::new();
-    let mut w = d.peer("writer");
+    let peer = |name| {
+        d.peer_with(name, |c| {
+            c.env("DRIVELINE_FAULT_SWITCHES", switches);
+        })
+    };
+    let mut w = peer("writer");
     w.ask("publisher p pins=8");
-    let mut r = d.peer("reader");
+    let mut r = peer("reader");
     r.ask("subscription s");
     r.ask("follow s");
     w.ask("await p 1");
@@ -102,8 +111,14 @@ fn twisted(random: &mut Random, right: &Value) -> Vec<u8> {
     packet(HELLO, v.to_string().as_bytes())
 }
 
+/// As one's own user, whose packets are read at once, and as another one.
 fn attack_listener(kind: &str, right: &Value) {
-    let s = scene();
+    for switches in ["", "distrust", "distrust,passrights"] {
+        attack(scene_with(switches), kind, right);
+    }
+}
+
+fn attack(s: Scene, kind: &str, right: &Value) {
     let path = find(s.d.path(), kind);
     let page = Area::new(PAGE);
     let rights = [packet(HELLO, right.to_string().as_bytes()), packet(LIST, b""), packet(ACCEPT, b"{}"), packet(REFUSE, b"{}")];

@@ -10,6 +10,7 @@ mod crowd;
 mod faults;
 mod fork;
 mod growth;
+mod hanging;
 mod hostile_memory;
 mod hostile_sockets;
 mod idle;

@@ -218,11 +218,21 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn new(domain: &Path, topic: &str, number: u32) -> Self {
         let topic: TopicName = topic.parse().unwrap();
-        let path = domain.join(format!("p-{:016x}-{number:032x}", topic.id().0));
+        Self::at(domain, &format!("p-{:016x}-{number:032x}", topic.id().0), number)
+    }
+
+    /// A participant's socket for tools.
+    pub(crate) fn of_participant(domain: &Path, number: u32) -> Self {
+        Self::at(domain, &format!("i-{number:032x}"), number)
+    }
+
+    fn at(domain: &Path, name: &str, number: u32) -> Self {
+        let path = domain.join(name);
         let hidden = domain.join(format!("x-{number}"));
         let s = socket(SocketType::SEQPACKET);
         bind(&s, &SocketAddrUnix::new(&hidden).unwrap()).unwrap();
         listen(&s, 64).unwrap();
+        std::fs::set_permissions(&hidden, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         std::fs::rename(&hidden, &path).unwrap();
         Self { socket: s, path }
     }
@@ -235,6 +245,12 @@ impl Listener {
     pub(crate) fn is_wanted(&self) -> bool {
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&now)).unwrap() == 1
+    }
+
+    /// Whoever connects next.
+    pub(crate) fn accept_any(&self) -> OwnedFd {
+        rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)).unwrap();
+        accept_with(&self.socket, SocketFlags::CLOEXEC).unwrap()
     }
 
     /// The next subscription that asks: its connection and its HELLO.
@@ -272,6 +288,17 @@ pub(crate) fn wrong_memory(len: usize) -> Vec<(&'static str, OwnedFd)> {
         ("a socket", socket(SocketType::DGRAM)),
         ("a file of /proc", file("/proc/self/maps")),
     ]
+}
+
+/// A descriptor whose last close blocks for minutes; what it hangs by is to be kept.
+pub(crate) fn lingering() -> (OwnedFd, Vec<OwnedFd>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (receiver, _) = listener.accept().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    while std::io::Write::write(&mut sender, &[0; 1 << 16]).is_ok() {}
+    sockopt::set_socket_linger(&sender, Some(10 * PATIENCE)).unwrap();
+    (sender.into(), vec![receiver.into()])
 }
 
 /// As borrowed descriptors.

@@ -10,6 +10,7 @@ use driveline_shm::*;
 use driveline_types::{Durability, EndpointId, MonotonicNs, Reliability, SampleHeader, Schema};
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -188,6 +189,17 @@ impl Machine {
                     self.clogs.extend(super::hostile::connect_to(&path));
                 }
                 Ok(self.clogs.len().to_string())
+            }
+            ["hang", kind, message, count] => {
+                let path = super::hostile::find(&self.domain, kind);
+                self.hang(&path, message == "hello", count.parse().map_err(|e| text(&e))?)
+            }
+            ["hanging-publisher"] => self.hang_whoever_comes(super::hostile::Listener::new(&self.domain, "t", 77)),
+            ["hanging-participant"] => self.hang_whoever_comes(super::hostile::Listener::of_participant(&self.domain, 78)),
+            ["clog-and-go", kind, count] => {
+                let path = super::hostile::find(&self.domain, kind);
+                let count = count.parse::<usize>().map_err(|e| text(&e))?;
+                Ok((0..count).filter_map(|_| super::hostile::connect_to(&path)).count().to_string())
             }
             ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?),
             ["limit", what, soft] => limit(what, soft.parse().map_err(|e| text(&e))?),
@@ -371,6 +383,48 @@ impl Machine {
             }
             check(&sample);
         }
+        Ok(String::new())
+    }
+
+    fn hanging(&mut self) -> std::os::fd::OwnedFd {
+        let (fd, guards) = super::hostile::lingering();
+        self.clogs.extend(guards);
+        fd
+    }
+
+    /// Hands over descriptors whose close takes minutes, and keeps none of them.
+    fn hang(&mut self, path: &std::path::Path, with_hello: bool, count: usize) -> Answer {
+        let fds: Vec<_> = (0..count).map(|_| self.hanging()).collect();
+        let several: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        let packet = if with_hello { super::hostile::packet(super::hostile::HELLO, b"{}") } else { Vec::new() };
+        if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("r-")) {
+            super::hostile::send_datagram(path, &packet, &several);
+        } else {
+            let connection = super::hostile::connect_to(path).ok_or("its queue is full")?;
+            super::hostile::send_with(&connection, &packet, &several);
+            self.clogs.push(connection);
+        }
+        // If the message was not taken, these closes are the last, and hang.
+        std::thread::spawn(move || drop(fds));
+        Ok(String::new())
+    }
+
+    /// Answers each connection with such descriptors, from now on.
+    fn hang_whoever_comes(&mut self, listener: super::hostile::Listener) -> Answer {
+        let mut fds: Vec<_> = (0..5).map(|_| self.hanging()).collect();
+        std::thread::spawn(move || {
+            let mut kept = Vec::new();
+            loop {
+                let connection = listener.accept_any();
+                let now = std::mem::take(&mut fds);
+                if !now.is_empty() {
+                    let several: Vec<_> = now.iter().map(|fd| fd.as_fd()).collect();
+                    super::hostile::send_with(&connection, &super::hostile::packet(super::hostile::ACCEPT, b"{}"), &several);
+                    std::thread::spawn(move || drop(now));
+                }
+                kept.push(connection);
+            }
+        });
         Ok(String::new())
     }
 

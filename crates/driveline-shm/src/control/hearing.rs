@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one message by which a connection is decided. From other users it is received on a thread of theirs (see
+//! `sys::errands`), since the kernel may close descriptors meanwhile.
+
+use super::{Command, Control, Source};
+use crate::limits::MAX_MESSAGE_LEN;
+use crate::sys::errands::Foreign;
+use crate::sys::socket::{self, Received};
+use crate::wire::{Message, WireError};
+use rustix::event::epoll::{self, EventFlags};
+use std::io;
+use std::sync::Arc;
+
+/// What a connection had to say.
+pub(crate) enum Heard {
+    Nothing,
+    Ended,
+    /// It has sent descriptors, and this process has none left.
+    Shortage,
+    Said(Result<Message, WireError>, Vec<Foreign>),
+}
+
+/// Receives one message. May block unless the connection is harmless.
+pub(crate) fn hear(connection: &Foreign, buffer: &mut [u8]) -> Heard {
+    match socket::receive(connection, buffer) {
+        Ok(Received::Nothing) => Heard::Nothing,
+        Ok(Received::Message(len, fds)) => buffer.get(..len).map_or(Heard::Ended, |packet| Heard::Said(Message::decode(packet), fds)),
+        Ok(Received::Shortage) => Heard::Shortage,
+        Ok(Received::Closed | Received::Oversized) | Err(_) => Heard::Ended,
+    }
+}
+
+impl Control {
+    /// Watches a connection that is not decided yet. If somebody else is to listen to it, it is reported once.
+    pub(super) fn watch_undecided(&mut self, connection: &Foreign) -> io::Result<u64> {
+        let key = self.next_source;
+        self.next_source += 1;
+        epoll::add(self.errands.epoll(), connection, epoll::EventData::new_u64(key), undecided(connection))?;
+        Ok(key)
+    }
+
+    /// From now on only its end is of interest.
+    pub(super) fn watch_decided(&self, key: u64, connection: &Foreign) {
+        socket::take_descriptors(connection, false);
+        let _ = epoll::modify(self.errands.epoll(), connection, epoll::EventData::new_u64(key), EventFlags::IN);
+    }
+
+    /// Receives what a connection that is not decided has sent, here or elsewhere.
+    pub(super) fn listen(&mut self, key: u64) {
+        let Some(connection) = self.sources.get(&key).and_then(Source::undecided) else { return };
+        if connection.is_harmless() {
+            let heard = hear(connection, &mut self.buffer);
+            self.heard(key, heard);
+        } else {
+            let commands = Arc::clone(&self.commands);
+            connection.apart(move |connection| {
+                let heard = hear(&connection, &mut vec![0; MAX_MESSAGE_LEN]);
+                commands.send(Command::Heard { key, heard });
+            });
+        }
+    }
+
+    /// What was received. The connection may be gone by now.
+    pub(super) fn heard(&mut self, key: u64, heard: Heard) {
+        match (self.sources.get(&key), heard) {
+            (Some(source), Heard::Nothing) => {
+                if let Some(connection) = source.undecided() {
+                    let event = epoll::EventData::new_u64(key);
+                    let _ = epoll::modify(self.errands.epoll(), connection, event, undecided(connection));
+                }
+            }
+            (Some(Source::Peer(_)), heard) => self.peer_said(key, heard),
+            (Some(Source::Dial(_)), heard) => self.publisher_said(key, heard),
+            (Some(Source::Info(_)), heard) => self.tool_said(key, heard),
+            _ => {}
+        }
+    }
+}
+
+fn undecided(connection: &Foreign) -> EventFlags {
+    if connection.is_harmless() { EventFlags::IN } else { EventFlags::IN | EventFlags::ONESHOT }
+}
