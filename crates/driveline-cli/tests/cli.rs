@@ -134,6 +134,7 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out/x", "--speed-kmh", "100", "--set", "counter.limit=30"]);
     assert_eq!(code, 0, "{out}{err}");
     for part in [
+        "driveline | the domain in ",
         "rest      | printer got 1\n",
         "rest      | printer got 30\n",
         "demo: ",
@@ -236,6 +237,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let (code, out, _) = f.run(&["topic", "list"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("TOPIC  TYPE") && out.contains("demo/Count"), "{out}");
+    assert!(out.ends_with(&format!("2 host topics in the domain in {} (DRIVELINE_DOMAIN_DIR)\n", f.path("domain").display())), "{out}");
     let list = f.json(&["topic", "list", "--json"]);
     let names: Vec<&str> = list.as_array().unwrap().iter().map(|t| t["topic"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b"]);
@@ -285,7 +287,8 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     at("ended as asked");
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 
-    assert_eq!(f.run(&["topic", "list"]).1, "no host topics now\n");
+    let place = format!("the domain in {} (DRIVELINE_DOMAIN_DIR)", f.path("domain").display());
+    assert_eq!(f.run(&["topic", "list"]).1, format!("no host topics in {place}: nobody is there now\n"));
     assert_eq!(f.json(&["node", "list", "--json"]), Value::Array(vec![]));
 }
 
@@ -389,6 +392,21 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
     }
     let summary = ended(&f);
     assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &true.into()));
+}
+
+#[test]
+fn looking_makes_no_directory_and_trusts_none_that_others_can_change() {
+    use std::os::unix::fs::PermissionsExt;
+    let f = Fixture::new(GRAPH);
+    for arguments in [&["topic", "list"][..], &["node", "list"], &["topic", "info", "a"], &["topic", "list", "--json"]] {
+        f.run(arguments);
+        assert!(!f.path("domain").exists(), "{arguments:?}");
+    }
+    std::fs::create_dir(f.path("domain")).unwrap();
+    std::fs::set_permissions(f.path("domain"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, _, err) = f.run(&["topic", "list"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("everybody can replace names in it; chmod"), "{err}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub const NAME_VARIABLE: &str = "DRIVELINE_DOMAIN";
 pub const DEFAULT: &str = "default";
 
 const MAX_NAME_LEN: usize = 64;
+/// Most domains that are listed.
+const MAX_DOMAINS: usize = 256;
 
 /// The directory of a domain: that in `DRIVELINE_DOMAIN_DIR` if set, else `/dev/shm/driveline-<uid>/<name>`, where no name
 /// means that in `DRIVELINE_DOMAIN`, or else `default`. Touches no file.
@@ -40,6 +42,34 @@ pub fn prepare(name: Option<&str>) -> Result<PathBuf, OpenError> {
     let path = directory(name)?;
     Directory::open(Some(&path))?;
     Ok(path)
+}
+
+/// As [`directory`], for those who only look: nothing is made, but what is there is checked as for joining. `None`: nobody has
+/// ever joined.
+///
+/// # Errors
+/// [`OpenError`], also for a directory that a stranger has put there.
+pub fn existing(name: Option<&str>) -> Result<Option<PathBuf>, OpenError> {
+    let path = directory(name)?;
+    Ok(Directory::open_for_looking(&path)?.map(|_| path))
+}
+
+/// The domains of this user that have a directory, with it, in the order of their names; in most of them nobody may be.
+/// Empty also if there is something in their place that is not this user's.
+#[must_use]
+pub fn all() -> Vec<(String, PathBuf)> {
+    let parent = own_parent();
+    let mut domains = Vec::new();
+    for entry in std::fs::read_dir(&parent).into_iter().flatten().flatten().take(MAX_DOMAINS) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Ok(path) = below(&name)
+            && matches!(Directory::open_for_looking(&path), Ok(Some(_)))
+        {
+            domains.push((name, path));
+        }
+    }
+    domains.sort();
+    domains
 }
 
 /// What this user's domains have in common.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What runs in a domain now.
 
+use super::domains::{DomainPlace, Other, elsewhere};
 use crate::arguments::{Node, Topic};
 use crate::exit;
 use crate::process;
@@ -18,8 +19,8 @@ const ASK: Duration = Duration::from_secs(1);
 const NAME: usize = 80;
 
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
-    let participants = match ask(domain, screen) {
-        Ok(p) => p,
+    let (place, participants) = match ask(domain, screen) {
+        Ok(found) => found,
         Err(text) => {
             screen.error(text);
             return exit::FAILED;
@@ -29,6 +30,9 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
     match command {
         Topic::List => {
             list_topics(&topics, screen);
+            if !screen.json {
+                screen.print(&place.closing("host topic", topics.len(), participants.len(), &elsewhere(&place, topics.is_empty())));
+            }
             exit::DONE
         }
         Topic::Info { topic } => match topics.get(topic.as_str()) {
@@ -39,7 +43,8 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             None => {
                 let known = topics.keys().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "there are none".to_owned() } else { format!("there are: {known}") };
-                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' now; {known}"));
+                let hint: String = elsewhere(&place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
+                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {known}{hint}"));
                 exit::FAILED
             }
         },
@@ -49,8 +54,11 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
 pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 {
     let Node::List = command;
     match ask(domain, screen) {
-        Ok(participants) => {
-            list_nodes(&participants, screen);
+        Ok((place, participants)) => {
+            let nodes = list_nodes(&participants, screen);
+            if !screen.json {
+                screen.print(&place.closing("node", nodes, participants.len(), &elsewhere(&place, nodes == 0)));
+            }
             exit::DONE
         }
         Err(text) => {
@@ -60,12 +68,10 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
     }
 }
 
-/// Everybody in the domain. A domain that nobody has ever joined is empty.
-fn ask(domain: Option<&str>, screen: &Screen) -> Result<Vec<ParticipantInfo>, String> {
-    let directory = driveline_shm::domain::directory(domain).map_err(|e| e.to_string())?;
-    if !directory.exists() {
-        return Ok(Vec::new());
-    }
+/// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
+fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
+    let place = DomainPlace::of(domain)?;
+    let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())? else { return Ok((place, Vec::new())) };
     let Survey { participants, silent } = driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
     for pid in silent {
         let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
@@ -74,7 +80,7 @@ fn ask(domain: Option<&str>, screen: &Screen) -> Result<Vec<ParticipantInfo>, St
         // Beside the list and not in it: nobody knows what it would say.
         screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
     }
-    Ok(participants)
+    Ok((place, participants))
 }
 
 #[derive(Default)]
@@ -124,7 +130,7 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
         return screen.print_json(&topics.iter().map(entry).collect::<Vec<_>>());
     }
     if topics.is_empty() {
-        return screen.print("no host topics now\n");
+        return;
     }
     let head = ["TOPIC", "TYPE", "PUBLISHERS", "SUBSCRIPTIONS", "PUBLISHED", "MISSED"].map(str::to_owned).to_vec();
     let row = |(name, e): (&&str, &Ends<'_>)| {
@@ -271,7 +277,8 @@ impl<'a> NodeEnds<'a> {
     }
 }
 
-fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) {
+/// Shows the nodes and says how many there are.
+fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
     let mut nodes: BTreeMap<(&str, u32), NodeEnds<'_>> = BTreeMap::new();
     for process in participants {
         let pid = process.pid_in_its_namespace;
@@ -288,10 +295,11 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) {
             let about = serde_json::from_str::<serde_json::Value>(&process.description).unwrap_or_else(|_| json!(process.description));
             json!({ "node": node, "process": process.name, "pid": pid, "publishes": publishes, "subscribes": subscribes, "about": about })
         };
-        return screen.print_json(&nodes.iter().map(entry).collect::<Vec<_>>());
+        screen.print_json(&nodes.iter().map(entry).collect::<Vec<_>>());
+        return nodes.len();
     }
     if nodes.is_empty() {
-        return screen.print("no nodes with host topics now\n");
+        return 0;
     }
     let list = |topics: &BTreeSet<&str>| {
         if topics.is_empty() { "-".to_owned() } else { topics.iter().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ") }
@@ -303,4 +311,5 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) {
     use Align::{Left, Right};
     let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
     print_table(&[Left, Left, Right, Left, Left], &rows, screen);
+    nodes.len()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each command does.
 
+mod domains;
 mod figures;
 pub(crate) mod graph;
 mod hung;

@@ -2,6 +2,7 @@
 //! `driveline run`.
 
 use super::describer;
+use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, wrapped};
 use crate::arguments::Run;
@@ -53,11 +54,13 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         // Found out now and not when the run is over.
         std::fs::create_dir_all(directory).map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
     }
-    let domain_dir = domain::prepare(arguments.domain.as_deref().unwrap_or(&graph.domain)).map_err(|e| e.to_string())?;
+    let domain_name = arguments.domain.as_deref().unwrap_or(&graph.domain);
+    let domain_dir = domain::prepare(domain_name).map_err(|e| e.to_string())?;
     not_running_already(&graph, &domain_dir)?;
     let (interrupt, interrupter) = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let options = LaunchOptions { modules, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
     let mut show = Show::new(arguments, &graph, interrupter, screen);
+    show.domain(&DomainPlace::of(Some(domain_name))?);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
     match outcome {
@@ -151,6 +154,15 @@ impl<'a> Show<'a> {
         let every = if table { 1 } else { arguments.interval };
         let live = Live::new(table, Duration::from_secs(u64::from(every)));
         Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: false, interrupter }
+    }
+
+    /// Who looks on from outside must look there.
+    fn domain(&mut self, place: &DomainPlace) {
+        if self.screen.json {
+            return self.screen.print_json_line(&json!({ "kind": "domain", "text": place.to_string(), "look_on": place.look_on() }));
+        }
+        let line = self.prefixed("driveline", &format!("{place}; its topics: {}", place.look_on()));
+        self.print(Stream::Out, &line);
     }
 
     fn prefixed(&self, module: &str, line: &str) -> String {

@@ -28,9 +28,23 @@ impl Directory {
     /// strictly than those that somebody has made for several.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
         let path = configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
+        Self::checked(&path, Self::make_and_open_at)
+    }
+
+    /// As [`Directory::open`], where there is one: makes nothing.
+    pub(crate) fn open_for_looking(path: &Path) -> Result<Option<Self>, OpenError> {
+        match Self::checked(path, Self::open_at) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(OpenError::Directory { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Opens with `open`, and this user's own as such.
+    fn checked(path: &Path, open: fn(&Path, Option<u32>) -> Result<Self, OpenError>) -> Result<Self, OpenError> {
         let parent = domain::own_parent();
         if path.parent() != Some(&parent) {
-            return Self::open_at(&path, None);
+            return open(path, None);
         }
         let user = User::own();
         if matches!(user, User::Nameless(_)) {
@@ -41,13 +55,17 @@ impl Directory {
             });
         }
         // In a directory where everybody may create names, the parent must be proven ours before it is used.
-        Self::open_at(&parent, Some(user.uid()))?;
-        Self::open_at(&path, Some(user.uid()))
+        open(&parent, Some(user.uid()))?;
+        open(path, Some(user.uid()))
+    }
+
+    fn make_and_open_at(path: &Path, owner: Option<u32>) -> Result<Self, OpenError> {
+        create(path).map_err(|source| OpenError::Directory { action: "create", path: path.to_owned(), source })?;
+        Self::open_at(path, owner)
     }
 
     fn open_at(path: &Path, owner: Option<u32>) -> Result<Self, OpenError> {
         let fail = |action, source: io::Error| OpenError::Directory { action, path: path.to_owned(), source };
-        create(path).map_err(|e| fail("create", e))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open(path, flags, Mode::empty()).map_err(|e| fail("open", e.into()))?;
         let stat = fstat(&fd).map_err(|e| fail("examine", e.into()))?;
@@ -245,5 +263,17 @@ mod tests {
         std::fs::write(t.path().join("file"), "").unwrap();
         assert!(Directory::open(Some(&t.path().join("file"))).is_err());
         assert!(Directory::open_at(&d, Some(12345)).is_err());
+    }
+
+    #[test]
+    fn who_only_looks_makes_nothing_and_believes_nothing_unsafe() {
+        let t = tempfile::tempdir().unwrap();
+        let d = t.path().join("a/b");
+        assert!(Directory::open_for_looking(&d).unwrap().is_none());
+        assert!(!t.path().join("a").exists());
+        Directory::open(Some(&d)).unwrap();
+        assert!(Directory::open_for_looking(&d).unwrap().is_some());
+        std::fs::set_permissions(&d, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(Directory::open_for_looking(&d), Err(OpenError::Unsafe { .. })));
     }
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which domain is looked at, and where else something runs: who looks into the wrong one sees nothing and no reason.
+
+use crate::table::{count, cut};
+use driveline_shm::domain::{self, DEFAULT, DIRECTORY_VARIABLE, NAME_VARIABLE};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+/// Time for everybody in another domain to answer.
+const ASK: Duration = Duration::from_millis(300);
+/// Columns for names.
+const NAME: usize = 80;
+
+/// What a domain is called.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum DomainPlace {
+    Named(String),
+    /// `DRIVELINE_DOMAIN_DIR` stands above all names.
+    Directory(String),
+}
+
+/// Another domain in which somebody is.
+pub(super) struct Other {
+    name: String,
+    processes: usize,
+    pub(super) topics: BTreeSet<String>,
+}
+
+impl DomainPlace {
+    /// What `--domain` and the environment mean.
+    pub(super) fn of(domain: Option<&str>) -> Result<Self, String> {
+        let directory = domain::directory(domain).map_err(|e| e.to_string())?;
+        let variable = |key| std::env::var(key).ok().filter(|v| !v.is_empty());
+        if std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|v| !v.is_empty()) {
+            return Ok(Self::Directory(directory.display().to_string()));
+        }
+        Ok(Self::Named(domain.map(str::to_owned).or_else(|| variable(NAME_VARIABLE)).unwrap_or_else(|| DEFAULT.to_owned())))
+    }
+
+    /// The command that lists what is there.
+    pub(super) fn look_on(&self) -> String {
+        match self {
+            Self::Named(name) if name == DEFAULT => "driveline topic list".to_owned(),
+            Self::Named(name) => format!("driveline topic list --domain {name}"),
+            Self::Directory(path) => format!("{DIRECTORY_VARIABLE}={path} driveline topic list"),
+        }
+    }
+
+    /// The last line of a list: where this was, and where else to look.
+    pub(super) fn closing(&self, what: &str, shown: usize, processes: usize, others: &[Other]) -> String {
+        let found = match (shown, processes) {
+            (0, 0) => format!("no {what}s in {self}: nobody is there now"),
+            (0, n) => format!("no {what}s in {self}: {} there without any", processes_of(n)),
+            (n, _) => format!("{} in {self}", count(n as u64, what)),
+        };
+        found + "\n" + &others.iter().map(|o| o.line()).collect::<String>()
+    }
+}
+
+impl fmt::Display for DomainPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => write!(f, "domain '{}'", cut(name, NAME)),
+            Self::Directory(path) => write!(f, "the domain in {} ({DIRECTORY_VARIABLE})", cut(path, 2 * NAME)),
+        }
+    }
+}
+
+impl Other {
+    fn line(&self) -> String {
+        let processes = processes_of(self.processes);
+        format!("in domain '{0}': {processes}, {1}; add `--domain {0}`\n", self.name, count(self.topics.len() as u64, "host topic"))
+    }
+
+    pub(super) fn hint(&self) -> String {
+        format!("; it is in domain '{0}': add `--domain {0}`", self.name)
+    }
+}
+
+fn processes_of(n: usize) -> String {
+    if n == 1 { "1 process".to_owned() } else { format!("{n} processes") }
+}
+
+/// The other domains of this user in which somebody is, if that is wanted and a name could lead there.
+pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
+    let DomainPlace::Named(own) = place else { return Vec::new() };
+    if !wanted {
+        return Vec::new();
+    }
+    let mut others = Vec::new();
+    for (name, directory) in domain::all().into_iter().filter(|(name, _)| name != own) {
+        let Ok(survey) = driveline_shm::survey(&directory, ASK) else { continue };
+        let processes = survey.participants.len() + survey.silent.len();
+        let ends = |p: &driveline_shm::ParticipantInfo| -> Vec<String> {
+            p.publishers.iter().map(|p| p.topic.clone()).chain(p.subscriptions.iter().map(|s| s.topic.clone())).collect()
+        };
+        if processes > 0 {
+            others.push(Other { name, processes, topics: survey.participants.iter().flat_map(ends).collect() });
+        }
+    }
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_says_where_and_where_else() {
+        let place = DomainPlace::Named("default".into());
+        assert_eq!(place.closing("host topic", 2, 2, &[]), "2 host topics in domain 'default'\n");
+        let other = |name: &str, processes, topics: &[&str]| Other {
+            name: name.into(),
+            processes,
+            topics: topics.iter().map(|t| (*t).to_owned()).collect(),
+        };
+        assert_eq!(
+            place.closing("node", 0, 0, &[other("comp", 1, &["a", "b"]), other("pilot", 2, &["a"])]),
+            "no nodes in domain 'default': nobody is there now\n\
+             in domain 'comp': 1 process, 2 host topics; add `--domain comp`\n\
+             in domain 'pilot': 2 processes, 1 host topic; add `--domain pilot`\n"
+        );
+        let place = DomainPlace::Directory("/run/car".into());
+        assert_eq!(
+            place.closing("host topic", 0, 3, &[]),
+            "no host topics in the domain in /run/car (DRIVELINE_DOMAIN_DIR): 3 processes there without any\n"
+        );
+    }
+}
