@@ -45,6 +45,11 @@ impl Subject {
         ["host", "process"].into_iter().filter(|r| self.has("reach", r))
     }
 
+    /// A small payload and a large one.
+    fn sizes(&self) -> String {
+        format!("64,{}", self.about["max_size"].as_u64().unwrap().min(1 << 20))
+    }
+
     fn waits(&self, open: bool) -> String {
         // Two spinning readers and a sender need more CPUs than a small machine has.
         let kinds = [("block", "block"), ("spin", "spin"), ("spin_then_block", "spin:20")];
@@ -78,6 +83,9 @@ impl Subject {
                 let reasons =
                     run["invalid"].as_array().map(|i| i.iter().filter(own).map(ToString::to_string).collect::<Vec<_>>().join("; "));
                 match (&run["failure"], reasons) {
+                    // A ping-pong ends with the first loss, which shows that it loses; it must have said so beforehand.
+                    (Value::String(failure), _) if failure.contains("one was lost") && self.about["note"].to_string().contains("loses") => {
+                    }
                     (Value::String(failure), _) => faults.push(format!("{}: {failure}", case["id"])),
                     (_, Some(reasons)) if !reasons.is_empty() => faults.push(format!("{}: {reasons}", case["id"])),
                     _ => {
@@ -168,7 +176,7 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
         for reach in s.reaches() {
             let waits = s.waits(false);
             let n = waits.split(',').count();
-            let args = format!("--reach {reach} --size 64,1M --wait {waits} --messages 20 --warm-up 5");
+            let args = format!("--reach {reach} --size {} --wait {waits} --messages 20 --warm-up 5", s.sizes());
             faults.extend(s.faults(&args, 2 * n));
             faults.extend(s.faults(&format!("{args} --payload filled --take borrow,copy"), 4 * n));
         }
@@ -179,11 +187,11 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
         for reach in s.reaches() {
             let waits = s.waits(true);
             if waits.is_empty() || s.about["max_subscribers"].as_u64().unwrap() < 2 {
-                let args = format!("--reach {reach} --size 64,1M --wait {} --rate 50", s.waits(false));
+                let args = format!("--reach {reach} --size {} --wait {} --rate 50", s.sizes(), s.waits(false));
                 faults.extend(s.faults(&format!("{args} --messages 20 --warm-up 5 --payload filled"), 2));
                 continue;
             }
-            let args = format!("--reach {reach} --size 64,1M --wait {waits} --rate 50 --subscribers 2 --messages 20 --warm-up 5");
+            let args = format!("--reach {reach} --size {} --wait {waits} --rate 50 --subscribers 2 --messages 20 --warm-up 5", s.sizes());
             faults.extend(s.faults(&format!("{args} --payload filled"), 2 * waits.split(',').count()));
         }
         faults
@@ -226,7 +234,7 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
     let wait = s.waits(false);
     let wait = wait.split(',').next().unwrap();
     let mut bench = s
-        .command(&format!("--reach {reach} --size 1M --wait {wait} --rate 20 --messages 100000 --warm-up 0 --seed 1"))
+        .command(&format!("--reach {reach} --size 64k --wait {wait} --rate 20 --messages 100000 --warm-up 0 --seed 1"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
