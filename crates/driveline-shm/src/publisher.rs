@@ -202,6 +202,14 @@ impl Publisher {
         }
     }
 
+    /// A sample of this publisher has reached its readers by another way: it counts for deadline and liveliness.
+    pub fn has_passed_by(&mut self, publish_time: MonotonicNs) {
+        if self.shared.segment.map.is_here() {
+            self.shared.last_publish_ns.store(publish_time.0, Relaxed);
+            self.shared.segment.heartbeat().store(publish_time.0, Relaxed);
+        }
+    }
+
     /// Shows life without publishing, for `manual_by_topic` liveliness.
     pub fn assert_liveliness(&mut self) {
         if self.shared.segment.map.is_here() {

@@ -350,6 +350,28 @@ conformance! {
         }
     }
 
+    fn silence_beyond_the_deadline_is_told_at_both_ends(r: &Rig) {
+        let qos = Qos { deadline_ms: Some(30), ..depth(1) };
+        let (mut p, mut s) = r.pair(qos.clone(), qos);
+        let missed = |e: Option<EndpointEvent>| matches!(e, Some(EndpointEvent::DeadlineMissed { .. }));
+        send(&mut p, 1);
+        receive(&mut s).unwrap();
+        until("told to the publisher", || missed(p.poll_event()));
+        until("told to the subscription", || missed(s.poll_event()));
+    }
+
+    fn a_publisher_without_signs_of_life_is_lost_and_comes_back(r: &Rig) {
+        let qos = Qos { liveliness: driveline::types::Liveliness::ManualByTopic, lease_ms: Some(40), ..depth(1) };
+        let (mut p, mut s) = r.pair(qos.clone(), qos);
+        send(&mut p, 1);
+        until("lost", || matches!(s.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
+        until("told to the publisher", || matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
+        until("back", || {
+            p.assert_liveliness();
+            matches!(s.poll_event(), Some(EndpointEvent::LivelinessGained { .. }))
+        });
+    }
+
     fn a_type_mismatch_is_refused_at_both_ends_by_name(r: &Rig) {
         let mut p = r.publisher_of(Schema::bytes("test", "json", ""), depth(1));
         let mut s = r.subscription(depth(1));

@@ -167,6 +167,7 @@ impl LocalPublisher {
     fn deliver(&mut self, sample: &Arc<LocalSample>) -> Delivery {
         self.next_sequence += 1;
         self.end.published.store(sample.header.sequence, Ordering::Release);
+        self.end.has_published(sample.header.publish_time);
         let kept = self.kept();
         let mut delivery = Delivery::default();
         if kept > 0 {

@@ -109,6 +109,11 @@ impl LocalReader {
         Some(Next { missed: sequence - before - 1, sample })
     }
 
+    /// Writers inside the process that have to give signs of life themselves.
+    pub(crate) fn manual_writers(&self) -> Vec<Arc<LocalEnd>> {
+        self.topic.manual_writers_of(&self.end)
+    }
+
     pub(crate) fn matched(&self) -> usize {
         self.topic.writers_matching(&self.end)
     }

@@ -3,10 +3,11 @@
 
 use super::{AlignedBytes, LocalQueue, LocalSample};
 use crate::event::EndpointEvent;
-use driveline_types::{Durability, Qos, Schema, TopicName};
+use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Most events that wait for one endpoint; older ones give way.
 const MAX_EVENTS: usize = 64;
@@ -18,6 +19,30 @@ struct Events {
     lost: u64,
 }
 
+/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first two, whoever polls events the others.
+struct Promises {
+    watched: bool,
+    published_ns: AtomicU64,
+    alive_ns: AtomicU64,
+    /// The last publish after which a missed deadline was told.
+    silence_told: AtomicU64,
+    /// The last sign of life after which its lack was told.
+    death_told: AtomicU64,
+}
+
+impl Default for Promises {
+    fn default() -> Self {
+        let now = MonotonicNs::now().0;
+        Self {
+            watched: false,
+            published_ns: AtomicU64::new(now),
+            alive_ns: AtomicU64::new(now),
+            silence_told: AtomicU64::new(0),
+            death_told: AtomicU64::new(0),
+        }
+    }
+}
+
 /// One end as the topic knows it.
 pub(crate) struct LocalEnd {
     pub(crate) id: u64,
@@ -26,6 +51,8 @@ pub(crate) struct LocalEnd {
     pub(crate) qos: Qos,
     /// Writers of bytes only: length of a payload buffer, else 0.
     pub(crate) buffer_len: usize,
+    /// Writers only: what they have promised about their silence, and what has become of it.
+    promises: Promises,
     /// Buffers that readers have brought along for this writer.
     spare: Mutex<Vec<AlignedBytes>>,
     events: Mutex<Events>,
@@ -43,6 +70,7 @@ impl LocalEnd {
             schema,
             qos,
             buffer_len: 0,
+            promises: Promises::default(),
             spare: Mutex::default(),
             events: Mutex::default(),
             published: AtomicU64::new(0),
@@ -53,6 +81,46 @@ impl LocalEnd {
     /// Of a writer whose payloads are bytes.
     pub(crate) fn with_buffers(self, buffer_len: usize) -> Self {
         Self { buffer_len, ..self }
+    }
+
+    /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its lease.
+    pub(crate) fn watching_itself(self) -> Self {
+        Self { promises: Promises { watched: true, ..self.promises }, ..self }
+    }
+
+    /// A sample was published at that time.
+    pub(crate) fn has_published(&self, at: MonotonicNs) {
+        self.promises.published_ns.store(at.0, Ordering::Relaxed);
+        self.promises.alive_ns.store(at.0, Ordering::Relaxed);
+    }
+
+    /// A sign of life without a sample.
+    pub(crate) fn is_alive(&self, at: MonotonicNs) {
+        self.promises.alive_ns.store(at.0, Ordering::Relaxed);
+    }
+
+    /// When a writer last gave a sign of life.
+    pub(crate) fn last_alive(&self) -> MonotonicNs {
+        MonotonicNs(self.promises.alive_ns.load(Ordering::Relaxed))
+    }
+
+    /// Events for promises that were broken since the last look, once for each silence.
+    fn look_at_promises(&self) {
+        let now = MonotonicNs::now();
+        let broken = |limit_ms: Option<u32>, since: &AtomicU64, told: &AtomicU64| {
+            let since = since.load(Ordering::Relaxed);
+            let limit = limit_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+            limit.is_some_and(|limit| now.since(MonotonicNs(since)) > limit) && told.swap(since, Ordering::Relaxed) != since
+        };
+        let p = &self.promises;
+        if broken(self.qos.deadline_ms, &p.published_ns, &p.silence_told) {
+            let text = format!("nothing was published for longer than the offered deadline of {} ms", self.qos.deadline_ms.unwrap_or(0));
+            self.event(EndpointEvent::DeadlineMissed { text });
+        }
+        let lease_ms = self.qos.lease_ms.filter(|_| self.qos.liveliness == Liveliness::ManualByTopic);
+        if broken(lease_ms, &p.alive_ns, &p.death_told) {
+            self.event(EndpointEvent::LivelinessLost { peer: "this publisher".into() });
+        }
     }
 
     /// Buffers that were brought along since the last call.
@@ -84,6 +152,9 @@ impl LocalEnd {
     }
 
     pub(crate) fn poll_event(&self) -> Option<EndpointEvent> {
+        if self.promises.watched {
+            self.look_at_promises();
+        }
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut events.lost) {
             0 => events.waiting.pop_front(),
@@ -135,6 +206,13 @@ impl LocalTopic {
     /// The readers that match a writer.
     pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<Arc<Reader>> {
         self.ends().readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok()).cloned().collect()
+    }
+
+    /// Writers of a reader that have to give signs of life themselves.
+    pub(crate) fn manual_writers_of(&self, reader: &LocalEnd) -> Vec<Arc<LocalEnd>> {
+        let ends = self.ends();
+        let manual = ends.writers.iter().filter(|w| w.end.qos.liveliness == Liveliness::ManualByTopic);
+        manual.filter(|w| self.verdict(&w.end, reader).is_ok()).map(|w| w.end.clone()).collect()
     }
 
     pub(crate) fn writers_matching(&self, reader: &LocalEnd) -> usize {

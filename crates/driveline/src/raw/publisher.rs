@@ -149,7 +149,9 @@ impl RawPublisher {
         let local = if by_pointer {
             let end = LocalEnd::new(id, node.as_str(), schema.clone(), o.qos.clone());
             let has_buffers = matches!(kind, PayloadKind::Plain | PayloadKind::Bytes);
-            let end = Arc::new(if has_buffers { end.with_buffers(max_payload) } else { end });
+            let end = if has_buffers { end.with_buffers(max_payload) } else { end };
+            // At host reach the host transport watches.
+            let end = Arc::new(if o.reach == Reach::Process { end.watching_itself() } else { end });
             let kept = if keeps_history { u64::from(o.qos.depth) } else { 0 };
             check_memory(&topic, (u64::from(o.loans) + kept + 1) * end.buffer_len as u64)?;
             Some(LocalPublisher::new(context.topic(&topic), end, o.loans))
@@ -281,6 +283,8 @@ impl RawPublisher {
             })?;
             host.publish_numbered(loan, header).map_err(|source| PublishError::Host { topic: topic(), source })?;
             self.stats.serialised += 1;
+        } else if let Some(host) = &mut self.host {
+            host.has_passed_by(header.publish_time);
         }
         Ok(sequence)
     }
@@ -336,6 +340,9 @@ impl RawPublisher {
 
     /// A sign of life for `manual_by_topic` liveliness; publishing is one too.
     pub fn assert_liveliness(&mut self) {
+        if let Some(local) = &self.local {
+            local.end.is_alive(MonotonicNs::now());
+        }
         if let Some(host) = &mut self.host {
             host.assert_liveliness();
         }

@@ -35,6 +35,10 @@ pub struct RawSubscription {
     last_arrival: MonotonicNs,
     deadline: Option<Duration>,
     deadline_reported: bool,
+    /// Signs of life that are asked for of publishers which give them by hand.
+    lease: Option<Duration>,
+    /// Publishers inside the process whose lease has run out.
+    silent_writers: Vec<u64>,
     context: Context,
 }
 
@@ -65,6 +69,7 @@ impl RawSubscription {
         check_memory(&topic, local_topic.buffers_for(&end, (o.qos.depth + o.max_held) as usize))?;
         let local = Some(LocalReader::new(local_topic, end, o.max_held));
         let deadline = o.qos.deadline_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+        let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host => {
@@ -93,6 +98,8 @@ impl RawSubscription {
             last_arrival: MonotonicNs::now(),
             deadline,
             deadline_reported: false,
+            lease,
+            silent_writers: Vec::new(),
             context: context.clone(),
         })
     }
@@ -320,18 +327,54 @@ impl RawSubscription {
         self.local.as_ref().map_or(0, LocalReader::matched) + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
     }
 
-    /// Whether samples have to come within some time.
+    /// Whether silence of publishers is an event.
     pub(crate) fn has_deadline(&self) -> bool {
-        self.deadline.is_some()
+        self.deadline.is_some() || self.lease.is_some()
     }
 
     /// When a topic whose samples come from inside the process will have been silent for longer than the deadline. The
     /// host transport watches its own; `None` also after one silence was reported and until the next sample.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
+        self.next_lease_look().into_iter().chain(self.deadline_for_samples()).min()
+    }
+
+    fn deadline_for_samples(&self) -> Option<MonotonicNs> {
         let deadline = self.deadline.filter(|_| !self.deadline_reported && !self.has_unread())?;
         // Pointers pass the host transport by.
         let watched = self.host.is_none() || (self.schema.kind == PayloadKind::Protobuf && self.local.as_ref()?.matched() > 0);
         watched.then(|| self.last_arrival + deadline)
+    }
+
+    /// When the leases of publishers inside the process have to be looked at next. The return of a lost one is noticed
+    /// within a quarter of the lease.
+    fn next_lease_look(&self) -> Option<MonotonicNs> {
+        let (lease, local) = (self.lease?, self.local.as_ref()?);
+        let next = |w: &Arc<LocalEnd>| {
+            if self.silent_writers.contains(&w.id) { MonotonicNs::now() + lease / 4 } else { w.last_alive() + lease }
+        };
+        local.manual_writers().iter().map(next).min()
+    }
+
+    fn look_at_leases(&mut self) -> Option<EndpointEvent> {
+        let (lease, local) = (self.lease?, self.local.as_ref()?);
+        let writers = local.manual_writers();
+        self.silent_writers.retain(|id| writers.iter().any(|w| w.id == *id));
+        let now = MonotonicNs::now();
+        for w in writers {
+            let known = self.silent_writers.iter().position(|id| *id == w.id);
+            match (now.since(w.last_alive()) > lease, known) {
+                (true, None) => {
+                    self.silent_writers.push(w.id);
+                    return Some(EndpointEvent::LivelinessLost { peer: w.node.clone() });
+                }
+                (false, Some(i)) => {
+                    self.silent_writers.swap_remove(i);
+                    return Some(EndpointEvent::LivelinessGained { peer: w.node.clone() });
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// The next event, if any.
@@ -342,8 +385,11 @@ impl RawSubscription {
         if let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
             return Some(subscription_event(e));
         }
+        if let Some(event) = self.look_at_leases() {
+            return Some(event);
+        }
         let deadline = self.deadline?;
-        if MonotonicNs::now() < self.silence_deadline()? {
+        if MonotonicNs::now() < self.deadline_for_samples()? {
             return None;
         }
         self.deadline_reported = true;
