@@ -4,6 +4,7 @@
 use crate::account::Accounts;
 use crate::machine::MachineFacts;
 use crate::summary::{Ended, Summary};
+use crate::waits::Carrier;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
@@ -144,6 +145,8 @@ pub(crate) struct StageSeries {
     pub(crate) inputs: BTreeMap<String, InputSeries>,
     /// Age at the end of the callback, by origin.
     pub(crate) ages: BTreeMap<TopicId, Vec<AgeSample>>,
+    /// Who brought the oldest data, by origin and input.
+    pub(crate) carriers: BTreeMap<(TopicId, String), Carrier>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -251,7 +254,9 @@ impl Collector {
         } else {
             self.not_kept += 1;
         }
-        if !stage.add_ages(record) {
+        if stage.add_ages(record) {
+            stage.note_carriers(record);
+        } else {
             self.contradictions += 1;
         }
     }
@@ -316,6 +321,17 @@ impl Collector {
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
         stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
+    }
+
+    /// The topics whose samples trigger a stage, as the graph has them.
+    pub(crate) fn triggers_of(&self, stage: &str) -> impl Iterator<Item = &TopicName> {
+        let facts = self.facts.stages.iter().find(|s| s.name == stage);
+        facts.into_iter().flat_map(|s| s.inputs.iter().filter(|i| i.triggers).map(|i| &i.topic))
+    }
+
+    /// The stage that publishes a topic, as the graph has it.
+    pub(crate) fn publisher_of(&self, topic: TopicId) -> Option<&str> {
+        self.facts.stages.iter().find(|s| s.outputs.iter().any(|o| o.id() == topic)).map(|s| s.name.as_str())
     }
 
     /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage may be the last.

@@ -27,6 +27,7 @@ mod quantiles;
 pub mod report;
 mod summary;
 mod w9;
+mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use machine::MachineFacts;
@@ -34,3 +35,4 @@ pub use output::{OutputError, write_outputs};
 pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};
 pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
 pub use w9::{PaperFigure, W9, W9Stage};
+pub use waits::Wait;

@@ -186,7 +186,8 @@ fn banner(s: &Summary) -> String {
 fn notices(s: &Summary) -> String {
     let facts = s.facts.iter().map(|f| format!("<b>{}</b> ({}): {}", escape(&f.name), escape(&f.component), escape(&f.text)));
     let w9 = s.w9.iter().map(|w| escape(&w.note));
-    facts.chain(s.notes.iter().map(|n| escape(n))).chain(w9).map(|n| format!("<p class=notice>{n}</p>")).collect()
+    let waits = s.waits().map(escape);
+    waits.chain(facts).chain(s.notes.iter().map(|n| escape(n))).chain(w9).map(|n| format!("<p class=notice>{n}</p>")).collect()
 }
 
 fn cards(page: &mut String, s: &Summary) {
@@ -207,7 +208,13 @@ fn cards(page: &mut String, s: &Summary) {
         out.push((
             duration(e.age_us.p50),
             label,
-            format!("p99 {}{}, max {}", duration(e.age_us.p99), flag(&e.age_us), duration(e.age_us.max)),
+            format!(
+                "newest part {}; p99 {}{}, max {}",
+                duration(e.newest_age_us.p50),
+                duration(e.age_us.p99),
+                flag(&e.age_us),
+                duration(e.age_us.max)
+            ),
         ));
         if let Some(d) = e.reaction_distance {
             let detail = format!("at {} km/h before anything reacts; p99 {} m", significant(d.speed_kmh), significant(d.p99_m));

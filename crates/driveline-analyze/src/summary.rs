@@ -5,6 +5,7 @@ use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, nearest_rank, round_us, us};
 use crate::w9::W9;
+use crate::waits::{self, Wait};
 use driveline_runtime::account::CallbackCounters;
 use driveline_types::TopicId;
 use serde::Serialize;
@@ -166,6 +167,8 @@ pub struct EndToEnd {
     pub communication_to_computation: Option<Ratio>,
     /// How far the vehicle goes in that time.
     pub reaction_distance: Option<ReactionDistance>,
+    /// What the oldest data waited for, where waiting is more than half of the mean age.
+    pub longest_wait: Option<Wait>,
 }
 
 /// Where an age went, in microseconds.
@@ -198,7 +201,6 @@ impl Summary {
         let subscriptions: Vec<_> =
             run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect();
         let stages: Vec<_> = run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(run, name, stage)).collect();
-        let detector = run.accounts.facts.iter().find(|((_, name), _)| name == "detector").map(|(_, text)| text.clone());
         let missed = |triggers| {
             let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
@@ -208,7 +210,7 @@ impl Summary {
             format: FORMAT,
             graph: run.facts.graph.clone(),
             ended: run.facts.ended.clone(),
-            w9: W9::of(run, detector.as_deref(), &stages),
+            w9: W9::of(run, &stages),
             facts: facts(run),
             notes: notes(run),
             failures: run.accounts.failures.clone(),
@@ -224,6 +226,13 @@ impl Summary {
             end_to_end: ages(&sinks),
             along_the_way: ages(&others),
         }
+    }
+
+    /// What explains the ages at the sinks where they are mostly waiting: a sentence for each of the three oldest.
+    pub fn waits(&self) -> impl Iterator<Item = &str> {
+        let mut ends: Vec<&EndToEnd> = self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();
+        ends.sort_by(|a, b| b.age_us.p50.total_cmp(&a.age_us.p50));
+        ends.into_iter().take(3).filter_map(|e| e.longest_wait.as_ref()).map(|w| w.text.as_str())
     }
 
     /// `71 of 100 runs of lane failed`, for each component of which some did.
@@ -306,7 +315,7 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
     let at = |permille| nearest_rank(sorted.len(), permille).map_or_else(Split::default, |i| Split::of(&sorted[i]));
     let age_us = quantiles(AgeSample::age_ns);
     let (communication, computation, idle) = (quantiles(|s| s.communication_ns), quantiles(|s| s.computation_ns), quantiles(|s| s.idle_ns));
-    EndToEnd {
+    let mut figures = EndToEnd {
         stage: stage.to_owned(),
         origin: run.topic_name(origin),
         age_us,
@@ -318,7 +327,10 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
         max: at(1000),
         communication_to_computation: Ratio::of(&communication, &computation),
         reaction_distance: run.facts.speed_kmh.map(|speed_kmh| ReactionDistance::of(speed_kmh, &age_us)),
-    }
+        longest_wait: None,
+    };
+    figures.longest_wait = waits::longest(run, stage, origin, &figures);
+    figures
 }
 
 impl Split {

@@ -342,3 +342,53 @@ proptest! {
         prop_assert!(!crate::report::render(&run, &summary).contains("<script>"));
     }
 }
+
+/// camera → detector (slow) → tracker, triggered by the camera → fusion: what waits is the detector's result, for the tracker's
+/// next image.
+#[test]
+fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
+    let read = |name: &str, t: &str| InputFacts { name: name.into(), topic: topic(t), triggers: false };
+    let mut tracker = stage("tracker", &[("image", "image")], &["tracks"]);
+    tracker.inputs.push(read("boxes", "boxes"));
+    let mut fusion = stage("fusion", &[("tracks", "tracks")], &["scene"]);
+    fusion.inputs.push(read("boxes", "boxes"));
+    let stages = vec![stage("camera", &[], &["image"]), stage("detector", &[("image", "image")], &["boxes"]), tracker, fusion];
+    let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
+    let mut boxes: Option<SampleHeader> = None;
+    for i in 0..10u64 {
+        let at = |ms: u64| (i * 40 + ms) * MS;
+        let add = |run: &mut Collector, stage, start, end, inputs: &[StageInput<'_>]| {
+            run.add(&StageRecord { stage, start: MonotonicNs(at(start)), end: MonotonicNs(at(end)), inputs, ..StageRecord::default() });
+        };
+        let image = published("image", i + 1, &[], at(0), at(0));
+        // Detected at 4 ms; the tracker has run before that.
+        if let Some(old) = &boxes {
+            let inputs = [input("image", "image", Arrival::Triggered, &image, 0), input("boxes", "boxes", Arrival::Read, old, 0)];
+            add(&mut run, "tracker", 1, 2, &inputs);
+            let tracks = published("tracks", i, &[(&image, Arrival::Triggered), (old, Arrival::Read)], at(1), at(2));
+            let inputs = [input("tracks", "tracks", Arrival::Triggered, &tracks, 0), input("boxes", "boxes", Arrival::Read, old, 0)];
+            add(&mut run, "fusion", 3, 3, &inputs);
+        }
+        add(&mut run, "detector", 1, 4, &[input("image", "image", Arrival::Triggered, &image, 0)]);
+        boxes = Some(published("boxes", i + 1, &[(&image, Arrival::Triggered)], at(1), at(4)));
+    }
+    let s = run.summary();
+    let end = &s.end_to_end[0];
+    assert_eq!((end.stage.as_str(), end.age_us.p50, end.newest_age_us.p50), ("fusion", 43_000.0, 3_000.0));
+    let wait = end.longest_wait.as_ref().unwrap();
+    assert_eq!((wait.stage.as_str(), wait.input.as_str(), wait.mean_us), ("tracker", "boxes", 37_000.0));
+    assert_eq!(wait.triggered_by, ["image"]);
+    let text = "86 % of the age of image at fusion is waiting, not work: the oldest data waited 37.0 ms (tracker.boxes, mean) for tracker to be triggered by the next image; the newest data is 3.00 ms old, the oldest 43.0 ms (p50).";
+    assert_eq!(s.waits().collect::<Vec<_>>(), [text]);
+    assert!(s.along_the_way.iter().all(|e| e.longest_wait.is_some() == (e.stage == "tracker")), "the detector's age is work");
+    assert!(crate::report::render(&run, &s).find(text).is_some_and(|at| at < 30_000), "it stands before the figures");
+}
+
+#[test]
+fn where_work_or_transport_dominates_no_wait_is_told() {
+    let mut run = Collector::new(facts());
+    for i in 0..10 {
+        frame(&mut run, i * 20 * MS, i + 1, 0);
+    }
+    assert!(run.summary().end_to_end.iter().all(|e| e.longest_wait.is_none()));
+}

@@ -11,6 +11,9 @@ use serde::Serialize;
 /// Component and stage of the paper.
 const STAGES: [(&str, &str); 3] = [("lane", "Lane"), ("detector", "Yolo"), ("tracker", "MOSSE")];
 
+/// The fact that ComP tells of its detector.
+const DETECTOR: &str = "detector";
+
 /// The paper's ratios, in per cent on its PC and its Jetson AGX, in the order of [`STAGES`].
 const PAPER: [(&str, [(f64, f64); 3]); 3] = [
     ("ROS 2 inside one process", [(1.0, 1.0), (4.2, 3.1), (3.1, 8.7)]),
@@ -57,11 +60,12 @@ pub struct PaperFigure {
 
 impl W9 {
     /// None if the graph is not ComP.
-    pub(crate) fn of(run: &Collector, detector: Option<&str>, stages: &[StageSummary]) -> Option<Self> {
+    pub(crate) fn of(run: &Collector, stages: &[StageSummary]) -> Option<Self> {
         let has = |name: &str| run.facts.stages.iter().any(|s| s.name == name);
         if !STAGES.iter().all(|(name, _)| has(name)) {
             return None;
         }
+        let detector = run.accounts.facts.iter().find(|((_, name), _)| name == DETECTOR).map(|(_, text)| text.as_str());
         let told = detector.unwrap_or("not told");
         let comparable = detector.is_some_and(is_yolo);
         if !comparable {

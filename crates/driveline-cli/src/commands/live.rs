@@ -97,6 +97,7 @@ impl Live {
         out.extend(facts.flat_map(|f| wrapped(&f, columns)).map(|text| Line { text, style: FACT }));
         out.extend(figures::stages(summary, columns));
         out.extend(figures::ends(summary, columns));
+        out.extend(summary.waits().flat_map(|w| wrapped(w, columns)).map(|text| Line { text, style: FACT }));
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 

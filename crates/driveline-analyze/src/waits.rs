@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the oldest data lay ready, and what it waited for: why an age is far greater than its work and its transport.
+
+use crate::collector::{Collector, StageInput, StageRecord, StageSeries};
+use crate::quantiles::round_us;
+use crate::summary::{EndToEnd, Split};
+use driveline_types::header::Arrival;
+use driveline_types::{MonotonicNs, TopicId};
+use serde::Serialize;
+
+/// Most pairs of origin and input that are kept of a stage: every input can carry every origin.
+const MAX_CARRIERS: usize = 512;
+/// Most stages that data goes through.
+const MAX_STEPS: usize = 64;
+
+/// An input that brought the oldest data of an origin into callbacks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carrier {
+    topic: TopicId,
+    calls: u64,
+    /// How long that data had lain ready here, and anywhere before; of all calls together.
+    here_ns: u64,
+    before_ns: u64,
+}
+
+/// The longest wait of the oldest data on its way to the end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Wait {
+    /// The component in front of which it lay ready.
+    pub stage: String,
+    /// The input on which it lay.
+    pub input: String,
+    /// How long, on average of those calls in which this input brought the oldest data.
+    pub mean_us: f64,
+    /// The topics whose samples trigger the component; none if only time does.
+    pub triggered_by: Vec<String>,
+    /// All of it as one sentence for people.
+    pub text: String,
+}
+
+impl StageSeries {
+    /// Notes, for each origin, which input brought the oldest data, by the rule of lineages: the first of the oldest.
+    pub(crate) fn note_carriers(&mut self, record: &StageRecord<'_>) {
+        let mut oldest: Vec<(TopicId, MonotonicNs, u64, &StageInput<'_>)> = Vec::with_capacity(4);
+        for input in record.inputs {
+            for origin in input.header.origins.as_slice() {
+                match oldest.iter_mut().find(|(topic, ..)| *topic == origin.topic) {
+                    Some(have) if origin.source_oldest < have.1 => *have = (origin.topic, origin.source_oldest, origin.idle_ns, input),
+                    Some(_) => {}
+                    None => oldest.push((origin.topic, origin.source_oldest, origin.idle_ns, input)),
+                }
+            }
+        }
+        for (origin, _, before_ns, input) in oldest {
+            let key = (origin, input.input.to_owned());
+            if self.carriers.len() >= MAX_CARRIERS && !self.carriers.contains_key(&key) {
+                continue;
+            }
+            let here_ns = match input.arrival {
+                Arrival::Read => record.start.0.saturating_sub(input.header.publish_time.0),
+                Arrival::Triggered => 0,
+            };
+            let carrier = self.carriers.entry(key).or_default();
+            carrier.topic = input.topic;
+            carrier.calls += 1;
+            carrier.here_ns = carrier.here_ns.saturating_add(here_ns);
+            carrier.before_ns = carrier.before_ns.saturating_add(before_ns);
+        }
+    }
+}
+
+/// The longest wait behind an age, if waiting is most of it.
+pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &EndToEnd) -> Option<Wait> {
+    let Split { idle_us, .. } = figures.mean;
+    if idle_us * 2.0 <= figures.mean.total_us() {
+        return None;
+    }
+    let mut stage = sink;
+    for _ in 0..MAX_STEPS {
+        let carriers: Vec<(&str, &Carrier)> =
+            run.stages.get(stage)?.carriers.iter().filter(|((o, _), _)| *o == origin).map(|((_, input), c)| (input.as_str(), c)).collect();
+        let (input, most) = carriers.iter().max_by_key(|(_, c)| c.here_ns)?;
+        let before = carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.before_ns));
+        let upstream = carriers.iter().max_by_key(|(_, c)| c.before_ns).and_then(|(_, c)| run.publisher_of(c.topic));
+        match upstream {
+            // It has waited longer somewhere before.
+            Some(publisher) if before > most.here_ns && publisher != stage => stage = publisher,
+            _ if most.here_ns > 0 => return Some(Wait::at(run, stage, input, most, origin, figures)),
+            _ => return None,
+        }
+    }
+    None
+}
+
+impl Wait {
+    fn at(run: &Collector, stage: &str, input: &str, carrier: &Carrier, origin: TopicId, figures: &EndToEnd) -> Self {
+        let mean_us = round_us(carrier.here_ns as f64 / 1e3 / carrier.calls.max(1) as f64);
+        let triggered_by: Vec<String> = run.triggers_of(stage).map(|t| t.to_string()).collect();
+        let until = match triggered_by.as_slice() {
+            [] => format!("for the next tick of {stage}"),
+            topics => format!("for {stage} to be triggered by the next {}", topics.join(" or ")),
+        };
+        let share = (figures.mean.idle_us / figures.mean.total_us() * 100.0).round();
+        let (age, newest) = (ms(figures.age_us.p50), ms(figures.newest_age_us.p50));
+        let origin = run.topic_name(origin);
+        let text = format!(
+            "{share} % of the age of {origin} at {} is waiting, not work: the oldest data waited {} ({stage}.{input}, mean) {until}; \
+             the newest data is {newest} old, the oldest {age} (p50).",
+            figures.stage,
+            ms(mean_us),
+        );
+        Self { stage: stage.to_owned(), input: input.to_owned(), mean_us, triggered_by, text }
+    }
+}
+
+/// Milliseconds as people say them.
+fn ms(us: f64) -> String {
+    match us / 1e3 {
+        ms if ms < 10.0 => format!("{ms:.2} ms"),
+        ms if ms < 100.0 => format!("{ms:.1} ms"),
+        ms => format!("{ms:.0} ms"),
+    }
+}
