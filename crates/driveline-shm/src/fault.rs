@@ -14,6 +14,7 @@ pub(crate) fn point(_name: &'static str) {}
 /// Whether a test wants something to be otherwise.
 #[cfg(not(all(feature = "fault-points", not(loom))))]
 #[inline(always)]
+#[cfg_attr(loom, allow(dead_code, reason = "the models have no users and no kernels"))]
 pub(crate) fn is_switched_on(_name: &'static str) -> bool {
     false
 }

@@ -19,6 +19,16 @@ pub const MAX_PENDING_PER_USER: usize = 64;
 pub const MAX_PENDING: usize = 256;
 /// Publishers that one subscription matches.
 pub const MAX_MATCHES: usize = 256;
+/// Of these, publishers of one user other than the subscription's own and root.
+pub const MAX_MATCHES_PER_USER: usize = 64;
+/// Of these, publishers of all such users.
+pub const MAX_FOREIGN_MATCHES: usize = 192;
+/// Publishers that one subscription has asked and that have not answered; above, the longest silent is hung up on.
+pub const MAX_ASKED: usize = 256;
+/// Of these, publishers of one user other than the subscription's own and root.
+pub const MAX_ASKED_PER_USER: usize = 16;
+/// Of these, publishers of all such users.
+pub const MAX_FOREIGN_ASKED: usize = 64;
 /// Publishers that have gone but still have unread samples, per subscription.
 pub const MAX_ENDED: usize = 16;
 /// Samples that one take passes over (expired, damaged or vanished) before it returns to its caller.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subscription's side of matching.
 
+use super::crowding::{self, Dialled, Room};
 use super::hearing::Heard;
 use super::{Control, Source};
 use crate::config::{OwnProcess, SchemaRequest};
@@ -8,10 +9,11 @@ use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::fault;
 use crate::inlet::{Edge, Inlet, Page};
 use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
-use crate::limits::{HANDSHAKE_MS, MAX_ENDED, MAX_MATCHES};
+use crate::limits::{HANDSHAKE_MS, MAX_ENDED, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
 use crate::queue::lock;
 use crate::sys::directory::{Kind, Name};
 use crate::sys::errands::Foreign;
+use crate::sys::peer::User;
 use crate::sys::socket::{self, ConnectError};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use driveline_types::{EndpointId, MonotonicNs, Schema};
@@ -53,6 +55,14 @@ pub(super) struct Dial {
 impl Dial {
     pub(super) fn undecided(&self) -> Option<&Foreign> {
         if let DialState::Asked { socket, .. } = &self.state { Some(socket) } else { None }
+    }
+
+    fn dialled(&self, key: u64) -> Dialled {
+        let (socket, matched, silent) = match &self.state {
+            DialState::Asked { socket, complain_at, .. } => (socket, false, complain_at.is_none()),
+            DialState::Matched { edge, .. } => (&edge.socket, true, false),
+        };
+        Dialled { key, user: socket.user(), matched, silent }
     }
 }
 
@@ -116,14 +126,27 @@ impl Control {
             state.known.insert(name.to_owned(), Known::Refused);
             return;
         }
-        let connected = state.known.values().filter(|k| matches!(k, Known::Connected)).count();
-        if connected >= MAX_MATCHES {
-            let text = format!("topic '{}': already {MAX_MATCHES} publishers are matched", state.inlet.topic);
-            self.refused(id, name, &Refuse::new(RefusalCode::Limit, text), pause);
+        if self.errands.are_too_many() && !self.identity.directory.is_of_trusted(name) {
+            put_off(state, name, self.now, pause);
             return;
         }
         match socket::dial(&self.identity.directory, name, &self.errands) {
-            Ok(socket) if state.inlet.access.permits(socket.user()) => self.hello(id, name, socket, pause),
+            Ok(socket) if state.inlet.access.permits(socket.user()) => match self.room_for(id, socket.user()) {
+                Room::Free | Room::InsteadOf(_) => self.hello(id, name, socket, pause),
+                Room::Later => {
+                    if let Some(state) = self.inlets.get_mut(&id) {
+                        put_off(state, name, self.now, pause);
+                    }
+                }
+                Room::None => {
+                    let Some(state) = self.inlets.get(&id) else { return };
+                    let text = format!(
+                        "topic '{}': too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other",
+                        state.inlet.topic
+                    );
+                    self.refused(id, name, &Refuse::new(RefusalCode::Limit, text), pause);
+                }
+            },
             Ok(socket) => {
                 let user = socket.user();
                 let text = format!("topic '{}': a publisher of {user} is not believed; {} here", state.inlet.topic, user.remedy());
@@ -137,10 +160,7 @@ impl Control {
                     state.known.insert(name.to_owned(), Known::Refused);
                 }
             }
-            Err(ConnectError::Busy) => {
-                let retry = Known::Retry { at: self.now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
-                state.known.insert(name.to_owned(), retry);
-            }
+            Err(ConnectError::Busy) => put_off(state, name, self.now, pause),
             Err(ConnectError::Denied) => {
                 let text =
                     format!("topic '{}': this user may not connect to the publisher; add it to the topic's users", state.inlet.topic);
@@ -153,7 +173,23 @@ impl Control {
         }
     }
 
-    fn hello(&mut self, id: EndpointId, name: &str, socket: Foreign, pause: Duration) {
+    /// Whether one more publisher of this user may be asked, if need be after another was given up for a while.
+    fn room_for(&mut self, id: EndpointId, user: User) -> Room {
+        let dials = self.sources.iter().filter_map(|(key, s)| match s {
+            Source::Dial(d) if d.inlet == id => Some(d.dialled(*key)),
+            _ => None,
+        });
+        let room = crowding::room(&dials.collect::<Vec<_>>(), user);
+        if let Room::InsteadOf(key) = room
+            && let Some(Source::Dial(silent)) = self.sources.remove(&key)
+            && let Some(state) = self.inlets.get_mut(&id)
+        {
+            put_off(state, &silent.name, self.now, RETRY_LONGEST);
+        }
+        room
+    }
+
+    fn hello(&mut self, id: EndpointId, name: &str, mut socket: Foreign, pause: Duration) {
         let Some(state) = self.inlets.get(&id) else { return };
         let inlet = Arc::clone(&state.inlet);
         let hello = Hello {
@@ -175,8 +211,9 @@ impl Control {
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;
             let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
-            let key = self.watch_undecided(&socket)?;
+            socket.is_open_to_descriptors();
             socket::take_descriptors(&socket, true);
+            let key = self.watch_undecided(&socket)?;
             fault::point("join.before_hello");
             match socket::send(&socket, &packet, &[page_fd.as_fd()]) {
                 // The publisher has refused by the user alone and hung up: its reason is there to be read.
@@ -281,8 +318,7 @@ impl Control {
             DialState::Matched { pause, .. } => *pause,
         };
         lock(&state.inlet.refusals).remove(&dial.name);
-        let retry = Known::Retry { at: self.now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
-        state.known.insert(dial.name, retry);
+        put_off(state, &dial.name, self.now, pause);
         let DialState::Matched { edge, .. } = dial.state else { return };
         let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
         edge.ended.store(true, Relaxed);
@@ -328,8 +364,10 @@ impl Control {
                         "topic '{}': a publisher has not answered for {HANDSHAKE_MS} ms; is its process stopped?",
                         state.inlet.topic
                     );
-                    lock(&state.inlet.refusals).insert(name.clone(), text.clone());
-                    state.inlet.event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
+                    let before = lock(&state.inlet.refusals).insert(name.clone(), text.clone());
+                    if before.as_ref() != Some(&text) {
+                        state.inlet.event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
+                    }
                 }
             }
         }
@@ -343,6 +381,12 @@ impl Control {
             self.wake_at(at);
         }
     }
+}
+
+/// To be asked again, in a while and then less and less often.
+fn put_off(state: &mut InletState, name: &str, now: MonotonicNs, pause: Duration) {
+    let retry = Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
+    state.known.insert(name.to_owned(), retry);
 }
 
 /// Checks an ACCEPT as if the publisher had checked nothing.

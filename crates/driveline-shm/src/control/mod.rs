@@ -2,6 +2,7 @@
 //! The control thread: matches endpoints, notices deaths, answers tools, watches deadlines. It sleeps in `epoll`, and
 //! no peer can make it wait: every socket is non-blocking and every peer is a small state machine with a time limit.
 
+mod crowding;
 mod discovery;
 mod hearing;
 mod hints;

@@ -138,6 +138,11 @@ impl Directory {
             .map_or_else(|e| e == rustix::io::Errno::NOENT, |s| FileType::from_raw_mode(s.st_mode) == FileType::Socket)
     }
 
+    /// Whether an entry belongs to somebody who could do here what they like anyway.
+    pub(crate) fn is_of_trusted(&self, name: &str) -> bool {
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|s| User::of(s.st_uid).is_trusted())
+    }
+
     /// See [`Stamp`]. An error if the directory was removed.
     pub(crate) fn stamp(&self) -> io::Result<Stamp> {
         let s = statx(&self.fd, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::MTIME)?;

@@ -135,6 +135,11 @@ impl Foreign {
         self.harmless
     }
 
+    /// From now on the other end can send descriptors.
+    pub(crate) fn is_open_to_descriptors(&mut self) {
+        self.harmless = self.user.is_trusted();
+    }
+
     /// It was looked at, and is of a kind whose close never blocks.
     pub(crate) fn is_no_threat(&mut self) {
         self.harmless = true;

@@ -99,10 +99,16 @@ pub(crate) fn dial(dir: &Directory, name: &str, errands: &Arc<Errands>) -> Resul
         return Err(ConnectError::Other(io::Error::other(format!("{name} in the domain directory is no socket: remove it"))));
     }
     let socket = new(SocketType::SEQPACKET).map_err(ConnectError::Other)?;
-    take_descriptors(&socket, false);
+    let clean = take_descriptors(&socket, false);
     let address = address(dir, name).map_err(ConnectError::Other)?;
     match connect(&socket, &address) {
-        Ok(()) => Ok(with_its_user(socket, errands)),
+        Ok(()) => {
+            let mut connection = with_its_user(socket, errands);
+            if clean {
+                connection.is_no_threat();
+            }
+            Ok(connection)
+        }
         Err(Errno::CONNREFUSED | Errno::NOENT) => Err(ConnectError::Dead),
         Err(Errno::AGAIN | Errno::INTR) => Err(ConnectError::Busy),
         Err(Errno::ACCESS | Errno::PERM) => Err(ConnectError::Denied),

@@ -212,6 +212,20 @@ fn silent_connections_are_bounded_and_ended() {
     s.unharmed("silence");
 }
 
+/// More names than a subscription ever asks, of listeners that say nothing.
+#[test]
+fn silent_publishers_hide_no_honest_ones() {
+    let d = Domain::new();
+    let mut silent = d.peer("silent");
+    silent.ask("silent-publishers 300");
+    let mut r = d.peer("reader");
+    r.ask("subscription s");
+    r.until("events s", |t| t.contains("has not answered"));
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    r.ask("await s 1");
+}
+
 /// More connections than the kernel's queue takes, at a publisher that stands still: alive, not dead.
 #[test]
 fn a_full_queue_of_a_stopped_publisher_is_no_death() {

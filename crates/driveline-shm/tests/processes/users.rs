@@ -128,6 +128,24 @@ fn one_user_does_not_keep_the_tools_of_others_out() {
     }
 }
 
+/// More names than a subscription ever asks, of listeners that say nothing.
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn silent_publishers_of_a_stranger_hide_no_honest_ones() {
+    let d = Domain::open_to_all();
+    let mut stranger = user(&d, STRANGER);
+    stranger.ask("silent-publishers 300");
+    let mut r = user(&d, OWNER);
+    r.ask("subscription s access=any");
+    let descriptors = r.descriptors();
+    assert!(descriptors < 100, "{descriptors} descriptors");
+    let (mut own, mut friend) = (user(&d, OWNER), user(&d, FRIEND));
+    own.ask("publisher p access=any");
+    r.ask("await s 1");
+    friend.ask("publisher p access=any");
+    r.ask("await s 2");
+}
+
 /// Each user that subscribes has a wake word; what remains of those who have left must not add up.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]

@@ -79,6 +79,8 @@ struct Machine {
     held: Vec<Sample>,
     /// Connections that say nothing.
     clogs: Vec<std::os::fd::OwnedFd>,
+    /// Publishers that accept nobody.
+    silent: Vec<super::hostile::Listener>,
 }
 
 type Answer = Result<String, String>;
@@ -99,6 +101,7 @@ fn run(domain: PathBuf) {
         jobs: HashMap::new(),
         held: Vec::new(),
         clogs: Vec::new(),
+        silent: Vec::new(),
     };
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         if line == "quit" {
@@ -193,6 +196,11 @@ impl Machine {
             ["hang", kind, message, count] => {
                 let path = super::hostile::find(&self.domain, kind);
                 self.hang(&path, message == "hello", count.parse().map_err(|e| text(&e))?)
+            }
+            ["silent-publishers", count] => {
+                let count: u32 = count.parse().map_err(|e| text(&e))?;
+                self.silent.extend((0..count).map(|n| super::hostile::Listener::new(&self.domain, "t", 1000 + n)));
+                Ok(String::new())
             }
             ["hanging-publisher"] => self.hang_whoever_comes(super::hostile::Listener::new(&self.domain, "t", 77)),
             ["hanging-participant"] => self.hang_whoever_comes(super::hostile::Listener::of_participant(&self.domain, 78)),

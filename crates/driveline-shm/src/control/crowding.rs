@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How many publishers one subscription asks and matches. Neither the silence nor the agreement of another user's
+//! publishers may use up what those of others need.
+
+use crate::limits::{MAX_ASKED, MAX_ASKED_PER_USER, MAX_FOREIGN_ASKED, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
+use crate::sys::peer::User;
+
+/// A publisher that a subscription has dialled.
+#[derive(Clone, Copy)]
+pub(super) struct Dialled {
+    /// Keys are given in turn: the least is the oldest.
+    pub(super) key: u64,
+    pub(super) user: User,
+    pub(super) matched: bool,
+    /// It has been asked for so long that it was complained about.
+    pub(super) silent: bool,
+}
+
+/// What becomes of one more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// This one was silent for long enough and gives way for a while.
+    InsteadOf(u64),
+    /// All that are asked may still answer.
+    Later,
+    /// Too many are matched.
+    None,
+}
+
+/// Room for one more publisher of `user` beside those of the same subscription.
+pub(super) fn room(dials: &[Dialled], user: User) -> Room {
+    type Concerned<'a> = &'a dyn Fn(&&Dialled) -> bool;
+    let bounds: [(Concerned<'_>, usize, usize); 3] = [
+        (&|_| true, MAX_MATCHES, MAX_ASKED),
+        (&|d| !d.user.is_trusted(), MAX_FOREIGN_MATCHES, MAX_FOREIGN_ASKED),
+        (&|d| d.user == user, MAX_MATCHES_PER_USER, MAX_ASKED_PER_USER),
+    ];
+    let mut room = Room::Free;
+    for (concerned, most_matched, most_asked) in bounds.into_iter().take(if user.is_trusted() { 1 } else { 3 }) {
+        let concerned = || dials.iter().filter(concerned);
+        if concerned().filter(|d| d.matched).count() >= most_matched {
+            return Room::None;
+        }
+        if concerned().filter(|d| !d.matched).count() >= most_asked {
+            room = concerned().filter(|d| d.silent).map(|d| d.key).min().map_or(Room::Later, Room::InsteadOf);
+        }
+    }
+    room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVIL: User = User::Known(70_001);
+    const OTHER: User = User::Known(70_002);
+
+    fn dials(count: usize, user: User, matched: bool, silent: bool) -> Vec<Dialled> {
+        (0..count as u64).map(|key| Dialled { key: key + 7, user, matched, silent }).collect()
+    }
+
+    #[test]
+    fn one_user_leaves_room_for_others() {
+        for (matched, most) in [(true, MAX_MATCHES_PER_USER), (false, MAX_ASKED_PER_USER)] {
+            assert_eq!(room(&dials(most - 1, EVIL, matched, false), EVIL), Room::Free);
+            let full = dials(most, EVIL, matched, false);
+            assert_eq!(room(&full, EVIL), if matched { Room::None } else { Room::Later });
+            assert_eq!((room(&full, OTHER), room(&full, User::own())), (Room::Free, Room::Free));
+        }
+    }
+
+    #[test]
+    fn all_other_users_leave_room_for_ones_own() {
+        for (matched, most) in [(true, MAX_FOREIGN_MATCHES), (false, MAX_FOREIGN_ASKED)] {
+            let many = |n: usize| (0..n).map(|n| Dialled { user: User::Known(80_000 + n as u32), ..dials(1, EVIL, matched, false)[0] });
+            let full: Vec<_> = many(most).collect();
+            assert_ne!(room(&full, EVIL), Room::Free);
+            assert_eq!(room(&full, User::own()), Room::Free);
+        }
+        assert_eq!(room(&dials(MAX_MATCHES, User::own(), true, false), User::own()), Room::None);
+    }
+
+    #[test]
+    fn the_longest_silent_gives_way_first_of_its_own_user() {
+        let mut all = dials(MAX_ASKED_PER_USER, EVIL, false, true);
+        all.push(Dialled { key: 1, user: OTHER, matched: false, silent: true });
+        assert_eq!(room(&all, EVIL), Room::InsteadOf(7));
+        let own = dials(MAX_ASKED, User::own(), false, true);
+        assert_eq!(room(&own, User::own()), Room::InsteadOf(7));
+    }
+}
