@@ -71,16 +71,18 @@ pub enum Extra {
 
 const EXAMPLES: &str = "\
 Examples:
-  bench link                                        all sizes, blocking and spinning, half round trips against the floors
-  bench link --size 1M --subscribers 1,10 --rate 100 --wait block
-                                                    one to ten, open loop at 100 Hz, and its ratio to one to one
-  bench link --size 1M,8M --take borrow,copy --payload untouched,filled
-                                                    what copying, filling and reading cost, against memcpy
-  bench link --reach process --size 64,1M           inside one process: threads, and publish to callback on one thread
-  bench link --size 64,1M --wait block --peers fastdds/shm,cyclonedds
-                                                    Driveline beside other middleware (make peers; bench peers lists them)
-  bench link --messages 4000 --rounds 10 --json --raw samples.csv > link.json
-                                                    enough for p99.9 in every run; everything as JSON, every stamp as CSV
+  driveline bench link
+      all sizes, blocking and spinning, half round trips against the floors
+  driveline bench link --size 1M --subscribers 1,10 --rate 100 --wait block
+      one to ten, open loop at 100 Hz, and its ratio to one to one
+  driveline bench link --size 1M,8M --take borrow,copy --payload untouched,filled
+      what copying, filling and reading cost, against memcpy
+  driveline bench link --reach process --size 64,1M
+      inside one process: threads, and publish to callback on one thread
+  driveline bench link --size 64,1M --wait block --peers fastdds/shm,cyclonedds
+      Driveline beside other middleware (make peers; driveline bench peers lists them)
+  driveline bench link --messages 4000 --rounds 10 --json --raw samples.csv > link.json
+      enough for p99.9 in every run; everything as JSON, every stamp as CSV
 
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the result.";
 

@@ -199,6 +199,17 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
 }
 
 #[test]
+fn a_report_that_could_not_be_written_is_known_before_the_run() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["run", "g.yaml", "--report", "lib"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert_eq!(err, "error: --report lib: this is a file; name the directory into which report.html and summary.json are to go\n");
+    let (code, out, err) = f.run(&["run", "g.yaml", "--report", "lib/out"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("--report lib/out: the directory cannot be made: Not a directory"), "{err}");
+}
+
+#[test]
 fn a_crash_has_an_exit_code_and_a_reason() {
     let f = Fixture::new(GRAPH);
     let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.abort_on=5"]);
@@ -245,7 +256,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
 
     let (_, out, _) = f.run(&["topic", "info", "a"]);
     for part in [
-        "type demo/Count (bytes",
+        "type demo/Count (bytes, ",
         "publisher counter in process",
         "demo/source",
         "depth 64",

@@ -170,7 +170,11 @@ fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
         .iter()
         .map(|(_, p)| &p.schema)
         .chain(ends.subscriptions.iter().filter_map(|(_, s)| s.schema.as_ref()))
-        .map(|s| format!("type {} ({}, {}, hash {})", cut(&s.name, NAME), s.kind, cut(&s.encoding, NAME), s.hash()))
+        .map(|s| {
+            let (kind, encoding) = (s.kind.to_string(), cut(&s.encoding, NAME));
+            let encoding = if kind == encoding || encoding.is_empty() { String::new() } else { format!(", {encoding}") };
+            format!("type {} ({kind}{encoding}, hash {})", cut(&s.name, NAME), s.hash())
+        })
         .collect();
     for s in schemas {
         out += &format!("{s}\n");

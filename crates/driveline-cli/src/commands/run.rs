@@ -52,7 +52,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     graph.modules.retain(|m| modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str())));
     if let Some(directory) = &arguments.report {
         // Found out now and not when the run is over.
-        std::fs::create_dir_all(directory).map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
+        writable(directory)?;
     }
     let domain_name = arguments.domain.as_deref().unwrap_or(&graph.domain);
     let domain_dir = domain::prepare(domain_name).map_err(|e| e.to_string())?;
@@ -74,6 +74,17 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
             Err(text)
         }
     }
+}
+
+/// Makes the directory of a report and sees to it that files can be made there.
+fn writable(directory: &Path) -> Result<(), String> {
+    let shown = directory.display();
+    if std::fs::metadata(directory).is_ok_and(|m| !m.is_dir()) {
+        return Err(format!("--report {shown}: this is a file; name the directory into which report.html and summary.json are to go"));
+    }
+    std::fs::create_dir_all(directory).map_err(|e| format!("--report {shown}: the directory cannot be made: {e}"))?;
+    let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(directory, rights).map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
 }
 
 /// The end of a run as programs want to know it. `read`: somebody still reads what it prints.

@@ -268,7 +268,7 @@ impl<'a> Resolver<'a> {
                     let list = searched.iter().map(|p| if p.as_os_str().is_empty() { ".".into() } else { p.display().to_string() });
                     let list = list.collect::<Vec<_>>().join(", ");
                     let help = match near {
-                        Some(near) => format!("did you mean `{near}`? (searched: {list})"),
+                        Some(near) => format!("did you mean `{}`? (searched: {list})", spec.library.with_file_name(near).display()),
                         None => format!("searched: {list}; build it, or add its directory to DRIVELINE_COMPONENT_PATH"),
                     };
                     self.error(format!("the library `{}` does not exist", spec.library.display()), place, Some(help));

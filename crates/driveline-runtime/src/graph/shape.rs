@@ -23,7 +23,7 @@ pub(super) struct Finding {
 
 /// Everything in `root` that does not fit `schema`.
 pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
-    let mut c = Checker { definitions: &schema["$defs"], path: Vec::new(), found: Vec::new() };
+    let mut c = Checker { definitions: &schema["$defs"], path: Vec::new(), inputs: Vec::new(), found: Vec::new() };
     c.node(root, schema, root.span);
     c.found
 }
@@ -31,6 +31,8 @@ pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
 struct Checker<'a> {
     definitions: &'a Json,
     path: Vec<String>,
+    /// Of the component that is looked at.
+    inputs: Vec<String>,
     found: Vec<Finding>,
 }
 
@@ -141,6 +143,9 @@ impl<'a> Checker<'a> {
 
     fn map(&mut self, node: &Node, schema: &'a Json, key: Span) {
         let properties = schema["properties"].as_object();
+        if properties.is_some_and(|p| p.contains_key("inputs")) {
+            self.inputs = node.entry("inputs").map(|e| e.value.entries().map(|(k, _)| k.clone()).collect()).unwrap_or_default();
+        }
         for (name, entry) in node.entries() {
             if self.found.len() >= Diagnostics::MOST {
                 return;
@@ -164,8 +169,14 @@ impl<'a> Checker<'a> {
         }
         for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str) {
             if node.entry(required).is_none() {
-                let example =
-                    if required == FORMAT { Some("add `driveline: 1` as the first line: the format of the file".into()) } else { None };
+                let example = match required {
+                    FORMAT => Some("add `driveline: 1` as the first line: the format of the file".into()),
+                    "on" if !self.inputs.is_empty() => {
+                        let inputs = self.inputs.iter().take(12).map(|i| shorten(i)).collect::<Vec<_>>();
+                        Some(format!("name the input that triggers: `on: {}`", inputs.join("` or `on: ")))
+                    }
+                    _ => None,
+                };
                 self.report(key, format!("the key `{required}` is missing{}", self.here()), example);
             }
         }

@@ -231,9 +231,38 @@ fn replaced(changes: &[(&str, &str)]) -> Loaded {
 type Case = (&'static [(&'static str, &'static str)], &'static [(u32, &'static str, &'static str)]);
 
 #[test]
+fn of_two_spellings_the_declared_one_is_right() {
+    let graph_of = |declared: &str, output: &str, input: &str| {
+        let camera = format!("camera: {{library: libdemo.so, class: Camera, outputs: {{image: {output}}}}}");
+        let lane = format!("lane: {{library: libdemo.so, class: Lane, inputs: {{image: {input}}}}}");
+        graph(&format!(
+            "driveline: 1\ntopics:\n  image: {{max_payload: 9}}\n  imag: {{max_payload: 9}}\nmodules:\n  m:\n    components:\n      {camera}\n      {lane}\n"
+        )
+        .replace(&format!("  {declared}: {{max_payload: 9}}\n"), ""))
+    };
+    let helps = |loaded: &Loaded| -> Vec<String> {
+        loaded.diagnostics.iter().filter(|d| d.message.contains("nobody")).filter_map(|d| d.help.clone()).collect()
+    };
+    assert_eq!(
+        helps(&graph_of("imag", "imag", "image")),
+        ["did you mean `image`?", "`imag` is published, and nobody listens to it: did you mean `image` there?"]
+    );
+    assert_eq!(
+        helps(&graph_of("imag", "image", "imag")),
+        ["`imag` is listened to, and nobody publishes it: did you mean `image` there?", "did you mean `image`?"]
+    );
+    assert!(helps(&graph_of("none", "image", "imag"))[0].ends_with("one of the two is probably misspelt"));
+}
+
+#[test]
 fn references_that_lead_nowhere_come_with_a_suggestion() {
     let cases: &[Case] = &[
         (&[("class: Lane", "class: Lanes")], &[(21, "has no component class `Lanes`", "did you mean `Lane`?")]),
+        (&[("library: libdemo.so", "library: ./libdemos.so")], &[(11, "`./libdemos.so` does not exist", "did you mean `./libdemo.so`?")]),
+        (
+            &[("callback_group: reentrant", "trigger: {kind: all_latest}")],
+            &[(22, "the key `on` is missing in `modules.perception.components.lane.trigger`", "`on: image`")],
+        ),
         (&[("library: libdemo.so", "library: libdemos.so")], &[(11, "`libdemos.so` does not exist", "did you mean `libdemo.so`?")]),
         (&[("library: libdemo.so", "library: libbroken.so")], &[(11, "cannot be used: it is not a component library", "link it")]),
         (&[("{ image: camera/image }", "{ imag: camera/image }")], &[(5, "", ""), (13, "has no output `imag`", "did you mean `image`?")]),
@@ -299,7 +328,7 @@ fn the_ends_of_a_topic_must_agree() {
     finds(
         &replaced(cases[0].0),
         &[
-            (13, "nobody listens to the topic `camera/image`", "did you mean `camera/imag`?"),
+            (13, "nobody listens to the topic `camera/image`", "nobody publishes it: did you mean `camera/image` there?"),
             (24, "nobody publishes the topic `camera/imag`", "did you mean `camera/image`?"),
         ],
     );

@@ -146,23 +146,35 @@ impl<'a> Topic<'a> {
             return;
         }
         let name = self.name;
+        let publishes = |ends: &[&End]| ends.iter().any(|e| e.publishes());
+        let listens = |ends: &[&End]| ends.iter().any(|e| !e.publishes());
+        let place = self.ends.iter().find_map(|e| e.place.clone());
         if self.publishers().next().is_none() {
-            let published = all.iter().filter(|(_, ends)| ends.iter().any(|e| e.publishes())).map(|(n, _)| n.as_str());
-            let help = match closest(name.as_str(), published) {
-                Some(near) => format!("did you mean `{near}`?"),
+            let near = closest(name.as_str(), all.iter().filter(|(_, ends)| publishes(ends)).map(|(n, _)| n.as_str()));
+            let help = match near {
+                Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => format!("did you mean `{near}`?"),
+                Some(near) => self.misspelt(near, "is published, and nobody listens to it"),
                 None => format!("connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"),
             };
-            let place = self.ends.iter().find_map(|e| e.place.clone());
             self.report(Diagnostic::error(format!("nobody publishes the topic `{name}`")).help(help), place);
         } else if self.subscriptions().next().is_none()
-            && let Some(place) = self.ends.iter().find_map(|e| e.place.clone())
+            && let Some(place) = place
         {
-            let wanted = all.iter().filter(|(_, ends)| !ends.iter().any(|e| e.publishes())).map(|(n, _)| n.as_str());
-            let help = match closest(name.as_str(), wanted) {
-                Some(near) => format!("did you mean `{near}`?"),
+            let near = closest(name.as_str(), all.iter().filter(|(_, ends)| !publishes(ends)).map(|(n, _)| n.as_str()));
+            let help = match near {
+                Some(near) => self.misspelt(near, "is listened to, and nobody publishes it"),
                 None => format!("remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"),
             };
             self.report(Diagnostic::warning(format!("nobody listens to the topic `{name}`")).help(help), Some(place));
+        }
+    }
+
+    /// Two topics with one side each are one topic with two spellings; that under `topics:` is the right one.
+    fn misspelt(&self, near: &str, what: &str) -> String {
+        match (self.document.is_some(), self.files.topics.contains_key(near)) {
+            (true, false) => format!("`{near}` {what}: did you mean `{}` there?", self.name),
+            (false, true) => format!("did you mean `{near}`?"),
+            _ => format!("`{near}` {what}: one of the two is probably misspelt"),
         }
     }
 

@@ -18,9 +18,13 @@ const UNITS: [(&str, u64); 7] =
 
 /// Why a text is not a size.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{text:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2 MiB`")]
-pub struct ByteSizeError {
-    text: String,
+pub enum ByteSizeError {
+    /// It does not read as one.
+    #[error("{0:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2 MiB`")]
+    Text(String),
+    /// It is more than [`ByteSize::MAX`].
+    #[error("{0} is too large; at most 1024 GiB are possible")]
+    TooLarge(String),
 }
 
 impl ByteSize {
@@ -32,7 +36,8 @@ impl FromStr for ByteSize {
     type Err = ByteSizeError;
 
     fn from_str(s: &str) -> Result<Self, ByteSizeError> {
-        let bad = || ByteSizeError { text: s.chars().take(40).collect() };
+        let text = || s.chars().take(40).collect();
+        let bad = || ByteSizeError::Text(text());
         let t = s.trim();
         let split = t.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(t.len());
         let (number, unit) = t.split_at(split);
@@ -42,6 +47,9 @@ impl FromStr for ByteSize {
         // Decimals are exact only up to 2^53 bytes, far beyond the maximum.
         let number: f64 = number.parse().map_err(|_| bad())?;
         let bytes = number * factor as f64;
+        if bytes > Self::MAX as f64 {
+            return Err(ByteSizeError::TooLarge(text()));
+        }
         if bytes.fract() != 0.0 || !(1.0..=Self::MAX as f64).contains(&bytes) {
             return Err(bad());
         }
@@ -76,7 +84,8 @@ impl<'de> Deserialize<'de> for ByteSize {
         }
         match Either::deserialize(d)? {
             Either::Number(n) if (1..=Self::MAX).contains(&n) => Ok(Self(n)),
-            Either::Number(n) => Err(de::Error::custom(ByteSizeError { text: n.to_string() })),
+            Either::Number(n) if n > Self::MAX => Err(de::Error::custom(ByteSizeError::TooLarge(n.to_string()))),
+            Either::Number(n) => Err(de::Error::custom(ByteSizeError::Text(n.to_string()))),
             Either::Text(t) => t.parse().map_err(de::Error::custom),
         }
     }
@@ -140,6 +149,9 @@ mod tests {
         for bad in ["", "0", "-1", "1.5", "2 mib", "MiB", "1e3", "9999 GiB", "1..2 kB", "1 MiB x"] {
             assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
         }
+        let refused = |text: &str| text.parse::<ByteSize>().unwrap_err().to_string();
+        assert_eq!(refused("99999999999 GiB"), "99999999999 GiB is too large; at most 1024 GiB are possible");
+        assert!(refused("many").contains("\"many\" is not a size; write a number"));
     }
 
     #[test]
