@@ -271,6 +271,10 @@ impl Launcher<'_> {
     fn death(&mut self, child: usize, records: &mut Vec<Record>) -> io::Result<()> {
         let Some(status) = self.children[child].reap(self.sink, records)? else { return Ok(()) };
         let when = self.when();
+        // Its last words may have been waiting in the socket.
+        for record in records.drain(..) {
+            self.record(child, record);
+        }
         let c = &self.children[child];
         // Its own patience with a component has ended just before the launcher's.
         let gave_up = c.told && status.code() == Some(i32::from(host::exit::STUCK));
