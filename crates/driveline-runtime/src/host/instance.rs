@@ -155,7 +155,7 @@ impl Instance {
                 match event.severity() {
                     Severity::Error => tracing::error!(component, output, "{event}"),
                     Severity::Warning => tracing::warn!(component, output, "{event}"),
-                    Severity::Info => tracing::info!(component, output, "{event}"),
+                    Severity::Info => tracing::debug!(component, output, "{event}"),
                 }
             }
         }

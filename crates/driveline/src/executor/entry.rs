@@ -295,7 +295,7 @@ impl Entry {
             match event.severity() {
                 Severity::Error => tracing::error!(callback, input, "{event}"),
                 Severity::Warning => tracing::warn!(callback, input, "{event}"),
-                Severity::Info => tracing::info!(callback, input, "{event}"),
+                Severity::Info => tracing::debug!(callback, input, "{event}"),
             }
         }
     }
