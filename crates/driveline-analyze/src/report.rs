@@ -308,7 +308,7 @@ fn age_table(ends: &[EndToEnd]) -> Option<String> {
     }
     let mut t = String::from(
         "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th colspan=5>age, µs<th rowspan=2>age of the newest<br>part, p50, µs<th colspan=3>mean split, µs\
-         <th rowspan=2>communication ÷ computation</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
+         <th rowspan=2>communication<br>÷ computation</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
     );
     for e in ends {
         let _ = write!(

@@ -128,45 +128,32 @@ pub(super) struct Row {
     pub(super) end: String,
 }
 
-/// Lying bars, each made of parts, on one scale from zero.
+/// Lying bars, each made of parts, on one scale from zero. Not a picture but lines of text, so that a narrow page can put the
+/// words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
-    const WIDTH: f64 = 980.0;
-    const LABELS: f64 = 250.0;
-    const ENDS: f64 = 226.0;
-    const PITCH: f64 = 30.0;
     let longest = rows.iter().map(|r| r.parts.iter().map(|p| p.1).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::exactly(0.0, longest);
-    let room = WIDTH - LABELS - ENDS;
     let mut body = String::new();
-    for (i, row) in rows.iter().enumerate() {
-        let top = 4.0 + PITCH * i as f64;
-        let weight = if row.emphasised { " strong" } else { "" };
+    for row in rows {
+        let strong = if row.emphasised { " strong" } else { "" };
+        let bar: String = row
+            .parts
+            .iter()
+            .map(|&(class, length)| (class, length, scale.place(length) * 100.0))
+            // What is too thin to be seen would only push the others.
+            .filter(|(.., percent)| *percent > 0.005)
+            .map(|(class, length, percent)| {
+                let hint = escape(&part_hint(class, length));
+                format!(r#"<i class="{class}" style="width:{percent:.3}%" title="{hint}"></i>"#)
+            })
+            .collect();
+        let (label, end) = (escape(&row.label), escape(&row.end));
         let _ = write!(
             body,
-            r#"<text class="row{weight}" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-            LABELS - 10.0,
-            top + 15.0,
-            escape(&row.label)
+            r#"<li class="row{strong}"><span class="what">{label}</span><span class="bar">{bar}</span><span class="end">{end}</span></li>"#
         );
-        let mut from = 0.0;
-        for &(class, length) in &row.parts {
-            let (left, right) = (LABELS + scale.place(from) * room, LABELS + scale.place(from + length) * room);
-            from += length;
-            // Two units of gap tell neighbours apart also where colours do not.
-            if right - left > 0.05 {
-                let _ = write!(
-                    body,
-                    r#"<rect class="{class}" rx="2" x="{left:.1}" y="{top:.1}" width="{:.1}" height="20"><title>{}</title></rect>"#,
-                    (right - left - 2.0).max(0.8),
-                    escape(&part_hint(class, length))
-                );
-            }
-        }
-        let end = LABELS + scale.place(from) * room + 6.0;
-        let _ = write!(body, r#"<text class="row{weight}" x="{end:.1}" y="{:.1}">{}</text>"#, top + 15.0, escape(&row.end));
     }
-    let height = PITCH * rows.len() as f64 + 4.0;
-    format!(r#"<div class="wide"><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg></div>"#, escape(name))
+    format!(r#"<ul class="bars" aria-label="{}">{body}</ul>"#, escape(name))
 }
 
 /// Names beside their colours.

@@ -105,8 +105,15 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     let summary = run.summary();
     let page = render(&run, &summary);
     check_page(&page);
-    // Split, five histograms, distribution, age over time, missed over time.
-    assert_eq!(page.matches("<svg").count(), 9);
+    // Five histograms, distribution, age over time, missed over time; and the split, whose words are text of the page.
+    assert_eq!((page.matches("<svg").count(), page.matches("class=\"bars\"").count()), (8, 1));
+    let rows: Vec<&str> = page.split("<li class=\"row").skip(1).collect();
+    for row in &rows {
+        let widths = row.split("style=\"width:").skip(1).map(|w| w.split_once('%').unwrap().0.parse::<f64>().unwrap());
+        assert!(widths.sum::<f64>() <= 100.01, "{row}");
+        assert!(row.contains(" communication</span></li>"), "{row}");
+    }
+    assert_eq!(rows.len(), summary.along_the_way.len() + 3 * summary.end_to_end.len());
     assert!(page.contains("classical &lt;edges&gt; &amp; symmetry"));
     assert!(page.contains("fusion ← image"));
     assert!(page.contains("detector.image"));

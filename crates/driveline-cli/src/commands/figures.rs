@@ -11,6 +11,9 @@ use driveline_analyze::{EndToEnd, Quantiles, StageSummary, Summary};
 /// The shortest a name is cut to.
 const SHORTEST_NAME: usize = 8;
 
+/// Between the source and the end of a way.
+const ARROW: &str = " → ";
+
 type Row = Vec<String>;
 
 /// What the components do.
@@ -52,6 +55,17 @@ fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: 
     if width(&text) <= columns {
         return styled(text, 1);
     }
+    let rows = if rows.iter().enumerate().all(|(i, r)| rows[..i].iter().all(|o| end_of(o) != end_of(r))) {
+        // Where it ends says enough then, and is not cut off.
+        rows.into_iter()
+            .map(|mut r| {
+                r[0] = end_of(&r).to_owned();
+                r
+            })
+            .collect()
+    } else {
+        rows
+    };
     let mut rows = with(narrow, &rows);
     let surplus = width(&lines(&align, &rows)).saturating_sub(columns);
     let longest = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
@@ -64,6 +78,11 @@ fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: 
     }
     text.insert(0, over(groups, &rows));
     styled(text, 2)
+}
+
+/// The name of a row without what leads there.
+fn end_of(row: &Row) -> &str {
+    row[0].split_once(ARROW).map_or(&row[0], |(_, end)| end)
 }
 
 /// Heads over groups of columns, each ending where its last column ends.
@@ -90,7 +109,7 @@ fn stage(s: &StageSummary, summary: &Summary) -> Row {
 }
 
 fn end_to_end(e: &EndToEnd) -> Row {
-    let mut row = vec![format!("{} → {}", e.origin, e.stage), duration(e.age_us.p50), duration(e.age_us.p99)];
+    let mut row = vec![format!("{}{ARROW}{}", e.origin, e.stage), duration(e.age_us.p50), duration(e.age_us.p99)];
     row.push(duration(e.newest_age_us.p50));
     row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us].map(duration));
     row.extend(e.reaction_distance.map(|r| format!("{:.2} m", r.p50_m)));
