@@ -62,6 +62,12 @@ impl Collector {
     }
 
     fn take_callback(&mut self, call: &CallbackAccount) {
+        // A module can say anything; what has not happened yet would make the run last for centuries.
+        let now = MonotonicNs::now().0;
+        if call.start_ns > now || call.end_ns > now || call.inputs.iter().any(|i| i.publish_ns > now) {
+            self.contradictions += 1;
+            return;
+        }
         let headers: Vec<SampleHeader> = call.inputs.iter().map(|i| i.header()).collect();
         let inputs: Vec<StageInput<'_>> = call
             .inputs
@@ -144,6 +150,19 @@ mod tests {
         assert_eq!((s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()), (1, "classical", "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
+    }
+
+    #[test]
+    fn what_has_not_happened_yet_is_no_figure() {
+        let mut run = Collector::default();
+        let call = |end_ns| CallbackAccount { component: "a".into(), start_ns: 1_000, end_ns, ..Default::default() };
+        run.take("m", &Record::Callback(call(2_000)));
+        for end_ns in [u64::MAX, MonotonicNs::now().0 + 3_600_000_000_000] {
+            run.take("m", &Record::Callback(call(end_ns)));
+        }
+        let s = run.summary();
+        assert_eq!((s.duration_s, s.stages[0].runs), (1e-6, 1));
+        assert!(s.notes.iter().any(|n| n.starts_with("2 callbacks are left out")), "{:?}", s.notes);
     }
 
     #[test]

@@ -99,8 +99,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "End-to-end figures",
-        "The numbers behind the first plot, at the sinks. Age is that of the oldest part of what was joined; the newest part is given \
-         beside it. If they differ by a frame, an input that lay ready came from the frame before.",
+        "The numbers behind the first plot, at the sinks. Age is that of the oldest part of what was joined; that of the newest part is \
+         given beside it. If they differ by a frame, an input that lay ready came from the frame before. Ratio: communication ÷ \
+         computation, of the medians.",
         age_table(&summary.end_to_end),
         "There are none.",
     );
@@ -307,8 +308,8 @@ fn age_table(ends: &[EndToEnd]) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th colspan=5>age, µs<th rowspan=2>age of the newest<br>part, p50, µs<th colspan=3>mean split, µs\
-         <th rowspan=2>communication<br>÷ computation</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th colspan=5>age, µs<th rowspan=2>newest,<br>p50, µs<th colspan=3>mean split, µs\
+         <th rowspan=2>ratio</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
     );
     for e in ends {
         let _ = write!(

@@ -429,6 +429,8 @@ fn graphs_are_shown_as_text_picture_and_json() {
     assert_eq!(f.run(&["graph", "g.yaml", "--svg", "g.svg"]).0, 0);
     let svg = std::fs::read_to_string(f.path("g.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    let width: f64 = svg.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap();
+    assert!(width <= 1200.0, "{width}");
     for name in ["counter", "relay", "printer", ">a<", ">b<"] {
         assert!(svg.contains(name), "{name}");
     }

@@ -5,7 +5,7 @@
 //! are ordered to cross little, and heights are fitted so that edges run straight where they can.
 
 /// Space between two layers and between two nodes of one.
-const LAYER_GAP: f64 = 60.0;
+const LAYER_GAP: f64 = 40.0;
 const NODE_GAP: f64 = 22.0;
 /// Height that an edge takes where it passes a layer.
 const BEND: f64 = 6.0;

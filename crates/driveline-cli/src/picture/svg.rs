@@ -19,7 +19,10 @@ const COLOURS: [(&str, &str); 7] = [
     ("#e4f4fc", "#3288b5"),
     ("#f6f3d3", "#7d7400"),
 ];
-const MARGIN: f64 = 28.0;
+const MARGIN: f64 = 20.0;
+/// Width up to which a picture is fitted, and how small it may become for that.
+const WINDOW: f64 = 1180.0;
+const SMALLEST: f64 = 0.75;
 const TITLE: f64 = 40.0;
 const LEGEND: f64 = 26.0;
 /// Most characters of a label.
@@ -40,13 +43,14 @@ pub(crate) fn svg(graph: &ResolvedGraph) -> String {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for (m, module) in graph.modules.iter().enumerate() {
         for component in &module.components {
-            let width = text_width(component.name.as_str(), 8.6).max(text_width(&below(component), 6.3)) + 28.0;
-            nodes.push(Node { kind: Kind::Component { module: m, component }, size: Size { width, height: 52.0 } });
+            let below = text_width(&component.class, 6.1).max(text_width(&trigger(component), 6.1));
+            let width = text_width(component.name.as_str(), 8.6).max(below) + 20.0;
+            nodes.push(Node { kind: Kind::Component { module: m, component }, size: Size { width, height: 62.0 } });
         }
     }
     let components = nodes.len();
     for name in graph.topics.keys() {
-        let width = text_width(name.as_str(), 6.9).max(text_width(&about(graph, name), 5.6)) + 28.0;
+        let width = text_width(name.as_str(), 6.6).max(text_width(&about(graph, name), 5.5)) + 20.0;
         nodes.push(Node { kind: Kind::Topic { name }, size: Size { width, height: 36.0 } });
     }
     let topic_at = |name: &TopicName| graph.topics.keys().position(|t| t == name).map(|i| components + i);
@@ -68,16 +72,20 @@ fn draw(graph: &ResolvedGraph, nodes: &[Node<'_>], edges: &[(usize, usize, bool)
     let legend: f64 = graph.modules.iter().map(|m| text_width(m.name.as_str(), 6.9) + 38.0).sum();
     let width = placed.size.width.max(legend).max(text_width(&title, 9.5)).max(470.0) + 2.0 * MARGIN;
     let height = placed.size.height + TITLE + 2.0 * LEGEND + 2.0 * MARGIN;
+    // Somewhat wider than a window is shown smaller; where that could not be read any more, one has to scroll.
+    let scale = (WINDOW / width).clamp(SMALLEST, 1.0);
     let mut out = String::new();
     let _ = write!(
         out,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{shown_width:.0}" height="{shown_height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif">
 <title>{title}</title>
 <defs><marker id="arrow" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0.5 8 4 0 7.5z" fill="#5b6570"/></marker></defs>
 <rect width="100%" height="100%" fill="#ffffff"/>
 <text x="{MARGIN}" y="{y}" font-size="17" font-weight="600" fill="#1d2329">{title}</text>
 <g transform="translate({MARGIN} {top})">
 "##,
+        shown_width = width * scale,
+        shown_height = height * scale,
         title = escape(&title),
         y = MARGIN + 12.0,
         top = MARGIN + TITLE,
@@ -110,12 +118,15 @@ fn draw_node(graph: &ResolvedGraph, node: &Node<'_>, x: f64, y: f64, out: &mut S
                 out,
                 r##"<g><title>{tip}</title><rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" rx="7" fill="{fill}" stroke="{line}" stroke-width="1.6"/>
 <text x="{x:.1}" y="{y1:.1}" font-size="15" font-weight="600" text-anchor="middle" fill="#1d2329">{name}</text>
-<text x="{x:.1}" y="{y2:.1}" font-size="11" text-anchor="middle" fill="#4a545e">{below}</text></g>"##,
+<text x="{x:.1}" y="{y2:.1}" font-size="11" text-anchor="middle" fill="#4a545e">{class}</text>
+<text x="{x:.1}" y="{y3:.1}" font-size="11" text-anchor="middle" fill="#4a545e">{trigger}</text></g>"##,
                 tip = escape(&tip),
-                y1 = y - 3.0,
-                y2 = y + 14.0,
+                y1 = y - 10.0,
+                y2 = y + 7.0,
+                y3 = y + 22.0,
                 name = escape(&cut(component.name.as_str(), LABEL)),
-                below = escape(&below(component)),
+                class = escape(&cut(&component.class, LABEL)),
+                trigger = escape(&cut(&trigger(component), LABEL)),
             );
         }
         Kind::Topic { name } => {
@@ -172,10 +183,6 @@ fn curve(points: &[(f64, f64)]) -> String {
         }
     }
     path
-}
-
-fn below(c: &ResolvedComponent) -> String {
-    cut(&format!("{} · {}", c.class, trigger(c)), LABEL)
 }
 
 fn about(graph: &ResolvedGraph, name: &TopicName) -> String {

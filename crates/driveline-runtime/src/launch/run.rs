@@ -235,7 +235,11 @@ impl Launcher<'_> {
         Ok(what.into_iter().zip(&fds[of_children]).filter(|(_, fd)| !fd.revents().is_empty()).map(|(w, _)| w).collect())
     }
 
-    fn record(&mut self, child: usize, record: Record) {
+    fn record(&mut self, child: usize, mut record: Record) {
+        if let Record::Busy { for_ms, .. } = &mut record {
+            // A module can say anything, and nothing has lasted longer than the run.
+            *for_ms = (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        }
         let module = self.children[child].module.clone();
         match &record {
             Record::Ready => self.children[child].ready = true,
