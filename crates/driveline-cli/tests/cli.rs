@@ -304,6 +304,22 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
 }
 
 #[test]
+fn topics_with_one_side_only_say_what_cannot_be_seen() {
+    let graph = GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,");
+    let f = Fixture::new(&graph);
+    let mut command = f.command(&["run", "g.yaml", "--module", "rest"]);
+    let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
+    let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = lines;
+    assert!(lines.any(|l| l.contains("all modules are ready")));
+    let line = "nobody publishes 'a' here: a publisher with process reach would be seen in its own process only\n";
+    let (code, out, _) = f.run(&["topic", "list"]);
+    assert!(code == 0 && out.contains(line) && !out.contains("listens to"), "{out}");
+    assert!(f.run(&["topic", "info", "a"]).1.ends_with(line));
+    assert!(!f.run(&["topic", "info", "b"]).1.contains("nobody"));
+}
+
+#[test]
 fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     let f = Fixture::new(GRAPH);
     let settings = ["--set", "relay.hang_on=3", "--set", "counter.limit=0", "--interval", "1", "--report", "out"];

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Time for everybody to answer.
 const ASK: Duration = Duration::from_secs(1);
+/// Most topics that are named in one line.
+const MOST_NAMED: usize = 5;
 /// Columns for text that processes of other users may have chosen.
 const NAME: usize = 80;
 
@@ -31,6 +33,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
         Topic::List => {
             list_topics(&topics, screen);
             if !screen.json {
+                screen.print(&one_sided(&topics));
                 screen.print(&place.closing("host topic", topics.len(), participants.len(), &elsewhere(&place, topics.is_empty())));
             }
             exit::DONE
@@ -38,6 +41,9 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
         Topic::Info { topic } => match topics.get(topic.as_str()) {
             Some(ends) => {
                 topic_info(topic, ends, screen);
+                if !screen.json {
+                    screen.print(&one_sided(&BTreeMap::from([(topic.as_str(), ends)])));
+                }
                 exit::DONE
             }
             None => {
@@ -147,6 +153,22 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     use Align::{Left, Right};
     let rows: Vec<_> = std::iter::once(head).chain(topics.iter().map(row)).collect();
     print_table(&[Left, Left, Right, Right, Right, Right], &rows, screen);
+}
+
+/// What cannot be seen from here, for topics that miss a side: one line for all of them.
+fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(topics: &BTreeMap<&str, E>) -> String {
+    let names = |lacks: fn(&Ends<'_>) -> bool| -> String {
+        let all: Vec<String> = topics.iter().filter(|(_, e)| lacks((*e).borrow())).map(|(n, _)| format!("'{}'", cut(n, NAME))).collect();
+        let more = all.len().saturating_sub(MOST_NAMED);
+        all.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ")
+            + &if more > 0 { format!(" and {more} more") } else { String::new() }
+    };
+    let tell = |names: String, what: &str, who: &str| match names.as_str() {
+        "" => String::new(),
+        names => format!("nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"),
+    };
+    tell(names(|e| e.publishers.is_empty()), "publishes", "a publisher")
+        + &tell(names(|e| e.subscriptions.is_empty()), "listens to", "a subscription")
 }
 
 fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
