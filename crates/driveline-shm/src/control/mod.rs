@@ -9,6 +9,7 @@ mod hints;
 mod info;
 mod inlets;
 mod outlets;
+mod pins;
 mod watch;
 
 use crate::inlet::Inlet;

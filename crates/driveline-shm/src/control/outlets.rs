@@ -2,11 +2,12 @@
 //! The publisher's side of matching.
 
 use super::hearing::Heard;
+use super::pins::{self, Claim};
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode};
 use crate::inlet::first_sequence;
 use crate::layout::PAGE_LEN;
-use crate::limits::{HANDSHAKE_MS, MAX_ERRANDS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER, OBSERVER_PINS};
+use crate::limits::{HANDSHAKE_MS, MAX_ERRANDS, MAX_GROUPS, MAX_PENDING, MAX_PENDING_PER_USER};
 use crate::protocol::epoch::Changes;
 use crate::publication::{Group, PubMatch, Publication, add};
 use crate::sys::errands::Foreign;
@@ -295,24 +296,10 @@ impl Outlet {
             Err(e) => return no(RefusalCode::Protocol, format!("topic '{topic}': the subscription's page is not acceptable: {e}")),
         };
         let matches = self.changes.get();
-        let granted: u32 = matches.iter().filter(|m| m.hello.observer == hello.observer).map(|m| m.hello.pins).sum();
-        let capacity = if hello.observer { OBSERVER_PINS } else { p.pins };
-        let left = capacity.saturating_sub(granted);
-        if hello.pins > left {
-            let text = if hello.observer {
-                format!(
-                    "topic '{topic}': {capacity} pins are reserved for tools and {left} are left, {} are needed: stop another tool",
-                    hello.pins
-                )
-            } else {
-                format!(
-                    "topic '{topic}': the subscription of node '{}' needs {} pins and {left} of {capacity} are left: raise the topic's pins to at least {}, or lower max_held of its subscriptions",
-                    hello.node,
-                    hello.pins,
-                    granted + hello.pins
-                )
-            };
-            return no(RefusalCode::Pins, text);
+        let claims = matches.iter().map(|m| Claim { user: m.user, pins: m.hello.pins, observer: m.hello.observer });
+        let claim = Claim { user: peer.socket.user(), pins: hello.pins, observer: hello.observer };
+        if let Err(e) = pins::grant(&claims.collect::<Vec<_>>(), claim, p.pins, &p.access) {
+            return no(RefusalCode::Pins, format!("topic '{topic}': the subscription of node '{}': {e}", hello.node));
         }
         let group = match Group::of(peer.socket.user(), matches) {
             Ok(Some(group)) => group,

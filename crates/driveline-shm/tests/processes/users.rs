@@ -128,6 +128,37 @@ fn one_user_does_not_keep_the_tools_of_others_out() {
     }
 }
 
+/// A stranger with rights who asks for whatever there is.
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn one_user_does_not_take_all_pins() {
+    let d = Domain::open_to_all();
+    let mut w = user(&d, OWNER);
+    w.ask("publisher p access=any pins=8");
+    let mut stranger = user(&d, STRANGER);
+    for i in 0..8 {
+        stranger.ask(&format!("subscription s{i} held=1 access={OWNER}"));
+        stranger.ask(&format!("subscription o{i} held=1 observer access={OWNER}"));
+    }
+    w.ask("await p 3");
+    for i in 0..8 {
+        let refused = |t: &str| t.contains("Refused") || t.contains("Matched");
+        stranger.until(&format!("events s{i}"), refused);
+        stranger.until(&format!("events o{i}"), refused);
+    }
+    // Its two, and one for tools; the friend has as much, and there is a reserve for the publisher's own user.
+    let mut friend = user(&d, FRIEND);
+    friend.ask(&format!("subscription s held=2 access={OWNER}"));
+    friend.ask("await s 1");
+    let mut same = user(&d, OWNER);
+    same.ask("subscription s held=4");
+    same.ask("await s 1");
+    same.ask("subscription tool held=1 observer");
+    same.ask("await tool 1");
+    friend.ask(&format!("subscription more held=1 access={OWNER}"));
+    friend.until("events more", |t| t.contains("raise the topic's pins to 12"));
+}
+
 /// More names than a subscription ever asks, of listeners that say nothing.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
