@@ -154,9 +154,9 @@ impl Participant {
         });
         let (scans, changes) = epoch(Vec::<Arc<PubMatch>>::new());
         let name = Name::random(Kind::Publisher(publication.topic.id().0)).map_err(system("draw a random name"))?;
-        let mode = if publication.access == crate::config::Access::OwnUser { 0o600 } else { 0o666 };
         let directory = &self.0.identity.directory;
-        let listener = socket::listen_at(directory, &name, mode).map_err(system("make a socket in the domain directory"))?;
+        let listener =
+            socket::listen_at(directory, &name, publication.socket_mode()).map_err(system("make a socket in the domain directory"))?;
         let command = Command::AddPublication { publication: Arc::clone(&publication), changes, listener, name: name.text.clone() };
         commands.send(command);
         let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };

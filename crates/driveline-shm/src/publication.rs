@@ -161,6 +161,11 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
+    /// Permission bits of its socket in the domain directory.
+    pub(crate) fn socket_mode(&self) -> u32 {
+        if self.access == Access::OwnUser { 0o600 } else { 0o666 }
+    }
+
     pub(crate) fn is_reliable(&self) -> bool {
         self.qos.reliability == Reliability::Reliable
     }

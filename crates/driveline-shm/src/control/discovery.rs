@@ -3,7 +3,7 @@
 //!
 //! A new publisher sends its name as a hint to every participant; who wants the topic dials it. Hints can be lost (a
 //! queue is short), so whoever finds several waiting looks through the directory instead, and once a second its time
-//! stamp is compared as a safety net. Neither hints nor names that others leave in the directory cost more than a bounded
+//! stamp is compared as a safety net; then it is also seen whether own names are still there (`presence`). Neither hints nor names that others leave in the directory cost more than a bounded
 //! share of this process's time.
 
 use super::{Command, Control, Source};
@@ -44,7 +44,7 @@ impl Discovery {
 impl Control {
     /// Looks through the directory if it is time.
     pub(super) fn discover(&mut self) {
-        if self.inlets.is_empty() {
+        if self.inlets.is_empty() && self.outlets.is_empty() {
             self.discovery.wanted = false;
             return;
         }
@@ -53,8 +53,14 @@ impl Control {
             let stamp = self.identity.directory.stamp().ok();
             if stamp != self.discovery.stamp || self.discovery.again {
                 self.discovery.again = stamp != self.discovery.stamp;
+                self.see_to_presence();
                 self.discovery.stamp = stamp;
                 self.discovery.wanted = true;
+            } else if self.lost {
+                self.see_to_presence();
+            }
+            if self.inlets.is_empty() {
+                self.discovery.wanted = false;
             }
         }
         if self.discovery.wanted {

@@ -10,6 +10,7 @@ mod info;
 mod inlets;
 mod outlets;
 mod pins;
+mod presence;
 mod watch;
 
 use crate::inlet::Inlet;
@@ -21,7 +22,6 @@ use crate::queue::lock;
 use crate::sys::directory::{Kind, Name};
 use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
-use crate::sys::peer::User;
 use crate::sys::socket;
 use discovery::Discovery;
 use driveline_types::{EndpointId, MonotonicNs};
@@ -130,6 +130,8 @@ pub(crate) struct Control {
     outlets: HashMap<EndpointId, Outlet>,
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
+    /// It was said that nobody can be found any more.
+    lost: bool,
     attention: hints::Attention,
     buffer: Box<[u8]>,
     /// Listeners that could not accept, and until when they are left alone.
@@ -145,12 +147,7 @@ impl Control {
         let errands = Errands::new()?;
         let mode = if identity.directory.is_shared() { 0o666 } else { 0o600 };
         let rescan_name = Name::random(Kind::Rescan)?;
-        let rescan = socket::datagram_at(&identity.directory, &rescan_name, mode)?;
-        let safe = !identity.directory.is_shared() || socket::take_descriptors(&rescan, false);
-        let mut rescan = Foreign::connection(rescan, User::UNKNOWN, &errands);
-        if safe {
-            rescan.is_no_threat();
-        }
+        let rescan = presence::rescan_socket(&identity.directory, &rescan_name, mode, &errands)?;
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
         let mut control = Self {
@@ -165,6 +162,7 @@ impl Control {
             outlets: HashMap::new(),
             inlets: HashMap::new(),
             discovery: Discovery::default(),
+            lost: false,
             attention: hints::Attention::new(MonotonicNs::now()),
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
             resting: Vec::new(),

@@ -258,6 +258,10 @@ impl Outlet {
         &self.listener
     }
 
+    pub(super) fn replace_listener(&mut self, listener: GuardedFd) {
+        self.listener = listener;
+    }
+
     /// Nobody can be accepted; said once until somebody is.
     fn say_shut(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.said_shut, true) {

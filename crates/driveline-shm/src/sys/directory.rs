@@ -21,7 +21,7 @@ pub(crate) struct Directory {
 
 /// A stamp that changes when entries come or go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Stamp(i64, u32);
+pub(crate) struct Stamp(i64, u32, u32);
 
 impl Directory {
     /// Opens or creates the configured directory, or that of the domain without a name. This user's own are checked more
@@ -143,10 +143,33 @@ impl Directory {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|s| User::of(s.st_uid).is_trusted())
     }
 
-    /// See [`Stamp`]. An error if the directory was removed.
+    /// See [`Stamp`].
     pub(crate) fn stamp(&self) -> io::Result<Stamp> {
-        let s = statx(&self.fd, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::MTIME)?;
-        Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec))
+        let s = statx(&self.fd, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::MTIME | rustix::fs::StatxFlags::NLINK)?;
+        Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec, s.stx_nlink))
+    }
+
+    /// Whether it has no name any more, so that nobody else can come in.
+    pub(crate) fn is_removed(&self) -> bool {
+        fstat(&self.fd).is_ok_and(|s| s.st_nlink == 0)
+    }
+
+    /// After its removal: goes on in the directory that is at its place now. One of this user's alone is made if need be;
+    /// who makes one for several knows best how.
+    pub(crate) fn reopen(&self) -> Result<(), String> {
+        if self.shared && !self.path.exists() {
+            return Err("it was made for several users, so make it again with its mode".into());
+        }
+        let new = Self::open(Some(&self.path)).map_err(|e| e.to_string())?;
+        if new.shared != self.shared {
+            return Err("the one that is there now is for other users than before: its mode differs".into());
+        }
+        self.fd.become_copy_of(&new.fd).map_err(|e| e.to_string())
+    }
+
+    /// Whether there is such an entry.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Removes a name; whoever was faster is fine, too. Whether it is gone: in a sticky directory another user's leftover

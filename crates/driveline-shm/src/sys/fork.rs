@@ -95,6 +95,13 @@ impl GuardedFd {
         Ok(Self { fd, entry, birthplace })
     }
 
+    /// Stands for what another descriptor stands for, from now on and in one step, with the number that it has.
+    pub(crate) fn become_copy_of(&self, other: &Self) -> io::Result<()> {
+        // SAFETY: both are open and owned here; whoever uses the number meanwhile sees either the one or the other.
+        let done = unsafe { libc::dup3(other.fd, self.fd, libc::O_CLOEXEC) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// Whether this is the process that it belongs to.
     pub(crate) fn is_here(&self) -> bool {
         self.birthplace.is_here()

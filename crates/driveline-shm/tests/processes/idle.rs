@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use std::time::Duration;
 
 const WATCHED: Duration = Duration::from_millis(1500);
-/// The safety net looks at the directory once a second; a process with nothing to read does not even do that.
+/// The safety net looks at the directory once a second.
 const MOST_SLEEPS: u64 = 12;
 /// 10 ms each: as good as nothing, and more than what reading the figures costs.
 const MOST_TICKS: u64 = 3;

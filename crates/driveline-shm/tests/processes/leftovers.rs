@@ -239,3 +239,77 @@ fn shortages_are_errors_that_name_the_limit() {
     r.ask("await s 3");
     p.quit();
 }
+
+/// A clean-up of /dev/shm under running processes: those who know each other go on, and newcomers are found.
+#[test]
+fn a_removed_directory_is_joined_anew() {
+    let d = Domain::new();
+    let path = d.path().join("domain");
+    let (mut w, mut r) = (d.peer_at(&path, "writer"), d.peer_at(&path, "reader"));
+    w.ask("publisher p");
+    r.ask("subscription s");
+    r.ask("await s 1");
+    for round in 1..=2 {
+        std::fs::remove_dir_all(&path).unwrap();
+        for (peer, end) in [(&mut w, "p"), (&mut r, "s")] {
+            let text = peer.until(&format!("events {end}"), |t| t.contains("was removed"));
+            assert!(text.contains("announced anew") && text.contains("RemoveIPC"), "{text}");
+        }
+        let mut late = d.peer_at(&path, "late");
+        late.ask("subscription s");
+        late.ask("await s 1");
+        assert_eq!(late.ask("list").matches("\"topic\":\"t\"").count(), 3);
+        // The old match was left alone, and is the only one.
+        assert_eq!((r.ask("matched s").as_str(), w.ask("matched p").as_str()), ("1", "2"));
+        w.ask("say p 1 100");
+        assert_eq!(r.ask("take s"), format!("{round} 0"));
+        assert_eq!(r.ask("take s"), "none");
+        late.quit();
+        w.ask("await p 1");
+    }
+    w.quit();
+    r.quit();
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+}
+
+#[test]
+fn removed_names_come_back_as_they_were() {
+    let d = Domain::new();
+    let (mut w, mut r) = (d.peer("writer"), d.peer("reader"));
+    w.ask("publisher p");
+    r.ask("subscription s");
+    r.ask("await s 1");
+    let names = d.names();
+    for name in &names {
+        std::fs::remove_file(d.path().join(name)).unwrap();
+    }
+    eventually("the names are there again", || d.names() == names);
+    let (mut late, mut second) = (d.peer("late"), d.peer("second writer"));
+    late.ask("subscription s");
+    second.ask("publisher p");
+    late.ask("await s 2");
+    r.ask("await s 2");
+    assert_eq!(w.ask("matched p"), "2");
+}
+
+/// Made by somebody for several users: nobody else knows with which rights it is to be made again.
+#[test]
+fn a_removed_directory_of_several_users_is_awaited() {
+    let d = Domain::new();
+    let path = d.path().join("domain");
+    let make = || {
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    };
+    make();
+    let mut w = d.peer_at(&path, "writer");
+    w.ask("publisher p");
+    std::fs::remove_dir_all(&path).unwrap();
+    let text = w.until("events p", |t| t.contains("was removed"));
+    assert!(text.contains("made for several users, so make it again with its mode"), "{text}");
+    make();
+    w.until("events p", |t| t.contains("announced anew"));
+    let mut r = d.peer_at(&path, "reader");
+    r.ask("subscription s");
+    r.ask("await s 1");
+}

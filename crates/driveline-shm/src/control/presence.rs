@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Being found again after somebody has removed this participant's names, or the whole directory: a clean-up of /dev/shm,
+//! systemd's RemoveIPC, a hasty `rm`. Running matches do not need any of it, so nothing else would show that nobody new
+//! finds anybody.
+
+use super::{Control, Source};
+use crate::event::{PublisherEvent, RefusalCode, SubscriptionEvent};
+use crate::sys::directory::Name;
+use crate::sys::errands::{Errands, Foreign};
+use crate::sys::fork::GuardedFd;
+use crate::sys::peer::User;
+use crate::sys::socket;
+use rustix::event::epoll::{self, EventFlags};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// The socket for hints.
+pub(super) fn rescan_socket(
+    directory: &crate::sys::directory::Directory,
+    name: &Name,
+    mode: u32,
+    errands: &Arc<Errands>,
+) -> io::Result<Foreign> {
+    let socket = socket::datagram_at(directory, name, mode)?;
+    let safe = !directory.is_shared() || socket::take_descriptors(&socket, false);
+    let mut socket = Foreign::connection(socket, User::UNKNOWN, errands);
+    if safe {
+        socket.is_no_threat();
+    }
+    Ok(socket)
+}
+
+impl Control {
+    /// After a change of the directory: takes part in its successor if it was removed, and makes own names again that are
+    /// not there.
+    pub(super) fn see_to_presence(&mut self) {
+        let directory = &self.identity.directory;
+        if directory.is_removed() {
+            let path = directory.path().display();
+            match directory.reopen() {
+                Ok(()) => {
+                    let text = format!(
+                        "the domain directory {path} was removed while this process ran; everything is announced anew, but keep whatever removes it away (systemd's RemoveIPC, a clean-up of /dev/shm)"
+                    );
+                    self.lost = false;
+                    self.tell_everybody(&text);
+                }
+                Err(e) => {
+                    let text = format!(
+                        "the domain directory {path} was removed and cannot be used anew: {e}; nobody new finds this process or is found by it until the directory is there again as it was (within a second)"
+                    );
+                    if !std::mem::replace(&mut self.lost, true) {
+                        self.tell_everybody(&text);
+                    }
+                    return;
+                }
+            }
+        }
+        if let Err(e) = self.make_names_again() {
+            let text = format!("names of this process in the domain directory were removed and cannot be made again: {e}");
+            if !std::mem::replace(&mut self.lost, true) {
+                self.tell_everybody(&text);
+            }
+        }
+    }
+
+    fn make_names_again(&mut self) -> io::Result<()> {
+        let identity = Arc::clone(&self.identity);
+        let directory = &identity.directory;
+        let missing = |name: &str| Name::parse(name).filter(|_| !directory.has(name));
+        let mode = if directory.is_shared() { 0o666 } else { 0o600 };
+        if let Some(name) = missing(&self.rescan_name) {
+            let socket = rescan_socket(directory, &name, mode, &self.errands)?;
+            self.watch_anew(&socket, |s| matches!(s, Source::Rescan))?;
+            self.rescan = socket;
+        }
+        if let Some(name) = missing(&self.info_name) {
+            let socket = socket::listen_at(directory, &name, mode)?;
+            self.watch_anew(&socket, |s| matches!(s, Source::InfoListener))?;
+            socket::turn_away(&self.info_listener, &self.errands);
+            self.info_listener = socket;
+        }
+        let lost: Vec<_> = self.outlets.iter().filter_map(|(id, o)| missing(&o.name).map(|name| (*id, name))).collect();
+        for (id, name) in lost {
+            let Some(mode) = self.outlets.get(&id).map(|o| o.publication.socket_mode()) else { continue };
+            let socket: GuardedFd = socket::listen_at(directory, &name, mode)?;
+            self.watch_anew(&socket, |s| matches!(s, Source::Listener(other) if *other == id))?;
+            if let Some(outlet) = self.outlets.get_mut(&id) {
+                socket::turn_away(outlet.listener(), &self.errands);
+                outlet.replace_listener(socket);
+            }
+            // Under the same name: whoever is matched must not take it for another publisher.
+            self.announce(&name.text);
+        }
+        Ok(())
+    }
+
+    fn watch_anew(&self, socket: impl AsFd, which: impl Fn(&Source) -> bool) -> io::Result<()> {
+        let Some(key) = self.sources.iter().find_map(|(key, s)| which(s).then_some(*key)) else { return Ok(()) };
+        Ok(epoll::add(self.errands.epoll(), socket, epoll::EventData::new_u64(key), EventFlags::IN)?)
+    }
+
+    fn tell_everybody(&self, text: &str) {
+        for o in self.outlets.values() {
+            let text = format!("topic '{}': {text}", o.publication.topic);
+            o.publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });
+        }
+        for s in self.inlets.values() {
+            let text = format!("topic '{}': {text}", s.inlet.topic);
+            s.inlet.event(SubscriptionEvent::Refused { code: RefusalCode::System, text });
+        }
+    }
+}
