@@ -57,10 +57,15 @@ impl Control {
                 }
             }
         }
-        if let Err(e) = self.make_names_again() {
-            let text = format!("names of this process in the domain directory were removed and cannot be made again: {e}");
-            if !std::mem::replace(&mut self.lost, true) {
-                self.tell_everybody(&text);
+        match self.make_names_again() {
+            Ok(()) => self.lost = false,
+            // Somebody is just about it; its link count will tell in a second.
+            Err(_) if self.identity.directory.is_removed() => {}
+            Err(e) => {
+                let text = format!("names of this process in the domain directory were removed and cannot be made again: {e}");
+                if !std::mem::replace(&mut self.lost, true) {
+                    self.tell_everybody(&text);
+                }
             }
         }
     }
