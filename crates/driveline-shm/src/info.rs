@@ -70,8 +70,11 @@ pub struct ParticipantInfo {
     /// Its identity.
     #[serde(with = "hex_id")]
     pub id: EndpointId,
-    /// Its name.
+    /// Its name: what it claims.
     pub name: String,
+    /// Whether it is a process of the asking user or of root, says the kernel; others may claim any name. Not sent.
+    #[serde(skip)]
+    pub of_this_user: bool,
     /// Its process id, as it sees it itself.
     pub pid_in_its_namespace: u32,
     /// Free text (JSON by convention) that the application attached.

@@ -43,6 +43,8 @@ pub const MAX_MESSAGE_LEN: usize = 160 * 1024;
 pub const MAX_DESCRIPTION_LEN: usize = 64 * 1024;
 /// Longest answer to a listing that is accepted from one participant, in bytes.
 pub const MAX_LISTING_LEN: usize = 8 * 1024 * 1024;
+/// Participants of other users that one listing asks.
+pub const MAX_FOREIGN_LISTED: usize = 256;
 /// Events that wait for `poll_event`; the oldest give way and are counted.
 pub const MAX_EVENTS: usize = 256;
 /// Directory entries looked at in one scan.

@@ -4,11 +4,11 @@
 use crate::control::{Heard, hear};
 use crate::error::ListError;
 use crate::info::ParticipantInfo;
-use crate::limits::{MAX_LISTING_LEN, MAX_MESSAGE_LEN};
-use crate::sys::directory::{Directory, Kind};
+use crate::limits::{MAX_FOREIGN_LISTED, MAX_LISTING_LEN, MAX_MESSAGE_LEN};
+use crate::sys::directory::{Directory, Kind, Name};
 use crate::sys::errands::{Errands, Foreign};
 use crate::sys::peer;
-use crate::sys::socket;
+use crate::sys::socket::{self, ConnectError};
 use crate::wire::Message;
 use driveline_types::{EndpointId, MonotonicNs};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,6 +21,9 @@ use std::time::Duration;
 
 struct Query {
     socket: Foreign,
+    name: Name,
+    /// How often it was asked before and hung up: it serves so many at a time.
+    tries: u32,
     text: Vec<u8>,
     /// The next part is being received on a thread of the other end's user.
     elsewhere: bool,
@@ -29,14 +32,19 @@ struct Query {
 /// How often it is looked whether something was received elsewhere.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How often a participant is asked that hangs up or has no time.
+const MAX_TRIES: u32 = 20;
+
 /// What a domain looks like from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// Those that have answered.
     pub participants: Vec<ParticipantInfo>,
-    /// Processes that exist and have not answered in time: stopped, or far too busy. 0 stands for one of another PID
-    /// namespace.
+    /// Processes of this user or root that exist and have not answered in time: stopped, or far too busy. 0 stands for one
+    /// whose process is not known, such as one of another PID namespace.
     pub silent: Vec<u32>,
+    /// Likewise those of other users, and those that were not asked because there are so many.
+    pub silent_others: Vec<u32>,
 }
 
 /// Asks every live participant of the domain in `domain_dir` over its socket and returns what has come after at most
@@ -58,25 +66,35 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     // What others send instead of an answer must not keep the caller.
     let errands = Errands::new().map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
-    let mut queries = Vec::new();
-    for name in directory.names().map_err(unreadable)?.iter().filter(|n| n.kind == Kind::Info) {
-        // Dead or unreachable ones have nothing to say.
-        if let Ok(socket) = socket::dial(&directory, &name.text, &errands)
-            && socket::send(&socket, &question, &[]).is_ok()
-        {
-            queries.push(Query { socket, text: Vec::new(), elsewhere: false });
-        }
-    }
+    let mut queries: Vec<Query> = Vec::new();
+    let names = directory.names().map_err(unreadable)?.into_iter().filter(|n| n.kind == Kind::Info);
+    // Whoever may create names may create many: this user's own come first.
+    let (own, mut others): (Vec<_>, Vec<_>) = names.partition(|n| directory.is_of_trusted(&n.text));
+    let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
+    others.truncate(MAX_FOREIGN_LISTED);
+    let mut unasked: Vec<(Name, u32)> = own.into_iter().chain(others).map(|name| (name, 0)).collect();
     let deadline = MonotonicNs::now() + timeout;
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
-    let mut found = Vec::new();
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
     let (sender, parts) = channel::<(RawFd, Heard)>();
-    while !queries.is_empty() {
+    loop {
+        unasked.retain(|(name, tries)| match socket::dial(&directory, &name.text, &errands) {
+            Ok(socket) => {
+                if socket::send(&socket, &question, &[]).is_ok() {
+                    queries.push(Query { socket, name: name.clone(), tries: *tries, text: Vec::new(), elsewhere: false });
+                }
+                false
+            }
+            // Its queue is full of others, or it is stopped.
+            Err(ConnectError::Busy) => true,
+            // Dead or unreachable ones have nothing to say.
+            Err(_) => false,
+        });
         let mut left = deadline.since(MonotonicNs::now());
-        if left.is_zero() {
+        if left.is_zero() || queries.is_empty() && unasked.is_empty() {
             break;
         }
-        if queries.iter().any(|q| q.elsewhere) {
+        if !unasked.is_empty() || queries.iter().any(|q| q.elsewhere) {
             left = left.min(LOOK);
         }
         let wait = Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ };
@@ -95,18 +113,37 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
                 found.extend(info);
                 false
             }
+            Progress::HungUp => {
+                if q.tries < MAX_TRIES {
+                    unasked.push((q.name.clone(), q.tries + 1));
+                } else if !q.socket.user().is_trusted() {
+                    silent_others.push(peer::process(&q.socket).unwrap_or(0));
+                } else {
+                    silent.push(peer::process(&q.socket).unwrap_or(0));
+                }
+                false
+            }
         });
     }
     found.sort_by(|a: &ParticipantInfo, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
     join(&mut found);
-    let mut silent: Vec<u32> = queries.iter().map(|q| peer::process(&q.socket).unwrap_or(0)).collect();
+    for q in &queries {
+        let pid = peer::process(&q.socket).unwrap_or(0);
+        if q.socket.user().is_trusted() { silent.push(pid) } else { silent_others.push(pid) }
+    }
+    for (name, _) in &unasked {
+        if directory.is_of_trusted(&name.text) { silent.push(0) } else { silent_others.push(0) }
+    }
     silent.sort_unstable();
-    Ok(Survey { participants: found, silent })
+    silent_others.sort_unstable();
+    Ok(Survey { participants: found, silent, silent_others })
 }
 
 enum Progress {
     More,
     Done(Option<ParticipantInfo>),
+    /// Without a word.
+    HungUp,
 }
 
 /// Takes what has come of one answer: here, or from the thread that receives what the other end's user sends.
@@ -129,8 +166,11 @@ fn advance(q: &mut Query, buffer: &mut [u8], received: &mut HashMap<RawFd, Heard
         match heard {
             Heard::Nothing => return Progress::More,
             Heard::Said(Ok(Message::Listing(part)), _) if part.is_empty() => {
-                return Progress::Done(serde_json::from_slice(&q.text).ok());
+                let of_this_user = q.socket.user().is_trusted();
+                let info = serde_json::from_slice::<ParticipantInfo>(&q.text).ok();
+                return Progress::Done(info.map(|info| ParticipantInfo { of_this_user, ..info }));
             }
+            Heard::Ended if q.text.is_empty() => return Progress::HungUp,
             Heard::Said(Ok(Message::Listing(part)), _) if q.text.len() + part.len() <= MAX_LISTING_LEN => q.text.extend(part),
             _ => return Progress::Done(None),
         }

@@ -91,7 +91,7 @@ pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
     let mut others = Vec::new();
     for (name, directory) in domain::all().into_iter().filter(|(name, _)| name != own) {
         let Ok(survey) = driveline_shm::survey(&directory, ASK) else { continue };
-        let processes = survey.participants.len() + survey.silent.len();
+        let processes = survey.participants.len() + survey.silent.len() + survey.silent_others.len();
         let ends = |p: &driveline_shm::ParticipantInfo| -> Vec<String> {
             p.publishers.iter().map(|p| p.topic.clone()).chain(p.subscriptions.iter().map(|s| s.topic.clone())).collect()
         };

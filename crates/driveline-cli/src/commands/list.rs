@@ -74,11 +74,23 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
     }
 }
 
+/// Processes that are named because they do not answer.
+const MOST_SILENT: usize = 16;
+
 /// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
 fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
     let place = DomainPlace::of(domain)?;
     let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())? else { return Ok((place, Vec::new())) };
-    let Survey { participants, silent } = driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
+    let Survey { participants, silent, silent_others } = driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
+    let mut silent: Vec<u32> = silent.into_iter().chain(silent_others).collect();
+    let all = silent.len();
+    silent.retain(|pid| *pid > 0);
+    silent.truncate(MOST_SILENT);
+    let more = all - silent.len();
+    if more > 0 {
+        let who = if more == 1 { "1 participant".to_owned() } else { format!("{more} participants") };
+        screen.print_error(&format!("warning: {who} of this domain did not answer: what they have is not in the list\n"));
+    }
     for pid in silent {
         let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
         let what =

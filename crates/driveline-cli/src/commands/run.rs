@@ -126,10 +126,11 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     if !domain_dir.exists() {
         return Ok(());
     }
-    let Survey { participants, silent } = driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    let Survey { participants, silent, .. } = driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
     for module in &graph.modules {
         let name = host::process_name(graph, module);
-        let answered = participants.iter().find(|p| p.name == name).map(|p| p.pid_in_its_namespace);
+        // Another user may claim any name.
+        let answered = participants.iter().find(|p| p.name == name && p.of_this_user).map(|p| p.pid_in_its_namespace);
         // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped = || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));

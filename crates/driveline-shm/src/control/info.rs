@@ -105,6 +105,7 @@ impl Control {
         let info = ParticipantInfo {
             id: self.identity.id,
             name: self.identity.name.clone(),
+            of_this_user: true,
             pid_in_its_namespace: self.identity.pid,
             description: lock(&self.identity.description).clone(),
             publishers: self.outlets.values().map(|o| o.publication.info(o.changes.get())).collect(),

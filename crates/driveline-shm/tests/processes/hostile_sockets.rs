@@ -249,6 +249,26 @@ fn a_full_queue_of_a_stopped_publisher_is_no_death() {
     s.unharmed("full queue");
 }
 
+/// A participant that cannot even be asked is not taken for one that is not there.
+#[test]
+fn who_cannot_be_asked_is_counted() {
+    let d = Domain::new();
+    let (mut w, mut r) = (d.peer("writer"), d.peer("reader"));
+    w.ask("publisher p");
+    let path = find(d.path(), "i-");
+    w.signal(rustix::process::Signal::STOP);
+    w.stopped();
+    let clogs: Vec<OwnedFd> = std::iter::from_fn(|| connect_to(&path)).take(5000).collect();
+    r.ask("subscription s");
+    let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
+    assert_eq!((survey.participants.len(), survey.silent.len(), survey.silent_others.len()), (1, 1, 0));
+    assert!(survey.participants[0].of_this_user);
+    w.signal(rustix::process::Signal::CONT);
+    // While those who ask too much are hung up on, others ask again.
+    eventually("all answer", || driveline_shm::survey(d.path(), Duration::from_secs(2)).unwrap().participants.len() == 2);
+    drop(clogs);
+}
+
 /// Tools that ask and never read the answer.
 #[test]
 fn askers_that_do_not_read_keep_nobody_from_asking() {

@@ -128,6 +128,23 @@ fn one_user_does_not_keep_the_tools_of_others_out() {
     }
 }
 
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn names_that_other_users_claim_are_known_as_such() {
+    let d = Domain::open_to_all();
+    let mut stranger = user(&d, STRANGER);
+    stranger.ask("publisher p");
+    let mut same = d.peer("same");
+    same.ask("publisher p");
+    stranger.ask("silent-participants 300");
+    let survey = driveline_shm::survey(d.path(), std::time::Duration::from_secs(1)).unwrap();
+    let mut own: Vec<bool> = survey.participants.iter().map(|p| p.of_this_user).collect();
+    own.sort_unstable();
+    assert!(own == [true] || own == [false, true], "its own names come first: {own:?}");
+    assert_eq!(own.len() + survey.silent_others.len(), 302, "all are counted");
+    assert!(survey.silent.is_empty());
+}
+
 /// A stranger with rights who asks for whatever there is.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]

@@ -202,6 +202,11 @@ impl Machine {
                 self.silent.extend((0..count).map(|n| super::hostile::Listener::new(&self.domain, "t", 1000 + n)));
                 Ok(String::new())
             }
+            ["silent-participants", count] => {
+                let count: u32 = count.parse().map_err(|e| text(&e))?;
+                self.silent.extend((0..count).map(|n| super::hostile::Listener::of_participant(&self.domain, 1000 + n)));
+                Ok(String::new())
+            }
             ["hanging-publisher"] => self.hang_whoever_comes(super::hostile::Listener::new(&self.domain, "t", 77)),
             ["hanging-participant"] => self.hang_whoever_comes(super::hostile::Listener::of_participant(&self.domain, 78)),
             ["clog-and-go", kind, count] => {
