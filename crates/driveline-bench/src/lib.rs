@@ -24,6 +24,7 @@ pub mod harness;
 mod link;
 mod machine;
 mod metric;
+pub mod observations;
 mod peer;
 pub mod peers;
 mod plan;
