@@ -8,11 +8,11 @@
 use crate::harness::{End, Job, Pace, Payload, ReceivedRow, Role, SentRow, read_rows};
 use crate::metric::Metric;
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One run, accounted for.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// Why the run is not valid; empty if it is.
     pub invalid: Vec<String>,
@@ -46,9 +46,25 @@ pub struct Account {
     /// Samples of each figure.
     #[serde(skip)]
     pub samples: BTreeMap<Metric, Vec<u64>>,
-    /// Stamps of every counted sample: subscriber, sent, received.
+    /// Stamps of every counted sample, for each subscriber.
     #[serde(skip)]
-    pub stamps: Vec<(usize, SentRow, Option<ReceivedRow>)>,
+    pub stamps: Vec<Sample>,
+}
+
+/// What became of one counted sample at one subscriber.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Which subscriber.
+    pub subscriber: usize,
+    /// Stamps of the sending end.
+    pub sent: SentRow,
+    /// Stamps of the receiving end; nothing if it did not receive it. In a ping-pong: of the answer.
+    pub received: Option<ReceivedRow>,
+    /// [`Metric::Transport`]; 0 if it was not received. In a ping-pong the other end's filling is taken out of it, so it does
+    /// not follow from these stamps alone.
+    pub transport_ns: u64,
+    /// [`Metric::FillAndTransport`]; 0 if it was not received, or not filled.
+    pub fill_and_transport_ns: u64,
 }
 
 impl Account {
@@ -119,6 +135,7 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     }
     if job.role == Role::Memcpy {
         a.put(Metric::Copy, sent.iter().map(|r| r.before_publish.saturating_sub(r.before_fill)).collect());
+        a.stamps = sent.into_iter().map(|sent| Sample { sent, ..Sample::default() }).collect();
         return Ok(());
     }
     let received: Vec<ReceivedRow> = received_rows(end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
@@ -130,9 +147,16 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
         a.invalid.push("the stamps of both ends do not belong together".into());
         return Ok(());
     }
-    a.put(Metric::Transport, pairs().map(|(s, r)| r.in_hand.saturating_sub(s.before_publish)).collect());
+    a.stamps = pairs()
+        .map(|(s, r)| Sample {
+            sent: *s,
+            received: Some(*r),
+            transport_ns: r.in_hand.saturating_sub(s.before_publish),
+            ..Sample::default()
+        })
+        .collect();
+    a.put(Metric::Transport, a.stamps.iter().map(|s| s.transport_ns).collect());
     a.put(Metric::PublishCall, sent.iter().map(|s| s.returned.saturating_sub(s.before_publish)).collect());
-    a.stamps = sent.iter().zip(&received).map(|(s, r)| (0, *s, Some(*r))).collect();
     Ok(())
 }
 
@@ -169,9 +193,19 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     let fill = |s: &SentRow| s.before_publish.saturating_sub(if s.before_publish > 0 { s.before_fill } else { 0 });
     let trip = |s: &SentRow, r: &ReceivedRow| r.in_hand.max(r.copied).saturating_sub(s.before_fill);
     let rounds = || asked.iter().zip(&returned).zip(&answered);
-    a.put(Metric::Transport, rounds().map(|((s, r), e)| trip(s, r).saturating_sub(fill(s) + fill(e)) / 2).collect());
-    if job.payload == Payload::Filled {
-        a.put(Metric::FillAndTransport, rounds().map(|((s, r), _)| trip(s, r) / 2).collect());
+    let filled = job.payload == Payload::Filled;
+    a.stamps = rounds()
+        .map(|((s, r), e)| Sample {
+            subscriber: 0,
+            sent: *s,
+            received: Some(*r),
+            transport_ns: trip(s, r).saturating_sub(fill(s) + fill(e)) / 2,
+            fill_and_transport_ns: if filled { trip(s, r) / 2 } else { 0 },
+        })
+        .collect();
+    a.put(Metric::Transport, a.stamps.iter().map(|s| s.transport_ns).collect());
+    if filled {
+        a.put(Metric::FillAndTransport, a.stamps.iter().map(|s| s.fill_and_transport_ns).collect());
         a.put(Metric::Fill, asked.iter().map(fill).collect());
         a.put(Metric::Read, returned.iter().map(|r| r.read.saturating_sub(r.in_hand.max(r.copied))).collect());
     }
@@ -179,7 +213,6 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     a.publisher_cpu_ns_per_sample = per_sample(ping);
     a.subscriber_cpu_ns_per_sample = per_sample(echo);
     a.wake_calls_per_publish = ping.wake_calls.map(|w| w as f64 / job.messages as f64);
-    a.stamps = asked.iter().zip(&returned).map(|(s, r)| (0, *s, Some(*r))).collect();
     Ok(())
 }
 
@@ -214,19 +247,20 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         for (s, last) in sent.iter().zip(&mut last) {
             let Some(r) = received.next_if(|r| r.sequence == s.sequence) else {
                 *last = None;
-                a.stamps.push((end.index, *s, None));
+                a.stamps.push(Sample { subscriber: end.index, sent: *s, ..Sample::default() });
                 continue;
             };
             got += 1;
-            a.stamps.push((end.index, *s, Some(*r)));
             let at = r.in_hand.max(r.copied);
             let transport = at.saturating_sub(s.before_publish);
+            let fill_and_transport_ns = if job.payload == Payload::Filled { at.saturating_sub(s.before_fill) } else { 0 };
+            a.stamps.push(Sample { subscriber: end.index, sent: *s, received: Some(*r), transport_ns: transport, fill_and_transport_ns });
             latencies.push(transport);
             *last = last.map(|l| l.max(transport));
             of.entry(Metric::ScheduleRelative).or_default().push(at.saturating_sub(s.scheduled));
             of.entry(Metric::WakeToHand).or_default().push(r.in_hand.saturating_sub(r.woken));
             if job.payload == Payload::Filled {
-                of.entry(Metric::FillAndTransport).or_default().push(at.saturating_sub(s.before_fill));
+                of.entry(Metric::FillAndTransport).or_default().push(fill_and_transport_ns);
             }
             if r.copied > 0 {
                 of.entry(Metric::Copy).or_default().push(r.copied.saturating_sub(r.in_hand));

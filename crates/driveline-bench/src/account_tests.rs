@@ -99,7 +99,7 @@ fn a_missed_sample_is_counted_and_has_no_latency() {
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!((a.sent, a.received.clone(), a.missed.clone()), (3, vec![2], vec![1]));
     assert_eq!(a.samples[&Metric::Transport].len(), 2);
-    assert_eq!(a.stamps.iter().filter(|(_, _, r)| r.is_none()).count(), 1);
+    assert_eq!(a.stamps.iter().filter(|s| s.received.is_none()).count(), 1);
 }
 
 #[test]

@@ -119,6 +119,8 @@ pub enum Role {
     LateSubscriber,
     /// Copies bytes.
     Memcpy,
+    /// Burns processor time until it is killed.
+    Hog,
     /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what they leave behind. It is
     /// there before the first end and until after the last one.
     Keeper,
@@ -364,6 +366,34 @@ impl End {
     }
 }
 
+/// A job for tests.
+#[cfg(test)]
+pub(crate) fn sample_job() -> Job {
+    Job {
+        protocol: PROTOCOL,
+        role: Role::Ping,
+        system: System::Peer { name: "fastdds".into(), variant: "shm".into() },
+        topic: "link".into(),
+        reliability: Reliability::Reliable,
+        reach: Reach::Host,
+        domain_dir: "/x\ny".into(),
+        size: 1,
+        wait: Wait::SpinThenBlock(3),
+        take: Take::Copy,
+        payload: Payload::Filled,
+        pace: Pace::RateHz(0.5),
+        warm_up: 1,
+        messages: 2,
+        depth: 1,
+        subscribers: 1,
+        index: 0,
+        publisher_cpu: None,
+        subscriber_cpus: vec![1],
+        priority: 0,
+        raw_dir: "/z".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,29 +411,7 @@ mod tests {
 
     #[test]
     fn a_job_is_one_line() {
-        let job = Job {
-            protocol: PROTOCOL,
-            role: Role::Ping,
-            system: System::Peer { name: "fastdds".into(), variant: "shm".into() },
-            topic: "link".into(),
-            reliability: Reliability::Reliable,
-            reach: Reach::Host,
-            domain_dir: "/x\ny".into(),
-            size: 1,
-            wait: Wait::SpinThenBlock(3),
-            take: Take::Copy,
-            payload: Payload::Filled,
-            pace: Pace::RateHz(0.5),
-            warm_up: 1,
-            messages: 2,
-            depth: 1,
-            subscribers: 1,
-            index: 0,
-            publisher_cpu: None,
-            subscriber_cpus: vec![1],
-            priority: 0,
-            raw_dir: "/z".into(),
-        };
+        let job = sample_job();
         let line = serde_json::to_string(&job).unwrap();
         assert!(!line.contains('\n'));
         assert!(line.contains(r#""system":"fastdds/shm""#), "{line}");

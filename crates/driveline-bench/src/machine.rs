@@ -3,12 +3,12 @@
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::ops::Sub;
 
 /// The machine as found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor model.
     pub cpu: String,
@@ -35,7 +35,7 @@ pub struct Machine {
     /// CPU limit of the control group, or "none".
     pub cgroup_cpu_limit: String,
     /// Load average over a minute before the measurement.
-    pub load_before: f64,
+    pub load_before: Option<f64>,
     /// What was wanted and could not be set, or could not be found out.
     pub not_set: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl Machine {
             idle_states: idle.unwrap_or_else(|| "not visible".into()),
             memory_bytes: memory("MemTotal:").unwrap_or(0),
             cgroup_cpu_limit: cgroup_cpu_limit(),
-            load_before: read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()).unwrap_or(f64::NAN),
+            load_before: read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()),
             not_set,
         }
     }
@@ -82,13 +82,13 @@ impl Machine {
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn usable_cpus() -> Result<Vec<usize>> {
+pub fn usable_cpus() -> Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None).context("cannot find out which CPUs may be used")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect())
 }
 
 /// A line of /proc/meminfo, in bytes.
-pub(crate) fn memory(line: &str) -> Option<u64> {
+pub fn memory(line: &str) -> Option<u64> {
     let info = read("/proc/meminfo")?;
     let kib: u64 = info.lines().find(|l| l.starts_with(line))?.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
@@ -133,16 +133,18 @@ fn cgroup_cpu_limit() -> String {
 
 /// Processor time of the whole machine so far, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ticks {
-    pub(crate) total: u64,
-    pub(crate) busy: u64,
-    pub(crate) stolen: u64,
+pub struct Ticks {
+    total: u64,
+    busy: u64,
+    stolen: u64,
     /// Of this process and the children it has waited for.
-    pub(crate) ours: u64,
+    ours: u64,
 }
 
 impl Ticks {
-    pub(crate) fn now() -> Self {
+    /// As the kernel counts.
+    #[must_use]
+    pub fn now() -> Self {
         let all = read("/proc/stat").unwrap_or_default();
         let fields: Vec<u64> = all.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
         let at = |i: usize| fields.get(i).copied().unwrap_or(0);
@@ -171,14 +173,15 @@ impl Sub for Ticks {
 
 impl Ticks {
     /// Share of the machine that went to others of it, and to others beside it.
-    pub(crate) fn shares(self) -> Disturbance {
+    #[must_use]
+    pub fn shares(self) -> Disturbance {
         let share = |ticks: u64| if self.total > 0 { ticks as f64 / self.total as f64 } else { 0.0 };
         Disturbance { other_processes: share(self.busy.saturating_sub(self.ours)), stolen: share(self.stolen), stolen_ticks: self.stolen }
     }
 }
 
 /// What else happened on the machine during a run, as shares of all its CPUs (resolution: a clock tick, mostly 10 ms).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// Used by processes that are not part of the measurement.
     pub other_processes: f64,

@@ -8,7 +8,7 @@ use crate::peer::{MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
 use crate::peers::Selection;
 use crate::stats::Random;
 use anyhow::{Result, bail, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Least size at which memory bandwidth says anything.
@@ -57,7 +57,7 @@ pub enum Kind {
 }
 
 /// A ratio to be computed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Figure of this case.
     pub metric: Metric,
@@ -68,7 +68,7 @@ pub struct Comparison {
 }
 
 /// CPUs that this process may use, and where the ends go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// CPUs that may be used at all.
     pub usable_cpus: Vec<usize>,
@@ -143,7 +143,7 @@ pub struct Plan {
 }
 
 /// Something that was asked for and is not measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// What.
     pub what: String,
@@ -367,7 +367,7 @@ fn link_id(job: &Job) -> String {
 
 /// A size as people read it; exact.
 #[must_use]
-pub(crate) fn bytes(size: usize) -> String {
+pub fn bytes(size: usize) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if size >= 1 << shift && size.is_multiple_of(1 << shift) {
             return format!("{} {unit}", size >> shift);

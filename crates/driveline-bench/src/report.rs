@@ -58,8 +58,8 @@ fn head(m: &Measurement) -> String {
     );
     let _ = writeln!(
         text,
-        "load before {:.2} · during the measurement others used {:.1} % of the machine, the hypervisor took {:.1} %",
-        k.load_before,
+        "load before {} · during the measurement others used {:.1} % of the machine, the hypervisor took {:.1} %",
+        k.load_before.map_or_else(|| "unknown".to_owned(), |l| format!("{l:.2}")),
         m.disturbance.other_processes * 100.0,
         m.disturbance.stolen * 100.0
     );
@@ -294,8 +294,8 @@ pub(crate) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
     let cell = |v: u64| if v > 0 { v.to_string() } else { String::new() };
     for o in &m.cases {
         for (run, account) in o.runs.iter().filter_map(|r: &Run| r.account.as_ref().map(|a| (r, a))) {
-            for (subscriber, s, received) in &account.stamps {
-                let r = received.unwrap_or_default();
+            for sample in &account.stamps {
+                let (subscriber, s, r) = (sample.subscriber, sample.sent, sample.received.unwrap_or_default());
                 let stamps =
                     [s.scheduled, s.before_fill, s.before_publish, s.returned, r.woken, r.in_hand, r.copied, r.read].map(cell).join(",");
                 writeln!(

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs the cases of a plan: fresh processes for each, started in order, and one account for all of them.
 
+mod beside;
 mod process;
+mod quota;
+mod watch;
 
+pub use beside::{Beside, Favour};
 pub use process::Program;
+pub use quota::Quota;
 
 use crate::account::{self, Account};
 use crate::harness::{End, Job, Pace, Reach, Role, System};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
+use crate::observations::Observations;
 use crate::peers::Selection;
 use crate::plan::{Case, Kind};
 use anyhow::{Context, Result, ensure};
@@ -17,6 +23,7 @@ use process::{LOOK, Troupe, Until};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use watch::Watch;
 
 /// How long processes may take to start and find each other.
 const START: Duration = Duration::from_secs(30);
@@ -24,16 +31,32 @@ const START: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Where and how cases are run.
-pub(crate) struct Conductor<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) peers: &'a Selection,
-    pub(crate) interrupted: &'a AtomicBool,
-    pub(crate) idle: Duration,
+pub struct Conductor<'a> {
+    /// What measured processes run that are no peers.
+    pub program: &'a Program,
+    /// The peers that can take part.
+    pub peers: &'a Selection,
+    /// Looked at twice a second; a run that is interrupted fails.
+    pub interrupted: &'a AtomicBool,
+    /// How long a link at rest is watched.
+    pub idle: Duration,
+}
+
+/// What came out of a run of links.
+#[derive(Debug, Default)]
+pub struct Ensemble {
+    /// In the order of the jobs.
+    pub accounts: Vec<Account>,
+    /// Processor time, memory and switches of each process, if they were watched.
+    pub observations: Observations,
 }
 
 impl Conductor<'_> {
-    /// Runs a case once, in an empty directory that it may fill.
-    pub(crate) fn run(&self, case: &Case, dir: &Path) -> Result<Account> {
+    /// Runs a case once, in an empty directory that it may fill. Blocks until it is over.
+    ///
+    /// # Errors
+    /// If a process fails or hangs; what it said is part of the error.
+    pub fn run(&self, case: &Case, dir: &Path) -> Result<Account> {
         let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), ..case.job.clone() };
         match case.kind {
             Kind::Link | Kind::Floor if job.reach == Reach::Process => self.alone(&Job { role: Role::Threads, ..job }),
@@ -95,6 +118,71 @@ impl Conductor<'_> {
         }
         account.unset.extend(troupe.ends().into_iter().flat_map(|e| e.unset));
         Ok(account)
+    }
+
+    /// Runs links of one system at the same time, in an empty directory that it may fill: a process for each end. Their
+    /// topics must differ. Blocks until all are over.
+    ///
+    /// # Errors
+    /// If a process fails or hangs, or the machine refuses what is wanted beside the links.
+    pub fn run_links(&self, jobs: &[Job], beside: &Beside, dir: &Path) -> Result<Ensemble> {
+        let Some(first) = jobs.first() else { return Ok(Ensemble::default()) };
+        ensure!(jobs.iter().all(|j| j.system == first.system), "links of one run are all carried by the same system");
+        let quota = beside.quota_percent.map(Quota::new).transpose()?;
+        let mut troupe = self.troupe();
+        troupe.confine(quota.as_ref());
+        let place = |(i, job): (usize, &Job)| -> Result<Job> {
+            let raw_dir = dir.join(format!("link-{i}"));
+            std::fs::create_dir(&raw_dir).with_context(|| format!("cannot make {}", raw_dir.display()))?;
+            Ok(Job { domain_dir: dir.join("domain"), raw_dir, ..job.clone() })
+        };
+        let jobs = jobs.iter().enumerate().map(place).collect::<Result<Vec<_>>>()?;
+        let keeper = jobs.first().map(|job| self.keep(&mut troupe, job)).transpose()?.flatten();
+        for n in 0..beside.hogs {
+            let hog = Job { role: Role::Hog, system: System::Driveline, ..beside.placed(first, None) };
+            let hog = troupe.start(&format!("hog {n}"), &hog, None)?;
+            troupe.wait(hog, Until::Ready, START)?;
+        }
+        let mut parts: Vec<(Vec<usize>, usize)> = Vec::new();
+        for job in &jobs {
+            let mut receivers = Vec::new();
+            for index in 0..job.subscribers {
+                let name = format!("{} · subscriber {index}", job.topic);
+                let job = Job { role: Role::Subscriber, index, ..beside.placed(job, Some(index)) };
+                receivers.push(troupe.start(&name, &job, None)?);
+            }
+            parts.push((receivers, 0));
+        }
+        for receiver in parts.iter().flat_map(|(r, _)| r) {
+            troupe.wait(*receiver, Until::Ready, START)?;
+        }
+        for (job, part) in jobs.iter().zip(&mut parts) {
+            let job_placed = Job { role: Role::Publisher, ..beside.placed(job, None) };
+            part.1 = troupe.start(&format!("{} · publisher", job.topic), &job_placed, None)?;
+        }
+        let watch = beside.watch_every.map(|every| Watch::start(troupe.pids(), every));
+        for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
+            troupe.wait(*publisher, Until::Done, longest(job))?;
+            for receiver in receivers {
+                troupe.wait(*receiver, Until::Done, START)?;
+            }
+        }
+        let observations = watch.map(Watch::stop).unwrap_or_default();
+        Self::dismiss(&mut troupe, keeper)?;
+        let mut accounts = Vec::new();
+        for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
+            let mut ends: Vec<End> = receivers.iter().flat_map(|r| troupe.ends_of(*r)).collect();
+            ends.extend(troupe.ends_of(*publisher));
+            let mut account = account::account(job, &ends)?;
+            if let Some(first) = first_sample(&ends, Role::Subscriber) {
+                account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(*publisher)));
+            }
+            accounts.push(account);
+        }
+        if let (Some(keeper), Some(account)) = (keeper, accounts.first_mut()) {
+            account.unset.extend(troupe.ends_of(keeper).into_iter().flat_map(|e| e.unset));
+        }
+        Ok(Ensemble { accounts, observations })
     }
 
     fn run_ends(&self, job: &Job, sending: Role, receiving: Role, words: Option<&SharedWords>) -> Result<(Troupe<'_>, usize, Vec<End>)> {

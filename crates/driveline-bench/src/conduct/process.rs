@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measured processes: started, listened to, and never left behind.
 
+use super::quota::Quota;
 use crate::harness::{End, Event, Job, Role, System};
 use crate::peer::WORDS_FD;
 use crate::peers::Selection;
@@ -42,6 +43,7 @@ pub(crate) struct Troupe<'a> {
     program: &'a Program,
     peers: &'a Selection,
     interrupted: &'a AtomicBool,
+    quota: Option<&'a Quota>,
     members: Vec<Member>,
     heard: Receiver<(usize, Heard)>,
     tell: Sender<(usize, Heard)>,
@@ -71,7 +73,12 @@ pub(crate) enum Until {
 impl<'a> Troupe<'a> {
     pub(crate) fn new(program: &'a Program, peers: &'a Selection, interrupted: &'a AtomicBool) -> Self {
         let (tell, heard) = channel();
-        Self { program, peers, interrupted, members: Vec::new(), heard, tell }
+        Self { program, peers, interrupted, quota: None, members: Vec::new(), heard, tell }
+    }
+
+    /// All processes that are started from now on share this processor time.
+    pub(crate) fn confine(&mut self, quota: Option<&'a Quota>) {
+        self.quota = quota;
     }
 
     /// Starts a process and returns its number.
@@ -91,6 +98,15 @@ impl<'a> Troupe<'a> {
         let line = serde_json::to_string(job)?;
         let spawned_ns = driveline::types::MonotonicNs::now().0;
         let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", path.display()))?;
+        if let Some(quota) = self.quota.filter(|_| job.role != Role::Keeper && job.role != Role::Hog) {
+            // It waits for its job, so it has no thread yet that would stay outside.
+            let admitted = quota.admit(child.id());
+            if admitted.is_err() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            admitted?;
+        }
         let mut stdin = child.stdin.take();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let index = self.members.len();
@@ -217,6 +233,16 @@ impl<'a> Troupe<'a> {
 
     fn name(&self, index: usize) -> String {
         self.members.get(index).map_or_else(|| "an unknown process".to_owned(), |m| m.name.clone())
+    }
+
+    /// Names and process ids of all, in the order of their start.
+    pub(crate) fn pids(&self) -> Vec<(String, u32)> {
+        self.members.iter().map(|m| (m.name.clone(), m.child.id())).collect()
+    }
+
+    /// What the ends of one process did.
+    pub(crate) fn ends_of(&mut self, index: usize) -> Vec<End> {
+        self.members.get_mut(index).and_then(|m| m.ends.take()).unwrap_or_default()
     }
 
     /// What all ends of all processes did, in the order of their start.

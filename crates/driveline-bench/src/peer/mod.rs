@@ -13,8 +13,9 @@ mod special;
 pub use link::{Middleware, Received, Receiver, Sender};
 
 pub(crate) use driveline_link::MIN_SIZE;
-pub(crate) use payload::MIN_FILLED;
-pub(crate) use special::{MEMCPY_KINDS, MemcpyKind};
+pub use payload::MIN_FILLED;
+pub(crate) use special::MEMCPY_KINDS;
+pub use special::MemcpyKind;
 
 use crate::harness::{End, Event, Job, PROTOCOL, Pace, Reach, Role, System};
 use crate::peers::Description;
@@ -87,6 +88,10 @@ fn serve() -> Result<Vec<End>> {
     let special = match job.role {
         Role::Memcpy => special::memcpy,
         Role::SameThread => special::same_thread,
+        Role::Hog => {
+            emit(&Event::Ready);
+            special::hog()
+        }
         Role::IdleSubscriber | Role::LateSubscriber => |job: &Job| special::quiet_subscriber(job, &emit),
         Role::IdlePublisher | Role::KeepsLast => {
             let unset = settle(&job);

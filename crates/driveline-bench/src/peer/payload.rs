@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use twox_hash::XxHash3_64;
 
 /// Least size of a payload that can be filled.
-pub(crate) const MIN_FILLED: usize = HEAD;
+pub const MIN_FILLED: usize = HEAD;
 const HEAD: usize = 32;
 const MAGIC: u64 = u64::from_le_bytes(*b"drvbench");
 /// How far the stretches of random bytes lie apart, and how many there are.

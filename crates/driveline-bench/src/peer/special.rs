@@ -14,6 +14,14 @@ use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// Burns processor time until it is killed, which whoever started it does.
+pub(crate) fn hog() -> ! {
+    let mut x = 1u64;
+    loop {
+        x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
+}
+
 /// Publishes, then runs the callback on the same thread: the whole way through executor and trigger, without a wake-up.
 pub(crate) fn same_thread(job: &Job) -> Result<End> {
     let ends = Ends::new(job, "same-thread")?;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is wanted beside the links of a run: load, limits, preference, a watch.
+
+use crate::harness::Job;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What happens beside the links of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Processes that burn processor time, at normal priority, on the CPUs of the links.
+    pub hogs: usize,
+    /// Processor time that all ends share, in percent of one CPU; `None`: no limit.
+    pub quota_percent: Option<u32>,
+    /// One subscriber that is preferred.
+    pub favour: Option<Favour>,
+    /// How often the use of processor time and memory is noted; `None`: never, because looking costs processor time too.
+    pub watch_every: Option<Duration>,
+}
+
+/// How one subscriber of each link is preferred to everybody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Favour {
+    /// Which.
+    pub subscriber: usize,
+    /// Its real-time priority (SCHED_FIFO); 0: time sharing.
+    pub priority: u8,
+    /// A CPU that nobody else gets.
+    pub exclusive_cpu: Option<usize>,
+}
+
+impl Beside {
+    /// The job of a subscriber, or of anybody else, with its place.
+    pub(super) fn placed(&self, job: &Job, subscriber: Option<usize>) -> Job {
+        let mut job = job.clone();
+        let Some(favour) = &self.favour else { return job };
+        if subscriber == Some(favour.subscriber) {
+            job.priority = job.priority.max(favour.priority);
+            if let Some(cpu) = favour.exclusive_cpu {
+                job.subscriber_cpus = vec![cpu];
+            }
+        } else if let Some(cpu) = favour.exclusive_cpu {
+            job.subscriber_cpus.retain(|c| *c != cpu);
+            if let Some(elsewhere) = job.subscriber_cpus.first().copied().filter(|_| job.publisher_cpu == Some(cpu)) {
+                job.publisher_cpu = Some(elsewhere);
+            }
+        }
+        job
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::sample_job;
+
+    #[test]
+    fn an_exclusive_cpu_is_nobody_elses() {
+        let job = Job { publisher_cpu: Some(0), subscriber_cpus: vec![1, 0], ..sample_job() };
+        let favour = Some(Favour { subscriber: 7, priority: 80, exclusive_cpu: Some(0) });
+        let beside = Beside { favour, ..Beside::default() };
+        let favoured = beside.placed(&job, Some(7));
+        assert_eq!((favoured.subscriber_cpus, favoured.priority), (vec![0], 80));
+        let other = beside.placed(&job, Some(6));
+        assert_eq!((other.subscriber_cpus, other.publisher_cpu, other.priority), (vec![1], Some(1), 0));
+        assert_eq!(Beside::default().placed(&job, Some(7)), job);
+    }
+}

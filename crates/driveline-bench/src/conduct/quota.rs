@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A limit on the processor time of a run: a control group that is made for it and removed after it.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Length of the period over which the limit counts, in microseconds; the kernel's default.
+const PERIOD_US: u64 = 100_000;
+
+/// Processor time that several processes share. The group goes when it is dropped; its processes must have ended.
+#[derive(Debug)]
+pub struct Quota {
+    group: PathBuf,
+}
+
+impl Quota {
+    /// So many percent of one CPU.
+    ///
+    /// # Errors
+    /// If this machine does not let this user limit processor time; the error says what was tried.
+    pub fn new(percent: u32) -> Result<Self> {
+        let parent = Self::parent()?;
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let group = parent.join(format!("driveline-bench-{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
+        match fs::create_dir(&group) {
+            // Left behind by a process of the same number; nobody is in it, or removing it fails.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => made.with_context(|| {
+                format!("cannot make the control group {}: limiting processor time needs the right to", group.display())
+            })?,
+        }
+        let quota = Self { group };
+        let limit_us = u64::from(percent) * PERIOD_US / 100;
+        let (file, text) = if quota.group.join("cpu.max").exists() {
+            ("cpu.max", format!("{limit_us} {PERIOD_US}"))
+        } else {
+            ("cpu.cfs_quota_us", limit_us.to_string())
+        };
+        write(&quota.group.join(file), &text)?;
+        Ok(quota)
+    }
+
+    /// The group that this process is in, if groups below it can limit processor time.
+    fn parent() -> Result<PathBuf> {
+        let own = fs::read_to_string("/proc/self/cgroup").context("this kernel has no control groups")?;
+        for line in own.lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+            let below = |mount: &str| Path::new(mount).join(path.trim_start_matches('/'));
+            if controllers.split(',').any(|c| c == "cpu") {
+                // What a container is shown as its root is often mounted there.
+                for candidate in [below("/sys/fs/cgroup/cpu"), below("/sys/fs/cgroup/cpu,cpuacct"), "/sys/fs/cgroup/cpu".into()] {
+                    if candidate.join("cpu.cfs_quota_us").exists() || candidate.join("cgroup.procs").exists() {
+                        return Ok(candidate);
+                    }
+                }
+            } else if controllers.is_empty() {
+                let group = below("/sys/fs/cgroup");
+                let enabled = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
+                if enabled.split_whitespace().any(|c| c == "cpu") {
+                    return Ok(group);
+                }
+            }
+        }
+        bail!("no control group here can limit processor time: it needs the cpu controller (version 1, or version 2 with it enabled below)")
+    }
+
+    /// Puts a process into the group, with all its threads.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn admit(&self, pid: u32) -> Result<()> {
+        write(&self.group.join("cgroup.procs"), &pid.to_string())
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write '{text}' to {}", path.display()))
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Notes, at a steady rate, what each process of a run uses.
+
+use crate::machine::ProcessUse;
+use crate::observations::{Observations, Point, Quantity};
+use driveline::types::MonotonicNs;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A thread that looks.
+pub(super) struct Watch {
+    stop: Sender<()>,
+    looking: JoinHandle<Observations>,
+}
+
+impl Watch {
+    pub(super) fn start(processes: Vec<(String, u32)>, every: Duration) -> Self {
+        let (stop, stopped) = channel();
+        let looking = std::thread::spawn(move || {
+            let mut observations = Observations::default();
+            let mut before: Vec<Option<ProcessUse>> = processes.iter().map(|(_, pid)| ProcessUse::of(*pid).ok()).collect();
+            let mut due = Instant::now() + every;
+            // Absolute times, so that looking does not stretch the period.
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                due += every;
+                for ((name, pid), before) in processes.iter().zip(&mut before) {
+                    let Ok(now) = ProcessUse::of(*pid) else { continue };
+                    let time_ns = MonotonicNs::now().0;
+                    if let Some(before) = before {
+                        let cpu = now.cpu_ns.saturating_sub(before.cpu_ns);
+                        let switches = now.switches.saturating_sub(before.switches);
+                        observations.put(name, Quantity::Cpu, [Point { time_ns, value: cpu }]);
+                        observations.put(name, Quantity::Switches, [Point { time_ns, value: switches }]);
+                    }
+                    if let Some(bytes) = resident(*pid) {
+                        observations.put(name, Quantity::ResidentMemory, [Point { time_ns, value: bytes }]);
+                    }
+                    *before = Some(now);
+                }
+            }
+            observations
+        });
+        Self { stop, looking }
+    }
+
+    pub(super) fn stop(self) -> Observations {
+        let _ = self.stop.send(());
+        self.looking.join().unwrap_or_default()
+    }
+}
+
+/// Resident memory of a process, in bytes.
+fn resident(pid: u32) -> Option<u64> {
+    let pages: u64 = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_watched_until_it_stops() {
+        let watch = Watch::start(vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)], Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(50));
+        let observations = watch.stop();
+        let of = |q| observations.series.iter().find(|s| s.quantity == q).unwrap();
+        assert!(of(Quantity::ResidentMemory).points.iter().all(|p| p.value > 4096));
+        assert_eq!(of(Quantity::Cpu).points.len(), of(Quantity::Switches).points.len());
+        assert!(observations.series.iter().all(|s| s.subject == "me"));
+    }
+}
