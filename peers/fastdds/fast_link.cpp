@@ -167,6 +167,10 @@ class Reader final : public peers::Receiver {
   Reader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic) : participant_(participant), size_(job.size) {
     subscriber_ = made(participant.create_subscriber(dds::SUBSCRIBER_QOS_DEFAULT), "a subscriber");
     auto qos = endpoint_qos(job, subscriber_->get_default_datareader_qos());
+    // A sample that is looked at counts: with room for the depth alone, newer ones are refused instead of replacing older ones.
+    auto& limits = qos.resource_limits();
+    limits.max_samples += extra_samples;
+    limits.max_samples_per_instance = limits.allocated_samples = limits.max_samples;
     reader_ = made(subscriber_->create_datareader(&topic, qos), "a reader");
     auto& condition = reader_->get_statuscondition();
     condition.set_enabled_statuses(dds::StatusMask::data_available());

@@ -12,7 +12,7 @@ using peers::Variant;
 std::vector<Setting> with_common(std::vector<Setting> settings) {
   const std::vector<Setting> common{
       {"history", "KEEP_LAST, the job's depth", "as all systems"},
-      {"resource_limits", "the depth, and 2 extra samples", "the default reserves a hundred payloads"},
+      {"resource_limits", "the depth, and 2 extra samples (readers: within max_samples, too)", "the default reserves a hundred payloads; a reader that holds a sample and has no room for more refuses newer ones"},
       {"history_memory_policy", "PREALLOCATED", "no allocation while it runs; its manual's advice for real time"},
       {"type", "plain bytes of a fixed number, written by hand", "no per-field cost; readers look at them in place (take with loan)"},
       {"domain", "one that no other run uses", "runs do not meet"}};

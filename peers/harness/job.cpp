@@ -102,6 +102,7 @@ Job Job::parse(const std::string& text) {
     if (const auto cpu = value.find("publisher_cpu"); cpu != value.end() && !cpu->is_null()) job.publisher_cpu = cpu->get<int>();
     job.subscriber_cpus = value.value("subscriber_cpus", std::vector<int>{});
     job.priority = value.value("priority", 0);
+    job.processing_us = value.value("processing_us", std::uint64_t{0});
     job.raw_dir = value.at("raw_dir").get<std::string>();
   } catch (const json::exception& e) {
     throw std::runtime_error(std::string("the job is not what docs/protocols/harness.md says: ") + e.what());

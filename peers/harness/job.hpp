@@ -45,6 +45,8 @@ struct Job {
   std::optional<int> publisher_cpu;
   std::vector<int> subscriber_cpus;
   int priority = 0;
+  /// Processor time that a subscriber of an open loop spends on each counted sample.
+  std::uint64_t processing_us = 0;
   std::filesystem::path raw_dir;
 
   /// Throws with what is wrong.

@@ -92,16 +92,23 @@ class Subscriber final : public Loop {
       verdict_.check(payload, head.sequence);
       row[4] = now_ns();
     }
-    if (row[3] == 0) receiver.release();
+    const bool holds = row[3] == 0;
     if (!end_.first_sample_ns) {
+      if (holds) receiver.release();
       end_.first_sample_ns = in_hand;
       counted_from_ = head.sequence + 1 + job_.warm_up;
       const double schedule_s = static_cast<double>(job_.total() + 1) / job_.rate_hz.value_or(1);
-      give_up_at(in_hand + 2 * static_cast<std::uint64_t>(schedule_s * 1e9) + patience_ns + end_limit_ns);
+      // Where nothing is replaced, everything is processed, however late.
+      const double processing_s = static_cast<double>(job_.total() + job_.depth + 1) * static_cast<double>(job_.processing_us) / 1e6;
+      give_up_at(in_hand + static_cast<std::uint64_t>((2 * schedule_s + processing_s) * 1e9) + patience_ns + end_limit_ns);
       return true;
     }
-    if (head.sequence >= counted_from_ && end_.cpu_samples++ == 0) cpu_ = cpu_ns(job_);
     rows_.push(row);
+    const bool counts = head.sequence >= counted_from_;
+    if (counts && end_.cpu_samples++ == 0) cpu_ = cpu_ns(job_);
+    // What is looked at in place is held meanwhile.
+    if (counts) burn(job_.processing_us);
+    if (holds) receiver.release();
     return true;
   }
 
@@ -167,7 +174,8 @@ End publish(const Job& job, Sender& sender) {
   }
   end.cpu_ns = cpu_ns(job) - cpu;
   end.cpu_samples = job.messages;
-  std::this_thread::sleep_for(before_end);
+  // Readers that process must have come to the end of what they keep.
+  std::this_thread::sleep_for(before_end + std::chrono::microseconds(job.processing_us) * (job.depth + 1));
   for (unsigned i = 0; i < sender.end_marks(); ++i) {
     if (i > 0) std::this_thread::sleep_for(between_end_marks);
     out.send_end();

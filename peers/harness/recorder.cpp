@@ -21,6 +21,13 @@ void sleep_until(std::uint64_t at_ns) {
 
 std::uint64_t cpu_ns(const Job& job) { return clock_ns(job.reach == Reach::host ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID); }
 
+void burn(std::uint64_t microseconds) {
+  if (microseconds == 0) return;
+  const auto until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + microseconds * 1000;
+  while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until) {
+  }
+}
+
 std::vector<std::string> settle(const Job& job, std::optional<int> cpu) {
   std::vector<std::string> refused;
   const auto note = [&](const std::string& what) { refused.push_back(what + ": " + std::strerror(errno)); };

@@ -34,6 +34,7 @@ fn bench(payload: Payload) -> Bench {
         publisher_cpu: None,
         subscriber_cpus: Vec::new(),
         priority: 0,
+        processing_us: 0,
         raw_dir: dir.path().to_owned(),
     };
     Bench { dir, job }

@@ -111,6 +111,9 @@ pub struct LinkArgs {
     /// Samples per second, at absolute times (open loop); without it, ping-pong: half round trips
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
+    /// Processor time in microseconds that each subscriber spends on each sample before it asks for the next; needs --rate
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub processing_us: u64,
     /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g. fastdds/shm,cyclonedds
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     pub peers: Vec<String>,

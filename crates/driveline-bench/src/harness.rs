@@ -261,6 +261,10 @@ pub struct Job {
     pub subscriber_cpus: Vec<usize>,
     /// Real-time priority (SCHED_FIFO) of the ends; 0 is time sharing.
     pub priority: u8,
+    /// Processor time in microseconds that a subscriber of an open loop spends on each counted sample before it asks for the
+    /// next one.
+    #[serde(default)]
+    pub processing_us: u64,
     /// Directory for the files of raw stamps.
     pub raw_dir: PathBuf,
 }
@@ -390,6 +394,7 @@ pub(crate) fn sample_job() -> Job {
         publisher_cpu: None,
         subscriber_cpus: vec![1],
         priority: 0,
+        processing_us: 7,
         raw_dir: "/z".into(),
     }
 }
@@ -419,6 +424,9 @@ mod tests {
         // Whoever knows more may say more.
         let longer = line.replacen('{', r#"{"added_later":[1],"#, 1);
         assert_eq!(serde_json::from_str::<Job>(&longer).unwrap(), job);
+        // Whoever knows less says less.
+        let shorter = line.replace(r#""processing_us":7,"#, "");
+        assert_eq!(serde_json::from_str::<Job>(&shorter).unwrap(), Job { processing_us: 0, ..job });
     }
 
     #[test]

@@ -146,6 +146,7 @@ fn what_a_variant_cannot_do_is_said() {
         publisher_cpu: None,
         subscriber_cpus: vec![],
         priority: 0,
+        processing_us: 0,
         raw_dir: PathBuf::new(),
     };
     let v = variant("shm");

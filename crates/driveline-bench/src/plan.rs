@@ -157,6 +157,10 @@ impl Plan {
     /// # Errors
     /// If it cannot be measured on this machine, or means nothing.
     pub fn new(args: &LinkArgs, placement: &Placement, peers: &Selection) -> Result<Self> {
+        ensure!(
+            args.processing_us == 0 || args.rate.is_some(),
+            "in a ping-pong nobody processes: add --rate, e.g. --rate 100, or leave out --processing-us"
+        );
         let left_out = peers.unavailable.iter().map(|(what, reason)| LeftOut { what: what.clone(), reason: reason.clone() }).collect();
         let mut plan = Self { cases: Vec::new(), left_out };
         for &reach in &args.reach {
@@ -298,7 +302,8 @@ impl Plan {
             let mut start_sizes = vec![smallest, largest];
             start_sizes.dedup();
             for size in start_sizes {
-                let job = Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, ..plain.clone() };
+                let job =
+                    Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, processing_us: 0, ..plain.clone() };
                 self.add(Case::new(format!("start-up · {}", bytes(size)), Kind::StartUp, job, Vec::new()));
             }
         }
@@ -342,6 +347,7 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
         publisher_cpu: placement.publisher_cpu,
         subscriber_cpus: placement.subscriber_cpus.clone(),
         priority: args.priority,
+        processing_us: args.processing_us,
         raw_dir: PathBuf::new(),
     }
 }
@@ -353,6 +359,9 @@ fn shape(job: &Job) -> String {
     };
     match job.pace {
         Pace::PingPong => format!("{reach} · ping-pong"),
+        Pace::RateHz(hz) if job.processing_us > 0 => {
+            format!("{reach} · 1→{} at {hz} Hz, each processed for {} µs", job.subscribers, job.processing_us)
+        }
         Pace::RateHz(hz) => format!("{reach} · 1→{} at {hz} Hz", job.subscribers),
     }
 }
@@ -439,6 +448,7 @@ mod tests {
         assert!(error("--publisher-cpu 7").contains("may run on [0, 1]"));
         assert!(error("--publisher-cpu 0,1").contains("takes one CPU"));
         assert!(error("--subscribers 0").contains("at least one"));
+        assert!(error("--processing-us 5").contains("--rate 100"));
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn job(topic: &str, size: usize, subscribers: usize) -> Job {
         publisher_cpu: None,
         subscriber_cpus: vec![],
         priority: 0,
+        processing_us: 0,
         raw_dir: PathBuf::new(),
     }
 }

@@ -101,6 +101,33 @@ fn inside_one_process_by_threads_and_on_one_thread() {
 }
 
 #[test]
+fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("stamps.csv");
+    // Samples come ten times as fast as they are processed.
+    let m = measured(&format!(
+        "--size 64 --wait block --reach process,host --rate 1000 --processing-us 10000 --extra none --raw {}",
+        csv.display()
+    ));
+    check(&m, 20);
+    let text = std::fs::read_to_string(csv).unwrap();
+    for c in cases(&m).filter(|c| c["kind"] == "link") {
+        let id = c["id"].as_str().unwrap();
+        assert!(id.contains("each processed for 10000 µs"), "{id}");
+        for r in c["runs"].as_array().unwrap() {
+            assert!(r["missed"][0].as_u64().unwrap() > 0, "{r}");
+            // Processor time, however little of it the machine gives at a time.
+            assert!(r["subscriber_cpu_ns_per_sample"].as_f64().unwrap() >= 9e6, "{r}");
+        }
+        let last = text.lines().rfind(|l| l.starts_with(&format!("\"{id}\","))).unwrap();
+        let fields: Vec<_> = last.split(',').collect();
+        // Sequence and the stamp "in hand"; the id contains a comma.
+        assert_eq!(fields[fields.len() - 9], "26", "{last}");
+        assert_ne!(fields[fields.len() - 3], "", "the newest was not read: {last}");
+    }
+}
+
+#[test]
 fn raw_stamps_are_written_for_every_counted_sample() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("raw.csv");

@@ -164,7 +164,7 @@ impl Conductor<'_> {
         for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
             troupe.wait(*publisher, Until::Done, longest(job))?;
             for receiver in receivers {
-                troupe.wait(*receiver, Until::Done, START)?;
+                troupe.wait(*receiver, Until::Done, backlog(job))?;
             }
         }
         let observations = watch.map(Watch::stop).unwrap_or_default();
@@ -198,7 +198,7 @@ impl Conductor<'_> {
         let publisher = troupe.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
         troupe.wait(publisher, Until::Done, longest(job))?;
         for receiver in receivers {
-            troupe.wait(receiver, Until::Done, START)?;
+            troupe.wait(receiver, Until::Done, backlog(job))?;
         }
         Self::dismiss(&mut troupe, keeper)?;
         let ends = troupe.ends();
@@ -275,10 +275,15 @@ fn first_sample(ends: &[End], role: Role) -> Option<u64> {
     ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
 }
 
+/// How long a receiver may take when the publisher is done: where nothing is replaced, one that processes has most before it.
+fn backlog(job: &Job) -> Duration {
+    START.saturating_add(Duration::from_micros(job.processing_us.saturating_mul(job.warm_up + job.messages)))
+}
+
 /// A bound on a run's duration that only a hang exceeds: an hour-long schedule counts, slow memory too.
 fn longest(job: &Job) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
-    let handling = samples * (0.002 + job.size as f64 / 200e6) * job.subscribers as f64;
+    let handling = samples * (0.002 + job.size as f64 / 200e6 + job.processing_us as f64 / 1e6) * job.subscribers as f64;
     let schedule = match job.pace {
         Pace::PingPong => 0.0,
         Pace::RateHz(hz) => 2.0 * samples / hz,

@@ -3,7 +3,7 @@
 
 use super::link::{Received, Receiver, Sender};
 use super::payload::Source;
-use super::recorder::{Recorder, Verdict, cpu_ns, now, sleep_until};
+use super::recorder::{Recorder, Verdict, burn, cpu_ns, now, sleep_until};
 use crate::harness::{End, Job, Pace, Payload, ReceivedRow, SentRow, Take};
 use anyhow::{Result, anyhow, bail};
 use std::time::Duration;
@@ -89,7 +89,9 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     end.cpu_ns = cpu_ns(job) - cpu;
     end.cpu_samples = job.messages;
     end.wake_calls = out.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
-    std::thread::sleep(BEFORE_END);
+    // Readers that process must have come to the end of what they keep.
+    let processing = Duration::from_micros(job.processing_us).saturating_mul(job.depth.saturating_add(1));
+    std::thread::sleep(BEFORE_END.saturating_add(processing));
     out.sender.publish_end().map_err(|e| anyhow!("the end mark could not be published: {e}"))?;
     end.published += 1;
     end.sent_file = Some(sent.write(job, "sent", 0)?);
@@ -129,13 +131,17 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
             counted_from = sequence + 1 + job.warm_up;
             continue;
         }
+        rows.push(row);
         if sequence >= counted_from {
             if end.cpu_samples == 0 {
                 cpu = cpu_ns(job);
             }
             end.cpu_samples += 1;
+            // Whoever copied has no more need of the sample; whoever looks at it in place holds it.
+            let held = (row.copied == 0).then_some(sample);
+            burn(job.processing_us);
+            drop(held);
         }
-        rows.push(row);
     }
     // From the first counted sample to the end mark, so it includes the rest before that; the reader sleeps through it
     // unless it spins.

@@ -88,6 +88,21 @@ pub(crate) fn cpu_ns(job: &Job) -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
+/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no work.
+pub(crate) fn burn(microseconds: u64) {
+    if microseconds == 0 {
+        return;
+    }
+    let used = || {
+        let t = clock_gettime(ClockId::ThreadCPUTime);
+        (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+    };
+    let until = used().saturating_add(microseconds.saturating_mul(1000));
+    while used() < until {
+        std::hint::spin_loop();
+    }
+}
+
 /// Puts the calling thread where the job wants it, and reads back whether that worked; timers become as exact as the
 /// kernel can.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
