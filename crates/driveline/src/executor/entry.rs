@@ -186,6 +186,8 @@ pub(super) struct State {
 
 struct Clock {
     period: Duration,
+    /// From the start to the first tick.
+    first: Duration,
     next: MonotonicNs,
     ended: bool,
 }
@@ -241,7 +243,7 @@ impl Entry {
         callback: Callback,
     ) -> Result<Self, String> {
         let timer = match &trigger {
-            Trigger::Timer { period, .. } => Some(Clock { period: *period, next: MonotonicNs(NEVER), ended: false }),
+            Trigger::Timer { period, .. } => Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false }),
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
@@ -313,8 +315,15 @@ impl Entry {
 
     pub(super) fn start_timer(&self, now: MonotonicNs) {
         if let Some(clock) = self.state().timer.as_mut().filter(|c| !c.ended) {
-            clock.next = now + clock.period;
+            clock.next = now + clock.first;
             self.deadline.store(clock.next.0, Ordering::Release);
+        }
+    }
+
+    /// Only before the start.
+    pub(super) fn set_first_tick(&self, after: Duration) {
+        if let Some(clock) = &mut self.state().timer {
+            clock.first = after;
         }
     }
 

@@ -95,6 +95,13 @@ impl CallbackHandle {
         &self.entry.name
     }
 
+    /// When the first tick comes, counted from the executor's start, instead of one period after it: so that timers of one
+    /// period do not all fall due at once. The others follow on the grid of the period. Does nothing once the executor runs,
+    /// or if it is not time that triggers.
+    pub fn first_tick_after(&self, after: Duration) {
+        self.entry.set_first_tick(after);
+    }
+
     /// What ends its ticks, if time triggers it.
     #[must_use]
     pub fn timer_end(&self) -> TimerEnd {

@@ -189,6 +189,33 @@ fn timers_keep_their_grid_and_count_overruns() {
 }
 
 #[test]
+fn a_first_tick_comes_when_it_is_told_to_and_the_grid_begins_there() {
+    let r = rig(1);
+    let ticks: Arc<Mutex<Vec<(&str, TimerTick)>>> = Arc::default();
+    let period = Duration::from_millis(8);
+    let add = |name: &'static str, after: Option<Duration>| {
+        let (group, sink) = (r.executor.group(GroupKind::MutuallyExclusive), ticks.clone());
+        let options = TimerOptions { name: name.into(), group, period };
+        let handle = r.executor.add_timer(options, move |t| sink.lock().unwrap().push((name, *t))).unwrap();
+        after.into_iter().for_each(|after| handle.first_tick_after(after));
+        handle
+    };
+    let (usual, early) = (add("usual", None), add("early", Some(Duration::from_millis(3))));
+    while ticks.lock().unwrap().len() < 5 {
+        r.executor.run_ready();
+        // Too late for this run.
+        early.first_tick_after(Duration::from_secs(1000));
+    }
+    let ticks = ticks.lock().unwrap();
+    let grid = |name: &str| {
+        let of: Vec<_> = ticks.iter().filter(|(n, _)| *n == name).map(|(_, t)| t).collect();
+        of[0].scheduled.0 - of[0].overruns * 8_000_000
+    };
+    assert_eq!(grid("usual") - grid("early"), 5_000_000);
+    assert_eq!(usual.stats().failed, 0);
+}
+
+#[test]
 fn a_timer_can_end_from_within_its_own_tick_and_before_the_start() {
     let r = rig(1);
     let group = r.executor.group(GroupKind::MutuallyExclusive);
