@@ -193,23 +193,31 @@ pub struct Disturbance {
 
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProcessUse {
+pub struct ProcessUse {
     /// Of all threads.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
     /// Of the first thread.
-    pub(crate) main_cpu_ns: u64,
+    pub main_cpu_ns: u64,
     /// Times that a thread of it gave up its CPU, that is, was scheduled before.
-    pub(crate) switches: u64,
+    pub switches: u64,
 }
 
 impl ProcessUse {
-    pub(crate) fn of(pid: u32) -> Result<Self> {
+    /// Of the process `pid`, over its living threads. Reads one file for each.
+    ///
+    /// # Errors
+    /// If the process is gone, or the kernel does not tell.
+    pub fn of(pid: u32) -> Result<Self> {
         let mut sum = Self { cpu_ns: 0, main_cpu_ns: 0, switches: 0 };
         let tasks = format!("/proc/{pid}/task");
         for task in fs::read_dir(&tasks).with_context(|| format!("cannot look into {tasks}"))? {
             let path = task?.path();
-            let numbers =
-                fs::read_to_string(path.join("schedstat")).context("this kernel does not tell processor time exactly (schedstat)")?;
+            let numbers = match fs::read_to_string(path.join("schedstat")) {
+                Ok(numbers) => numbers,
+                // The thread has ended since it was listed.
+                Err(_) if !path.exists() => continue,
+                Err(e) => return Err(e).context("this kernel does not tell processor time exactly (schedstat)"),
+            };
             let mut numbers = numbers.split_whitespace().map(str::parse);
             if let (Some(Ok(cpu_ns)), _, Some(Ok(switches))) = (numbers.next(), numbers.next(), numbers.next()) {
                 let (cpu_ns, switches): (u64, u64) = (cpu_ns, switches);
