@@ -95,6 +95,12 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
     },
     #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
     BenchPeer,
+    #[command(hide = true, name = driveline_workloads::WORKLOAD_COMMAND)]
+    BenchWorkload {
+        /// Of processes that a workload starts, which look for them on their own
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline")]
     Completion {

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     let screen = screen::Screen::new(json);
     let code = match command {
         Command::BenchPeer => return driveline_bench::peer_main(),
+        Command::BenchWorkload { .. } => return driveline_workloads::workload_main(),
         Command::Bench { command } => return commands::bench(command, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),

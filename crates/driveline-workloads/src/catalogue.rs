@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which workloads there are, and what their parameters may be.
+
+use crate::job::WorkloadJob;
+use crate::refsys::Refsys;
+use anyhow::{Context, Result, anyhow, bail};
+use driveline_bench::observations::Observations;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Parameters of a workload, which can run it.
+pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema {
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+
+    /// What a type cannot say.
+    fn verify(&self) -> Result<()>;
+
+    /// Runs it, in a process that does nothing else.
+    fn run(&self, job: &WorkloadJob) -> Result<Observations>;
+}
+
+/// A workload, for lists and for checking scenarios.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Workload {
+    /// Name.
+    pub name: &'static str,
+    /// One line.
+    pub description: &'static str,
+    /// All parameters with their defaults.
+    pub defaults: Value,
+    /// JSON Schema of the parameters.
+    pub schema: Schema,
+}
+
+/// An entry of the list, with the types of its parameters gone.
+struct Entry {
+    name: &'static str,
+    list: fn() -> Workload,
+    check: fn(&Value) -> Result<()>,
+    run: fn(&WorkloadJob) -> Result<Observations>,
+}
+
+const ENTRIES: [Entry; 1] = [entry::<Refsys>()];
+
+const fn entry<E: Experiment>() -> Entry {
+    Entry {
+        name: E::NAME,
+        list: || Workload {
+            name: E::NAME,
+            description: E::DESCRIPTION,
+            defaults: serde_json::to_value(E::default()).unwrap_or_default(),
+            schema: schemars::schema_for!(E),
+        },
+        check: |parameters| read::<E>(parameters).map(drop),
+        run: |job| read::<E>(&job.parameters)?.run(job),
+    }
+}
+
+fn read<E: Experiment>(parameters: &Value) -> Result<E> {
+    let given = if parameters.is_null() { Value::Object(serde_json::Map::new()) } else { parameters.clone() };
+    let read: E = serde_path_to_error::deserialize(given).map_err(|e| {
+        let field = e.path().to_string();
+        let place = if field == "." { String::new() } else { format!("'{field}': ") };
+        anyhow!("workload '{}', parameter {place}{}", E::NAME, e.into_inner())
+    })?;
+    read.verify().with_context(|| format!("workload '{}'", E::NAME)).map_err(|e| anyhow!("{e:#}"))?;
+    Ok(read)
+}
+
+fn find(workload: &str) -> Result<&'static Entry> {
+    let Some(entry) = ENTRIES.iter().find(|e| e.name == workload) else {
+        bail!("there is no workload '{workload}'; there are: {}", ENTRIES.map(|e| e.name).join(", "));
+    };
+    Ok(entry)
+}
+
+/// All workloads.
+#[must_use]
+pub fn workloads() -> Vec<Workload> {
+    ENTRIES.iter().map(|e| (e.list)()).collect()
+}
+
+/// Whether a run could be asked for with these parameters.
+///
+/// # Errors
+/// What is wrong: the parameter, and what it may be.
+pub fn check(workload: &str, parameters: &Value) -> Result<()> {
+    (find(workload)?.check)(parameters)
+}
+
+pub(crate) fn run(job: &WorkloadJob) -> Result<Observations> {
+    (find(&job.workload)?.run)(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_workload_accepts_its_defaults_and_nothing_and_names_what_it_does_not_know() {
+        for w in workloads() {
+            check(w.name, &w.defaults).unwrap();
+            check(w.name, &Value::Null).unwrap();
+            check(w.name, &json!({})).unwrap();
+            let error = check(w.name, &json!({"no_such_thing": 1})).unwrap_err().to_string();
+            let known = w.defaults.as_object().unwrap();
+            assert!(error.contains("no_such_thing"), "{error}");
+            for key in known.keys() {
+                assert!(error.contains(key), "{error} does not name {key}");
+                let wrong = check(w.name, &json!({key: {"a": "thing"}})).unwrap_err().to_string();
+                assert!(wrong.contains(key), "{wrong}");
+            }
+            let properties = w.schema.get("properties").and_then(Value::as_object).unwrap();
+            assert_eq!(properties.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>(), "{}", w.name);
+            assert_eq!(w.schema.get("additionalProperties"), Some(&json!(false)));
+        }
+        assert!(check("refsis", &Value::Null).unwrap_err().to_string().contains("refsys"));
+    }
+}

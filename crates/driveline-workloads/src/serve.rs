@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process of a run.
+
+use crate::catalogue;
+use crate::job::{PROTOCOL, WorkloadEvent, WorkloadJob};
+use anyhow::{Context, Result, ensure};
+use driveline::Schedule;
+use driveline_bench::observations::ObservationFiles;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The word on the command line that makes a program a run.
+pub const WORKLOAD_COMMAND: &str = "bench-workload";
+
+/// How much longer than it was asked to a run may take before it gives itself up.
+const BEYOND: Duration = Duration::from_secs(60);
+
+/// Entry of the process of a run, for a program that is called with [`WORKLOAD_COMMAND`]: reads a [`WorkloadJob`] from
+/// standard input, runs it, and answers with a [`WorkloadEvent`] on standard output. Blocks until then, at most the time that
+/// was asked for and a minute. Ends with whoever started it, and takes all processes that it has started with it.
+#[must_use]
+pub fn workload_main() -> ExitCode {
+    // A measured process must not outlive whoever measures it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    match serve() {
+        Ok(observations) => answer(&WorkloadEvent::Done { observations }, ExitCode::SUCCESS),
+        Err(e) => answer(&WorkloadEvent::Failed { error: format!("{e:#}") }, ExitCode::FAILURE),
+    }
+}
+
+fn serve() -> Result<ObservationFiles> {
+    let line = first_line()?;
+    let job: WorkloadJob =
+        serde_json::from_str(&line).context("this command is only for the benchmark itself, which gives it a job on standard input")?;
+    ensure!(job.protocol == PROTOCOL, "the job speaks version {} of this protocol, this program version {PROTOCOL}", job.protocol);
+    ensure!(job.raw_dir.is_dir(), "{} is no directory; files of observations go there", job.raw_dir.display());
+    ensure!(job.duration_ms > 0, "a run of 0 ms observes nothing: duration_ms must be at least 1");
+    let longest = job.warm_up() + job.duration() + BEYOND;
+    give_up_after(longest)?;
+    let unset = Schedule { cpus: job.cpus.clone(), ..Schedule::default() }.apply_to_this_thread("workload").refused;
+    let mut observations = catalogue::run(&job)?;
+    observations.unset.extend(unset);
+    observations.write(&job.raw_dir)
+}
+
+fn first_line() -> Result<String> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).context("no job came on standard input")?;
+    Ok(line)
+}
+
+/// Ends the process, whatever hangs in it.
+fn give_up_after(longest: Duration) -> Result<()> {
+    let body = move || {
+        std::thread::sleep(longest);
+        let _ = answer(&WorkloadEvent::Failed { error: format!("the run did not come to its end within {longest:?}") }, ExitCode::FAILURE);
+        std::process::exit(1);
+    };
+    std::thread::Builder::new().name("give-up".into()).spawn(body).map(drop).context("cannot start a thread")
+}
+
+fn answer(event: &WorkloadEvent, code: ExitCode) -> ExitCode {
+    let said = serde_json::to_string(event).map_err(std::io::Error::other).and_then(|line| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush())
+    });
+    if said.is_ok() { code } else { ExitCode::FAILURE }
+}

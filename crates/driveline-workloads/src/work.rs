@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Work for callbacks: real, always the same, and as long as it is asked to be on this machine.
+//!
+//! Primes are counted by trial division, as in the public reference system. How far, is found by the thread's processor time,
+//! so that other processes on the machine do not make the work shorter.
+
+use anyhow::{Result, ensure};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Counting goes no further than this: some minutes.
+const MAX_LIMIT: u32 = 1 << 26;
+/// Attempts of which the fastest counts.
+const ATTEMPTS: usize = 5;
+
+/// A piece of work that takes a certain time alone on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Crunch {
+    /// Primes are counted up to here.
+    pub(crate) limit: u32,
+    /// How often, for work that is a multiple of a unit.
+    pub(crate) times: u32,
+    /// What counting once took when it was calibrated, in nanoseconds of processor time.
+    pub(crate) unit_ns: u64,
+}
+
+impl Crunch {
+    /// No work.
+    pub(crate) const NONE: Self = Self { limit: 0, times: 0, unit_ns: 0 };
+
+    /// Finds the work that takes `duration`. Takes some dozen times as long.
+    pub(crate) fn calibrated(duration: Duration) -> Result<Self> {
+        if duration.is_zero() {
+            return Ok(Self::NONE);
+        }
+        let wanted = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        // Upwards in steps until it takes too long, then the limit in between.
+        let mut high = 64;
+        while cost_ns(high, 1) < wanted {
+            ensure!(high < MAX_LIMIT, "{duration:?} of work in one callback is more than can be calibrated; give less than a minute");
+            high *= 2;
+        }
+        let mut low = high / 2;
+        while high - low > 1.max(high / 256) {
+            let middle = low + (high - low) / 2;
+            if cost_ns(middle, 2) < wanted { low = middle } else { high = middle }
+        }
+        Ok(Self { limit: high, times: 1, unit_ns: cost_ns(high, ATTEMPTS) })
+    }
+
+    /// Does the work.
+    pub(crate) fn run(self) {
+        for _ in 0..self.times {
+            black_box(primes_up_to(black_box(self.limit)));
+        }
+    }
+}
+
+fn cost_ns(limit: u32, attempts: usize) -> u64 {
+    let one = |_| {
+        let start = cpu_ns();
+        black_box(primes_up_to(black_box(limit)));
+        cpu_ns() - start
+    };
+    (0..attempts).map(one).min().unwrap_or(0)
+}
+
+/// Processor time of this thread.
+fn cpu_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// How many primes there are up to `limit`, by dividing each number by all that are smaller, until one divides it.
+fn primes_up_to(limit: u32) -> u32 {
+    (2..=limit).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d))).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_is_what_it_says() {
+        assert_eq!([0, 1, 2, 3, 10, 100, 4096].map(primes_up_to), [0, 0, 1, 2, 4, 25, 564]);
+    }
+
+    #[test]
+    fn longer_work_counts_further() {
+        let [short, long] = [200, 2000].map(|us| Crunch::calibrated(Duration::from_micros(us)).unwrap());
+        assert!(short.limit > 64 && long.limit > 2 * short.limit, "{short:?} {long:?}");
+        assert_eq!(Crunch::calibrated(Duration::ZERO).unwrap(), Crunch::NONE);
+    }
+}
