@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which workloads there are, and what their parameters may be.
 
+use crate::faults::Faults;
+use crate::fusion::Fusion;
 use crate::job::WorkloadJob;
 use crate::refsys::Refsys;
+use crate::topology::Topology;
 use anyhow::{Context, Result, anyhow, bail};
 use driveline_bench::observations::Observations;
 use schemars::{JsonSchema, Schema};
@@ -43,7 +46,7 @@ struct Entry {
     run: fn(&WorkloadJob) -> Result<Observations>,
 }
 
-const ENTRIES: [Entry; 1] = [entry::<Refsys>()];
+const ENTRIES: [Entry; 4] = [entry::<Refsys>(), entry::<Faults>(), entry::<Fusion>(), entry::<Topology>()];
 
 const fn entry<E: Experiment>() -> Entry {
     Entry {

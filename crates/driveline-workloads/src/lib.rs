@@ -18,10 +18,16 @@
 //! ```
 
 mod catalogue;
+mod crew;
+mod faults;
+mod fusion;
 mod job;
+mod part;
 mod record;
 mod refsys;
+mod schedule;
 mod serve;
+mod topology;
 mod usage;
 mod work;
 

@@ -25,8 +25,16 @@ impl Window {
         (self.from_ns..self.until_ns).contains(&time_ns)
     }
 
+    pub(crate) fn duration(self) -> Duration {
+        Duration::from_nanos(self.until_ns - self.from_ns)
+    }
+
     pub(crate) fn sleep_until_start(self) {
         sleep_until(self.from_ns);
+    }
+
+    pub(crate) fn sleep_until_end(self) {
+        sleep_until(self.until_ns);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::catalogue;
 use crate::job::{PROTOCOL, WorkloadEvent, WorkloadJob};
+use crate::part::{PART, part_main};
 use anyhow::{Context, Result, ensure};
 use driveline::Schedule;
 use driveline_bench::observations::ObservationFiles;
@@ -21,6 +22,10 @@ const BEYOND: Duration = Duration::from_secs(60);
 /// was asked for and a minute. Ends with whoever started it, and takes all processes that it has started with it.
 #[must_use]
 pub fn workload_main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip_while(|a| a != WORKLOAD_COMMAND).skip(1);
+    if arguments.next().is_some_and(|a| a == PART) {
+        return part_main();
+    }
     // A measured process must not outlive whoever measures it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match serve() {

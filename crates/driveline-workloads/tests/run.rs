@@ -86,3 +86,64 @@ fn the_reference_system_runs_on_every_executor_and_its_account_closes() {
         assert!(received > 0 && received <= sent, "{:?}", o.counters);
     }
 }
+
+#[test]
+fn faults_are_survived_without_a_torn_sample() {
+    for fault in ["writer_killed", "reader_killed", "region_corrupted"] {
+        let o = run("faults", json!({"fault": fault, "times": 2, "payload_bytes": 10_000, "period_ms": 5}), 1200);
+        let faults = o.counters["faults"];
+        assert!(faults >= 1);
+        let recovering = if fault == "reader_killed" { 1 } else { 2 };
+        assert_eq!((o.counters["recovered"], o.counters["not recovered"]), (recovering * faults, 0), "{fault}: {:?}", o.counters);
+        assert_eq!(o.counters["beside not whole"], 0);
+        if fault != "region_corrupted" {
+            assert_eq!(o.counters["frames not whole"], 0);
+        }
+        assert_eq!(series(&o, "reader 1", Quantity::Recovery).points.len() as u64, faults);
+        series(&o, "reader 0", Quantity::Latency);
+        series(&o, "reader 0 beside", Quantity::Latency);
+        series(&o, "reader 0 beside during faults", Quantity::Latency);
+    }
+}
+
+#[test]
+fn channels_of_other_processes_are_fused_by_either_trigger() {
+    for (trigger, periods) in [("first_channel", [10, 20, 50, 100]), ("approximate", [10, 10, 10, 10])] {
+        let o = run("fusion", json!({"trigger": trigger, "periods_ms": periods, "payload_bytes": 100_000}), 700);
+        let [fused, received, drops, sent] = ["fused", "samples received", "drops", "messages sent"].map(|c| o.counters[c]);
+        assert!(fused > 0 && received > 0, "{:?}", o.counters);
+        assert_eq!(sent + o.counters["messages scheduled but not sent"], o.counters["messages scheduled"]);
+        // At the borders of the time that counts a few belong to either side.
+        assert!(received + drops <= sent + 40, "{:?}", o.counters);
+        series(&o, "fusion", Quantity::Latency);
+        series(&o, "publisher 3", Quantity::Cpu);
+        let ages = series(&o, "fusion", Quantity::Age);
+        let latencies = series(&o, "fusion", Quantity::Latency);
+        assert_eq!(ages.points.len(), latencies.points.len());
+        assert!(
+            ages.points.iter().zip(&latencies.points).all(|(age, latency)| age.value >= latency.value),
+            "what is oldest is not younger"
+        );
+    }
+}
+
+#[test]
+fn every_message_of_a_topology_is_in_time_late_lost_or_was_not_sent() {
+    for (topology, executor, subject, fan_out) in [
+        ("t1", "single_threaded", "subscriber 1", 1),
+        ("t2", "single_threaded", "subscriber 2", 3),
+        ("t3", "single_threaded", "subscription 2", 1),
+        ("t3", "multi_threaded", "subscription 2", 1),
+    ] {
+        let parameters = json!({"topology": topology, "executor": executor, "nodes": 4, "payload_bytes": 0, "rate_hz": 100, "threads": 2});
+        let o = run("topology", parameters, 500);
+        let of = |name: &str| o.counters[name];
+        assert_eq!(of("messages scheduled"), of("messages sent") + of("messages scheduled but not sent"));
+        assert_eq!(of("messages sent") * fan_out, of("deliveries due"));
+        assert_eq!(of("deliveries due"), of("deliveries in time") + of("deliveries late") + of("deliveries lost"));
+        series(&o, subject, Quantity::Latency);
+        let told: usize = o.series.iter().filter(|s| s.quantity == Quantity::Latency).map(|s| s.points.len()).sum();
+        assert_eq!(told as u64, of("deliveries in time") + of("deliveries late"));
+        series(&o, "publishing node 0", Quantity::Cpu);
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The parts of a run, from the side of whoever starts them.
+
+use crate::job::WorkloadJob;
+use crate::part::{Order, PART, Part, PartJob, Said};
+use crate::record::Window;
+use crate::serve::WORKLOAD_COMMAND;
+use anyhow::{Context, Result, bail};
+use driveline_bench::observations::Observations;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long a part may take to start, or to end once it was told to.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Parts by number, in the order of their start. Dropping it ends them all.
+pub(crate) struct Crew<'a> {
+    job: &'a WorkloadJob,
+    program: PathBuf,
+    members: Vec<Member>,
+    heard: Receiver<(usize, Option<Said>)>,
+    tell: Sender<(usize, Option<Said>)>,
+}
+
+struct Member {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    waiting: VecDeque<Said>,
+    /// It was ended from here, and what it says no longer counts.
+    dismissed: bool,
+}
+
+impl<'a> Crew<'a> {
+    pub(crate) fn new(job: &'a WorkloadJob) -> Result<Self> {
+        let (tell, heard) = channel();
+        let program = std::env::current_exe().context("cannot find the running program")?;
+        Ok(Self { job, program, members: Vec::new(), heard, tell })
+    }
+
+    /// Starts a part and gives its number. Only from the process's first thread, with which the kernel ends parts.
+    pub(crate) fn start(&mut self, name: &str, part: Part) -> Result<usize> {
+        let index = self.members.len();
+        let raw_dir = self.job.raw_dir.join(format!("part-{index}"));
+        std::fs::create_dir_all(&raw_dir).with_context(|| format!("cannot make {}", raw_dir.display()))?;
+        let domain_dir = self.job.domain_dir.clone();
+        let job = PartJob { part, name: name.to_owned(), domain_dir, raw_dir, cpus: self.job.cpus.clone(), seed: self.job.seed };
+        let mut command = Command::new(&self.program);
+        command.args([WORKLOAD_COMMAND, PART]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", self.program.display()))?;
+        let mut stdin = child.stdin.take();
+        let line = serde_json::to_string(&job)?;
+        // If it has died already, waiting for it tells.
+        let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
+        if let Some(out) = child.stdout.take() {
+            let tell = self.tell.clone();
+            std::thread::Builder::new().name("listener".into()).spawn(move || {
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    if let Ok(said) = serde_json::from_str(&line) {
+                        let _ = tell.send((index, Some(said)));
+                    }
+                }
+                let _ = tell.send((index, None));
+            })?;
+        }
+        self.members.push(Member { name: name.to_owned(), child, stdin, waiting: VecDeque::new(), dismissed: false });
+        Ok(index)
+    }
+
+    /// Starts a part and waits until it is ready to begin.
+    pub(crate) fn start_ready(&mut self, name: &str, part: Part) -> Result<usize> {
+        let index = self.start(name, part)?;
+        self.ready(index)?;
+        Ok(index)
+    }
+
+    pub(crate) fn ready(&mut self, index: usize) -> Result<()> {
+        match self.hear(index, PATIENCE)? {
+            Some(Said::Ready) => Ok(()),
+            other => bail!("{} was to be ready within {PATIENCE:?}, but: {other:?}", self.name(index)),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, index: usize, window: Window) {
+        self.order(index, Order::Begin { window });
+    }
+
+    /// Name and process id of each part.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (String, u32)> {
+        self.members.iter().filter(|m| !m.dismissed).map(|m| (m.name.clone(), m.child.id()))
+    }
+
+    pub(crate) fn order(&mut self, index: usize, order: Order) {
+        let line = serde_json::to_string(&order).unwrap_or_default();
+        if let Some(stdin) = self.members.get_mut(index).and_then(|m| m.stdin.as_mut()) {
+            let _ = writeln!(stdin, "{line}");
+        }
+    }
+
+    /// Kills a part, with SIGKILL, and forgets about it.
+    pub(crate) fn kill(&mut self, index: usize) {
+        if let Some(m) = self.members.get_mut(index) {
+            m.dismissed = true;
+            let _ = m.child.kill();
+            let _ = m.child.wait();
+        }
+    }
+
+    /// What a part says next, if it says anything within this time. Fails if any part fails, with what it said.
+    pub(crate) fn hear(&mut self, index: usize, within: Duration) -> Result<Option<Said>> {
+        let end = Instant::now() + within;
+        loop {
+            if let Some(said) = self.members.get_mut(index).and_then(|m| m.waiting.pop_front()) {
+                return Ok(Some(said));
+            }
+            match self.heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok((from, said)) => self.note(from, said)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+
+    fn note(&mut self, from: usize, said: Option<Said>) -> Result<()> {
+        let Some(member) = self.members.get_mut(from).filter(|m| !m.dismissed) else { return Ok(()) };
+        match said {
+            Some(Said::Failed { error }) => bail!("{} failed: {error}", member.name),
+            Some(said) => member.waiting.push_back(said),
+            None => {
+                let status = member.child.wait().context("cannot wait for a process")?;
+                if !status.success() {
+                    bail!("{} ended too early ({status})", member.name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.members.get(index).map_or_else(String::new, |m| m.name.clone())
+    }
+
+    /// Waits until a part is done, and adds what it observed: series as they are, counters to those of the same name.
+    pub(crate) fn finish(&mut self, index: usize, within: Duration, into: &mut Observations) -> Result<()> {
+        loop {
+            match self.hear(index, within)? {
+                Some(Said::Done { observations }) => {
+                    merge(observations.read()?, into);
+                    return Ok(());
+                }
+                Some(_) => {}
+                None => bail!("{} did not come to its end within {within:?}", self.name(index)),
+            }
+        }
+    }
+}
+
+fn merge(o: Observations, into: &mut Observations) {
+    for s in o.series {
+        into.put(&s.subject, s.quantity, s.points);
+    }
+    for (name, n) in o.counters {
+        *into.counters.entry(name).or_default() += n;
+    }
+    into.invalid.extend(o.invalid);
+    into.unset.extend(o.unset);
+}
+
+impl Drop for Crew<'_> {
+    fn drop(&mut self) {
+        for m in &mut self.members {
+            let _ = m.child.kill();
+            let _ = m.child.wait();
+        }
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fusion of several large channels of different rates, from publishers in processes of their own.
+
+use crate::catalogue::Experiment;
+use crate::crew::{Crew, PATIENCE};
+use crate::job::WorkloadJob;
+use crate::part::{Part, PartJob, Superior, wait_matched};
+use crate::record::{Random, Recorder, Window};
+use crate::schedule::{Schedule, due_ns};
+use crate::usage::Watcher;
+use anyhow::{Result, ensure};
+use driveline::{
+    CallbackHandle, CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Invocation, PublisherOptions,
+    RawSample, Reach, SubscriptionOptions, Trigger,
+};
+use driveline_bench::observations::{Observations, Quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const ENCODING: &str = "fusion";
+const FUSION: &str = "fusion";
+
+/// What starts the fusing callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum FusionTrigger {
+    /// Each sample of the first channel, with the newest of each other one (`all_latest`).
+    #[default]
+    FirstChannel,
+    /// Samples of all channels whose source times lie closest together, each used once (`approximate`).
+    Approximate,
+}
+
+/// Parameters of the fusion.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Fusion {
+    /// Time between samples of each channel, in milliseconds: as many channels as there are numbers.
+    #[schemars(length(min = 2, max = 8))]
+    periods_ms: Vec<f64>,
+    /// What starts the fusing callback.
+    trigger: FusionTrigger,
+    /// Length of each sample in bytes.
+    #[schemars(range(min = 8, max = 67_108_864))]
+    payload_bytes: u32,
+    /// Samples of each channel that `approximate` keeps until their partners come.
+    #[schemars(range(min = 1, max = 32))]
+    queue: u32,
+}
+
+impl Default for Fusion {
+    fn default() -> Self {
+        Self { periods_ms: vec![10.0; 4], trigger: FusionTrigger::FirstChannel, payload_bytes: 4 << 20, queue: 4 }
+    }
+}
+
+/// The publisher of a channel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FusionPublisher {
+    topic: String,
+    payload_bytes: usize,
+    pins: u32,
+    schedule: Schedule,
+}
+
+impl FusionPublisher {
+    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+        let options = PublisherOptions { reach: Reach::Host, max_payload: self.payload_bytes, pins: self.pins, ..Default::default() };
+        let mut publisher = job.node()?.bytes_publisher(&self.topic, ENCODING, options)?;
+        wait_matched(&job.name, 1, Duration::from_secs(20), || publisher.matched())?;
+        let window = superior.ready()?;
+        // Neither filled nor read: the way of the samples is observed, not the memory's bandwidth.
+        Ok(self.schedule.publish(&mut publisher, self.payload_bytes, window, |_| {})?.tell())
+    }
+}
+
+/// What the callback observes.
+struct Probes {
+    window: Window,
+    latency: Recorder,
+    age: Recorder,
+}
+
+impl Probes {
+    fn fused(&self, invocation: &Invocation<'_>, channels: usize) {
+        let now = invocation.start();
+        let samples = || (0..channels).filter_map(|i| invocation.sample(i));
+        let newest = samples().map(|s| s.header().publish_time).max().unwrap_or(now);
+        let source = |s: &RawSample| s.header().origins.as_slice().iter().map(|o| o.source_oldest).min();
+        let oldest = samples().filter_map(source).min().unwrap_or(now);
+        let due = invocation.trigger().and_then(|t| due_ns(invocation.sample(t)?.payload()?));
+        if samples().count() != channels {
+            invocation.fail();
+        } else if due.is_some_and(|due| self.window.contains(due)) {
+            self.latency.add(now, now.since(newest).as_nanos() as u64);
+            self.age.add(now, now.since(oldest).as_nanos() as u64);
+        }
+    }
+}
+
+impl Experiment for Fusion {
+    const NAME: &'static str = "fusion";
+    const DESCRIPTION: &'static str = "Fusion of four 4 MiB channels of other processes, by the first channel or by approximate time";
+
+    fn verify(&self) -> Result<()> {
+        ensure!((2..=8).contains(&self.periods_ms.len()), "'periods_ms' has {} channels; give 2 to 8", self.periods_ms.len());
+        for p in &self.periods_ms {
+            ensure!((0.1..=10_000.0).contains(p), "'periods_ms' has {p}; each must be between 0.1 and 10000");
+        }
+        ensure!(
+            (8..=64 << 20).contains(&self.payload_bytes),
+            "'payload_bytes' is {}; it must be between 8 and 67108864",
+            self.payload_bytes
+        );
+        ensure!((1..=32).contains(&self.queue), "'queue' is {}; it must be between 1 and 32", self.queue);
+        Ok(())
+    }
+
+    fn run(&self, job: &WorkloadJob) -> Result<Observations> {
+        let trigger = match self.trigger {
+            FusionTrigger::FirstChannel => Trigger::AllLatest { on: 0, max_age: None },
+            FusionTrigger::Approximate => Trigger::Approximate { queue: self.queue as usize, max_interval: None, max_age: None },
+        };
+        // And those of one call.
+        let max_held = trigger.holds() + 1;
+        let context = Context::new(ContextOptions { domain_dir: Some(job.domain_dir.clone()), ..ContextOptions::named(FUSION) })?;
+        let node = context.node(FUSION)?;
+        let mut inputs = Vec::new();
+        for topic in self.topics() {
+            let options = SubscriptionOptions { reach: Reach::Host, max_held, ..Default::default() };
+            let subscription = node.bytes_subscription(&topic, ENCODING, options)?;
+            inputs.push((topic, subscription));
+        }
+        let mut crew = Crew::new(job)?;
+        let mut phases = Random::new(job.seed, "phases");
+        let mut publishers = Vec::new();
+        for (topic, period_ms) in self.topics().zip(&self.periods_ms) {
+            let schedule = Schedule::new(Duration::from_secs_f64(period_ms / 1e3), phases.share());
+            let part = FusionPublisher { topic, payload_bytes: self.payload_bytes as usize, pins: max_held, schedule };
+            publishers.push(crew.start(&format!("publisher {}", publishers.len()), Part::FusionPublisher(part))?);
+        }
+        publishers.iter().try_for_each(|p| crew.ready(*p))?;
+
+        let window = Window::after(Duration::from_millis(50) + job.warm_up(), job.duration());
+        let fastest = self.periods_ms.iter().copied().fold(f64::INFINITY, f64::min);
+        let recorder = || Recorder::new(1e3 / fastest, job.duration());
+        let probes = Probes { window, latency: recorder(), age: recorder() };
+        let (latency, age) = (probes.latency.clone(), probes.age.clone());
+        let executor = Executor::new(ExecutorOptions { name: FUSION.into(), ..Default::default() })?;
+        let group = executor.group(GroupKind::MutuallyExclusive);
+        let channels = inputs.len();
+        let options = CallbackOptions { name: FUSION.into(), group, trigger, inputs };
+        let handle = executor.add_callback(options, move |i| probes.fused(i, channels))?;
+        executor.start()?;
+        publishers.iter().for_each(|p| crew.begin(*p, window));
+        let processes = crew.processes().chain([(FUSION.to_owned(), std::process::id())]).collect();
+        let watcher = Watcher::start(processes, window)?;
+        window.sleep_until_start();
+        let before = Counts::of(&handle);
+        window.sleep_until_end();
+        let after = Counts::of(&handle);
+
+        let mut o = Observations::default();
+        watcher.finish(&mut o);
+        for p in publishers {
+            crew.finish(p, PATIENCE, &mut o)?;
+        }
+        executor.stop();
+        latency.finish(FUSION, Quantity::Latency, &mut o);
+        age.finish(FUSION, Quantity::Age, &mut o);
+        after.tell_since(&before, &mut o);
+        let stats = handle.stats();
+        if stats.failed + stats.take_errors > 0 {
+            o.invalid.push(format!("{} calls lacked an input, {} samples could not be taken", stats.failed, stats.take_errors));
+        }
+        Ok(o)
+    }
+}
+
+impl Fusion {
+    fn topics(&self) -> impl Iterator<Item = String> {
+        (0..self.periods_ms.len()).map(|i| format!("channel/{i}"))
+    }
+}
+
+/// Counters of the fusing node at one time.
+#[derive(Clone, Debug)]
+struct Counts([(&'static str, u64); 6]);
+
+impl Counts {
+    fn of(handle: &CallbackHandle) -> Self {
+        let stats = handle.stats();
+        let inputs = handle.inputs();
+        Self([
+            ("fused", stats.invocations),
+            ("inputs missing", stats.skipped_missing),
+            ("without partners", stats.unsynchronised),
+            ("room for held samples missing", stats.held_limit),
+            ("samples received", inputs.iter().map(|i| i.stats.received).sum()),
+            ("drops", inputs.iter().map(|i| i.stats.missed).sum()),
+        ])
+    }
+
+    fn tell_since(&self, before: &Self, o: &mut Observations) {
+        for ((name, n), (_, b)) in self.0.iter().zip(before.0) {
+            o.counters.insert((*name).into(), n.saturating_sub(b));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Publishing at times that were set beforehand, whatever happens to the samples (open loop).
+
+use crate::record::{Window, sleep_until};
+use anyhow::Result;
+use driveline::RawPublisher;
+use driveline::types::MonotonicNs;
+use driveline_bench::observations::Observations;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// When samples are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Schedule {
+    pub(crate) period_ns: u64,
+    /// From the order to begin until the first.
+    pub(crate) phase_ns: u64,
+}
+
+/// What became of the samples that were due while the run counts. `scheduled == sent + not_sent`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) scheduled: u64,
+    pub(crate) sent: u64,
+    /// Their time, and that of the next one, had passed before their turn came.
+    pub(crate) not_sent: u64,
+}
+
+impl Schedule {
+    /// At a rate, with a phase that is a share of the period.
+    pub(crate) fn new(period: Duration, phase: f64) -> Self {
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Self { period_ns, phase_ns: (period_ns as f64 * phase) as u64 }
+    }
+
+    /// Publishes samples of `bytes` bytes whose first word is when they were due, until the run no longer counts. `fill` writes the rest.
+    pub(crate) fn publish(
+        self,
+        publisher: &mut RawPublisher,
+        bytes: usize,
+        window: Window,
+        mut fill: impl FnMut(&mut [u8]),
+    ) -> Result<Sent> {
+        let mut account = Sent::default();
+        let mut due = MonotonicNs::now().0 + self.phase_ns;
+        while due < window.until_ns {
+            sleep_until(due);
+            let counts = u64::from(window.contains(due));
+            account.scheduled += counts;
+            if MonotonicNs::now().0 < due + self.period_ns {
+                let mut loan = publisher.loan(bytes)?;
+                let (stamp, rest) = loan.payload_mut().split_at_mut(8);
+                stamp.copy_from_slice(&due.to_le_bytes());
+                fill(rest);
+                publisher.publish(loan)?;
+                account.sent += counts;
+            } else {
+                account.not_sent += counts;
+            }
+            due += self.period_ns;
+        }
+        Ok(account)
+    }
+}
+
+impl Sent {
+    pub(crate) fn tell(self) -> Observations {
+        let mut o = Observations::default();
+        for (name, n) in
+            [("messages scheduled", self.scheduled), ("messages sent", self.sent), ("messages scheduled but not sent", self.not_sent)]
+        {
+            o.counters.insert(name.into(), n);
+        }
+        o
+    }
+}
+
+/// When a sample was due, as its first word says.
+pub(crate) fn due_ns(payload: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*payload.first_chunk()?))
+}

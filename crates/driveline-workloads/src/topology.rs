@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many nodes, a process each, in one of three shapes: pairs, one to all, all to one.
+//!
+//! A message is in time if its callback begins within the deadline after it was due; else it is late, lost, or was never
+//! sent because its publisher did not come to it.
+
+use crate::catalogue::Experiment;
+use crate::crew::{Crew, PATIENCE};
+use crate::job::WorkloadJob;
+use crate::part::{Order, Part, PartJob, Superior, wait_matched};
+use crate::record::{Random, Recorder, Window};
+use crate::schedule::{Schedule, due_ns};
+use crate::usage::Watcher;
+use anyhow::{Result, bail, ensure};
+use driveline::types::limits::MAX_PINS;
+use driveline::{
+    CallbackHandle, CallbackOptions, Executor, ExecutorOptions, GroupKind, PublisherOptions, Reach, SubscriptionOptions, Trigger,
+};
+use driveline_bench::observations::{Observations, Quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const ENCODING: &str = "topology";
+/// After the last message was sent, a subscriber waits until nothing has come for this long.
+const DRAINED: Duration = Duration::from_millis(200);
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Shape {
+    /// Pairs, each with a topic of its own.
+    #[default]
+    T1,
+    /// One publisher, all others subscribe.
+    T2,
+    /// One node subscribes to each of the others.
+    T3,
+}
+
+/// How the callbacks of a subscribing node come to threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ExecutorKind {
+    /// One thread.
+    #[default]
+    SingleThreaded,
+    /// As many as `threads` says; different topics at once.
+    MultiThreaded,
+}
+
+/// Parameters of a topology.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Topology {
+    /// Who talks to whom.
+    topology: Shape,
+    /// Nodes; an even number for `t1`.
+    #[schemars(range(min = 2, max = 128))]
+    nodes: u32,
+    /// Length of each message in bytes, beside the 16 that say when it was due and what number it has.
+    #[schemars(range(max = 67_108_864))]
+    payload_bytes: u32,
+    /// Messages of each publisher per second.
+    #[schemars(range(min = 0.1, max = 10_000.0))]
+    rate_hz: f64,
+    /// A message is late from here on, in milliseconds after it was due; 0 takes the period.
+    #[schemars(range(min = 0.0, max = 10_000.0))]
+    deadline_ms: f64,
+    /// How callbacks come to threads.
+    executor: ExecutorKind,
+    /// Threads of a multi-threaded executor; 0 takes as many as there are CPUs.
+    #[schemars(range(max = 256))]
+    threads: u32,
+}
+
+impl Default for Topology {
+    fn default() -> Self {
+        let (topology, executor) = (Shape::T1, ExecutorKind::SingleThreaded);
+        Self { topology, nodes: 2, payload_bytes: 65_536, rate_hz: 10.0, deadline_ms: 0.0, executor, threads: 0 }
+    }
+}
+
+/// A publishing node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TopologyPublisher {
+    topic: String,
+    bytes: usize,
+    subscriptions: usize,
+    schedule: Schedule,
+}
+
+/// A subscribing node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TopologySubscriber {
+    /// Topic of each subscription, and what it is called in the observations.
+    topics: Vec<(String, String)>,
+    threads: usize,
+    deadline_ns: u64,
+    rate_hz: f64,
+}
+
+/// Bytes in front of each message.
+const HEAD: usize = 16;
+
+impl TopologyPublisher {
+    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+        let pins = u32::try_from(2 * self.subscriptions).unwrap_or(MAX_PINS).clamp(8, MAX_PINS);
+        let options = PublisherOptions { reach: Reach::Host, max_payload: self.bytes, pins, ..Default::default() };
+        let mut publisher = job.node()?.bytes_publisher(&self.topic, ENCODING, options)?;
+        let mut random = Random::new(job.seed, &self.topic);
+        let payload: Vec<u8> = (0..=self.bytes / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+        wait_matched(&job.name, self.subscriptions, Duration::from_secs(20), || publisher.matched())?;
+        let window = superior.ready()?;
+        let mut number = 0u64;
+        let fill = |rest: &mut [u8]| {
+            number += 1;
+            let (id, rest) = rest.split_at_mut(8);
+            id.copy_from_slice(&number.to_le_bytes());
+            rest.copy_from_slice(payload.get(..rest.len()).unwrap_or_default());
+        };
+        let sent = self.schedule.publish(&mut publisher, self.bytes, window, fill)?;
+        // Its memory must last until everybody has read.
+        superior.wait_for_end();
+        let mut o = sent.tell();
+        o.counters.insert("deliveries due".into(), sent.sent * self.subscriptions as u64);
+        Ok(o)
+    }
+}
+
+/// Deliveries of one node, while the run counts.
+#[derive(Default)]
+struct Deliveries {
+    in_time: AtomicU64,
+    late: AtomicU64,
+}
+
+impl TopologySubscriber {
+    pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
+        let node = job.node()?;
+        let mut subscriptions = Vec::new();
+        for (topic, _) in &self.topics {
+            let options = SubscriptionOptions { reach: Reach::Host, max_held: 2, ..Default::default() };
+            subscriptions.push(node.bytes_subscription(topic, ENCODING, options)?);
+        }
+        let window = superior.ready()?;
+        let deliveries = Arc::new(Deliveries::default());
+        let executor = Executor::new(ExecutorOptions { name: "topology".into(), threads: self.threads, ..Default::default() })?;
+        let (mut handles, mut recorders) = (Vec::new(), Vec::new());
+        for ((topic, subject), subscription) in self.topics.iter().zip(subscriptions) {
+            let recorder = Recorder::new(self.rate_hz, window.duration());
+            recorders.push((subject, recorder.clone()));
+            let group = executor.group(GroupKind::MutuallyExclusive);
+            let inputs = vec![(topic.clone(), subscription)];
+            let options = CallbackOptions { name: subject.clone(), group, trigger: Trigger::any(), inputs };
+            let (deliveries, deadline_ns) = (deliveries.clone(), self.deadline_ns);
+            handles.push(executor.add_callback(options, move |invocation| {
+                let Some(sample) = invocation.sample(0) else { return };
+                let Some(due) = sample.payload().and_then(due_ns) else { return invocation.fail() };
+                if window.contains(due) {
+                    let start = invocation.start();
+                    recorder.add(start, start.since(sample.header().publish_time).as_nanos() as u64);
+                    let of = if start.0.saturating_sub(due) <= deadline_ns { &deliveries.in_time } else { &deliveries.late };
+                    of.fetch_add(1, Relaxed);
+                }
+            })?);
+        }
+        executor.start()?;
+        superior.wait_for_end();
+        drain(&handles);
+        executor.stop();
+        let mut o = Observations::default();
+        recorders.iter().for_each(|(subject, r)| r.finish(subject, Quantity::Latency, &mut o));
+        o.counters.insert("deliveries in time".into(), deliveries.in_time.load(Relaxed));
+        o.counters.insert("deliveries late".into(), deliveries.late.load(Relaxed));
+        let failed: u64 = handles.iter().map(|h| h.stats().failed + h.stats().take_errors).sum();
+        if failed > 0 {
+            o.invalid.push(format!("{}: {failed} messages could not be read", job.name));
+        }
+        Ok(o)
+    }
+}
+
+/// Waits until nothing has come for a while, not for ever.
+fn drain(handles: &[CallbackHandle]) {
+    let count = || handles.iter().map(|h| h.stats().invocations).sum::<u64>();
+    let mut before = count();
+    for _ in 0..50 {
+        std::thread::sleep(DRAINED);
+        let now = count();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+impl Experiment for Topology {
+    const NAME: &'static str = "topology";
+    const DESCRIPTION: &'static str = "Many processes in pairs, one to all or all to one: messages in time, late, lost, not sent";
+
+    fn verify(&self) -> Result<()> {
+        ensure!((2..=128).contains(&self.nodes), "'nodes' is {}; it must be between 2 and 128", self.nodes);
+        ensure!(self.topology != Shape::T1 || self.nodes.is_multiple_of(2), "'nodes' is {}; pairs (t1) need an even number", self.nodes);
+        ensure!(self.payload_bytes <= 64 << 20, "'payload_bytes' is {}; it must be at most 67108864", self.payload_bytes);
+        ensure!((0.1..=10_000.0).contains(&self.rate_hz), "'rate_hz' is {}; it must be between 0.1 and 10000", self.rate_hz);
+        ensure!((0.0..=10_000.0).contains(&self.deadline_ms), "'deadline_ms' is {}; it must be between 0 and 10000", self.deadline_ms);
+        ensure!(self.threads <= 256, "'threads' is {}; an executor has at most 256", self.threads);
+        Ok(())
+    }
+
+    fn run(&self, job: &WorkloadJob) -> Result<Observations> {
+        let mut crew = Crew::new(job)?;
+        // All at once: a hundred processes one after the other take their time.
+        let subscribers: Vec<usize> = self
+            .subscribers()
+            .into_iter()
+            .enumerate()
+            .map(|(i, s)| crew.start(&format!("subscribing node {i}"), Part::TopologySubscriber(s)))
+            .collect::<Result<_>>()?;
+        subscribers.iter().try_for_each(|s| crew.ready(*s))?;
+        let publishers: Vec<usize> = self
+            .publishers(&mut Random::new(job.seed, "phases"))
+            .into_iter()
+            .enumerate()
+            .map(|(i, p)| crew.start(&format!("publishing node {i}"), Part::TopologyPublisher(p)))
+            .collect::<Result<_>>()?;
+        publishers.iter().try_for_each(|p| crew.ready(*p))?;
+        let window = Window::after(Duration::from_millis(100) + job.warm_up(), job.duration());
+        for &part in subscribers.iter().chain(&publishers) {
+            crew.begin(part, window);
+        }
+        let mut o = Observations::default();
+        Watcher::start(crew.processes().collect(), window)?.finish(&mut o);
+        std::thread::sleep(DRAINED);
+        for part in subscribers.into_iter().chain(publishers) {
+            crew.order(part, Order::End);
+            crew.finish(part, PATIENCE, &mut o)?;
+        }
+        close_account(&mut o)?;
+        Ok(o)
+    }
+}
+
+/// Adds what follows from the counters of all ends.
+fn close_account(o: &mut Observations) -> Result<()> {
+    let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
+    let (due, came) = (of("deliveries due"), of("deliveries in time") + of("deliveries late"));
+    if came > due {
+        bail!("{came} messages were delivered where {due} were due: the count is wrong");
+    }
+    o.counters.insert("deliveries lost".into(), due - came);
+    Ok(())
+}
+
+impl Topology {
+    fn publishers(&self, phases: &mut Random) -> Vec<TopologyPublisher> {
+        let count = match self.topology {
+            Shape::T1 => self.nodes / 2,
+            Shape::T2 => 1,
+            Shape::T3 => self.nodes - 1,
+        };
+        let subscriptions = if self.topology == Shape::T2 { self.nodes as usize - 1 } else { 1 };
+        let period = Duration::from_secs_f64(1.0 / self.rate_hz);
+        let bytes = HEAD + self.payload_bytes as usize;
+        (0..count)
+            .map(|i| TopologyPublisher { topic: topic(i), bytes, subscriptions, schedule: Schedule::new(period, phases.share()) })
+            .collect()
+    }
+
+    fn subscribers(&self) -> Vec<TopologySubscriber> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = match self.executor {
+            ExecutorKind::SingleThreaded => 1,
+            ExecutorKind::MultiThreaded if self.threads == 0 => cpus,
+            ExecutorKind::MultiThreaded => self.threads as usize,
+        };
+        let deadline_ms = if self.deadline_ms > 0.0 { self.deadline_ms } else { 1e3 / self.rate_hz };
+        let node = |topics| TopologySubscriber { topics, threads, deadline_ns: (deadline_ms * 1e6) as u64, rate_hz: self.rate_hz };
+        match self.topology {
+            Shape::T1 => (0..self.nodes / 2).map(|i| node(vec![(topic(i), format!("subscriber {i}"))])).collect(),
+            Shape::T2 => (0..self.nodes - 1).map(|i| node(vec![(topic(0), format!("subscriber {i}"))])).collect(),
+            Shape::T3 => vec![node((0..self.nodes - 1).map(|i| (topic(i), format!("subscription {i}"))).collect())],
+        }
+    }
+}
+
+fn topic(i: u32) -> String {
+    format!("topology/{i}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edges(topology: Shape, nodes: u32) -> (usize, usize, usize) {
+        let t = Topology { topology, nodes, ..Topology::default() };
+        let (publishers, subscribers) = (t.publishers(&mut Random::new(1, "")), t.subscribers());
+        for p in &publishers {
+            let takes = subscribers.iter().flat_map(|s| &s.topics).filter(|(topic, _)| *topic == p.topic).count();
+            assert_eq!(takes, p.subscriptions, "{topology:?} {}", p.topic);
+        }
+        (publishers.len(), subscribers.len(), subscribers.iter().map(|s| s.topics.len()).sum())
+    }
+
+    #[test]
+    fn shapes_have_the_published_numbers_of_nodes_and_edges() {
+        for n in [2, 8, 32, 64] {
+            let half = n as usize / 2;
+            assert_eq!(edges(Shape::T1, n), (half, half, half));
+            assert_eq!(edges(Shape::T2, n), (1, n as usize - 1, n as usize - 1));
+            assert_eq!(edges(Shape::T3, n), (n as usize - 1, 1, n as usize - 1));
+        }
+    }
+}
