@@ -36,13 +36,15 @@ bench: build ## latency of a link against this machine's floor; ARGS= are those 
 
 peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
 	@tools/setup.sh peers
-	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" --log-level=NOTICE
+	cargo build --release --locked -p driveline-capi
+	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" \
+		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
 	cargo build --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers
 	install -t build/peers build/cargo-peers/release/iceoryx2
 
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
-	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test -p driveline-bench --features peers-test --test conformance
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test -p driveline-bench --features peers-test --test conformance --test chain
 
 fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)

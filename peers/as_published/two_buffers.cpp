@@ -139,6 +139,7 @@ class Reader final : public peers::Receiver {
 class TwoBufferLink final : public peers::Link {
  public:
   TwoBufferLink(const Job& job, std::size_t distance) : job_(job), distance_(distance) {}
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Writer>(job_, topic, distance_); }
   std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override { return std::make_unique<Reader>(job_, topic, distance_); }
 

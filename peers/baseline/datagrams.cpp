@@ -161,6 +161,7 @@ class DatagramReceiver final : public peers::Receiver {
 class DatagramLink final : public peers::Link {
  public:
   DatagramLink(const Job& job, std::size_t datagram_size) : job_(job), part_size_(datagram_size - sizeof(FragmentHead)) {}
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t receivers) override {
     return std::make_unique<DatagramSender>(job_, topic, receivers, part_size_);
   }

@@ -198,6 +198,7 @@ class StreamReceiver final : public peers::Receiver {
 class StreamLink final : public peers::Link {
  public:
   StreamLink(const Job& job, Stream kind) : job_(job), kind_(kind) {}
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t receivers) override {
     return std::make_unique<StreamSender>(job_, kind_, topic, receivers);
   }

@@ -84,7 +84,8 @@ class Writer final : public peers::Sender {
   Writer(const Job& job, dds_entity_t participant, dds_entity_t topic)
       : reliable_(job.reliability == Reliability::reliable),
         writer_(checked(dds_create_writer(participant, topic, qos_of(job).get(), nullptr), "creating a writer")),
-        payload_(job.size, std::byte{1}) {}
+        payload_(job.size, std::byte{1}),
+        length_(job.size) {}
 
   bool matched(std::size_t receivers) override {
     dds_publication_matched_status_t status{};
@@ -92,12 +93,17 @@ class Writer final : public peers::Sender {
     return status.current_count >= receivers;
   }
 
-  std::span<std::byte> loan() override { return payload_; }
+  std::span<std::byte> loan() override {
+    length_ = payload_.size();
+    return payload_;
+  }
+
+  void shorten(std::size_t size) override { length_ = size; }
 
   void publish() override {
     bench_Payload sample{};
     sample.bytes._buffer = reinterpret_cast<std::uint8_t*>(payload_.data());
-    sample.bytes._length = sample.bytes._maximum = static_cast<std::uint32_t>(payload_.size());
+    sample.bytes._length = sample.bytes._maximum = static_cast<std::uint32_t>(length_);
     const auto result = dds_write(*writer_, &sample);
     if (result == DDS_RETCODE_TIMEOUT) throw peers::NotSent("slow readers kept the reliable writer waiting for 1 s");
     checked(result, "writing");
@@ -114,6 +120,7 @@ class Writer final : public peers::Sender {
   bool reliable_;
   Entity writer_;
   std::vector<std::byte> payload_;
+  std::size_t length_;
 };
 
 class Reader final : public peers::Receiver {
@@ -165,6 +172,7 @@ class CycloneLink final : public peers::Link {
         domain_(checked(dds_create_domain(id_, configuration(job).c_str()), "creating a DDS domain")),
         participant_(checked(dds_create_participant(id_, nullptr, nullptr), "joining the DDS domain")) {}
 
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override {
     return std::make_unique<Writer>(job_, *participant_, this->topic(topic));
   }

@@ -224,10 +224,9 @@ class Reader final : public peers::Receiver {
 
 class FastLink final : public peers::Link {
  public:
-  explicit FastLink(const Job& job) : job_(job), type_(new BytesType(job.size)) {
+  explicit FastLink(const Job& job) : job_(job) {
     participant_ = made(dds::DomainParticipantFactory::get_instance()->create_participant(kept_domain(job), participant_qos(job)), "a participant");
     note_segments(job);
-    checked(type_.register_type(participant_), "registering the type");
   }
 
   ~FastLink() override {
@@ -235,6 +234,7 @@ class FastLink final : public peers::Link {
     dds::DomainParticipantFactory::get_instance()->delete_participant(participant_);
   }
 
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Writer>(job_, *participant_, this->topic(topic)); }
   std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
     return std::make_unique<Reader>(job_, *participant_, this->topic(topic));
@@ -242,12 +242,14 @@ class FastLink final : public peers::Link {
 
  private:
   dds::Topic& topic(const std::string& name) {
-    topics_.push_back(made(participant_->create_topic(name, type_.get_type_name(), dds::TOPIC_QOS_DEFAULT), "a topic"));
+    // Types of different sizes have different names.
+    dds::TypeSupport type(new BytesType(job_.size));
+    checked(type.register_type(participant_), "registering the type");
+    topics_.push_back(made(participant_->create_topic(name, type.get_type_name(), dds::TOPIC_QOS_DEFAULT), "a topic"));
     return *topics_.back();
   }
 
   Job job_;
-  dds::TypeSupport type_;
   dds::DomainParticipant* participant_ = nullptr;
   std::vector<dds::Topic*> topics_;
 };

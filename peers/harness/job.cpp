@@ -14,7 +14,8 @@ using nlohmann::json;
 constexpr std::array role_names{
     std::pair{Role::publisher, "publisher"},           std::pair{Role::subscriber, "subscriber"}, std::pair{Role::ping, "ping"},
     std::pair{Role::echo, "echo"},                     std::pair{Role::threads, "threads"},       std::pair{Role::idle_publisher, "idle_publisher"},
-    std::pair{Role::idle_subscriber, "idle_subscriber"}, std::pair{Role::keeper, "keeper"}};
+    std::pair{Role::idle_subscriber, "idle_subscriber"}, std::pair{Role::keeper, "keeper"},
+    std::pair{Role::stage, "stage"}};
 
 template <typename T>
 T one_of(const json& value, const char* field, std::initializer_list<std::pair<const char*, T>> words) {

@@ -15,7 +15,7 @@ namespace peers {
 
 inline constexpr unsigned protocol_version = 1;
 
-enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, unknown };
+enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, stage, unknown };
 enum class Reach { process, host };
 enum class WaitKind { block, spin, spin_then_block };
 enum class Reliability { best_effort, reliable };

@@ -29,6 +29,8 @@ class Sender {
   virtual bool matched(std::size_t receivers) = 0;
   /// Memory for a payload of the job's size, valid until publish(). Throws NotSent if there is none.
   virtual std::span<std::byte> loan() = 0;
+  /// Only so many bytes of what loan() gave are to be sent. Payloads that always have the same size ignore it.
+  virtual void shorten(std::size_t size) { static_cast<void>(size); }
   /// Sends what loan() gave. Throws NotSent if that fails.
   virtual void publish() = 0;
   /// How often the end mark is sent; more than once where it may be lost.
@@ -74,6 +76,9 @@ class Receiver {
 class Link {
  public:
   virtual ~Link() = default;
+  /// Payloads of the ends that are made from now on have this size, which is at most the job's. Only where links of one
+  /// process differ in size; ignored by middleware to which the job's suits all.
+  virtual void resize(std::size_t size) { static_cast<void>(size); }
   /// `topic` is unique in the domain for each direction of a link; `receivers`: how many there will be.
   virtual std::unique_ptr<Sender> sender(const std::string& topic, std::size_t receivers) = 0;
   /// `index`: which of the receivers of the topic this is.

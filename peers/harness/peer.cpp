@@ -14,6 +14,7 @@
 #include "loops.hpp"
 #include "payload.hpp"
 #include "recorder.hpp"
+#include "stage.hpp"
 
 namespace peers {
 namespace {
@@ -166,6 +167,10 @@ void serve(Middleware& middleware) {
   if (job.role == Role::keeper) return keep(middleware, job);
   // A measured process must not outlive whoever measures it.
   prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
+  if (job.role == Role::stage) {
+    emit(run_stage(middleware, job, line, settle(job, cpu_of(job)), [] { emit(event("ready")); }));
+    return;
+  }
   std::vector<End> ends;
   if (job.role == Role::threads) {
     const auto link = middleware.join(job);

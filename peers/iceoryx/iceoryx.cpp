@@ -150,6 +150,7 @@ class IceLink final : public peers::Link {
     const auto name = job.run_name() + "_" + std::to_string(getpid());
     iox::runtime::PoshRuntime::initRuntime(name_of<iox::RuntimeName_t>(name));
   }
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Publisher>(job_, topic); }
   std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t index) override {
     return std::make_unique<Subscriber>(job_, topic, index);

@@ -27,12 +27,12 @@ class Publisher final : public peers::Sender {
 
   std::span<std::byte> loan() override {
     // A pointer that was passed on belongs to its receivers; a message that was copied can be used again.
-    if (!message_) {
-      message_ = boost::make_shared<Bytes>();
-      message_->bytes.resize(size_);
-    }
+    if (!message_) message_ = boost::make_shared<Bytes>();
+    message_->bytes.resize(size_);
     return std::as_writable_bytes(std::span(message_->bytes));
   }
+
+  void shorten(std::size_t size) override { message_->bytes.resize(size); }
 
   void publish() override {
     if (passes_pointers_) {
@@ -107,6 +107,7 @@ class RosLink final : public peers::Link {
     node_.reset();
     ros::shutdown();
   }
+  void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Publisher>(job_, *node_, topic); }
   std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
     return std::make_unique<Subscriber>(job_, *node_, topic);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The role `stage` of docs/protocols/chain.md.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "link.hpp"
+
+namespace peers {
+
+/// The whole life of a stage: from its job's line to the event that ends it. CPU and priority are set already; `refused` is
+/// what the machine refused. `ready` is called once its inputs exist and its output is matched.
+std::string run_stage(Middleware& middleware, const Job& job, const std::string& line, std::vector<std::string> refused,
+                      const std::function<void()>& ready);
+
+}  // namespace peers
