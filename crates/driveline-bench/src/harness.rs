@@ -124,6 +124,8 @@ pub enum Role {
     /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what they leave behind. It is
     /// there before the first end and until after the last one.
     Keeper,
+    /// One step of a chain ([`crate::chain`]).
+    Stage,
 }
 
 /// How a reader waits.
@@ -341,6 +343,9 @@ pub struct End {
     /// What the machine refused.
     #[serde(default)]
     pub unset: Unset,
+    /// What a stage of a chain tells besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<crate::chain::StageAccount>,
 }
 
 impl End {
@@ -366,6 +371,7 @@ impl End {
             wake_calls: None,
             first_sample_ns: None,
             unset: Vec::new(),
+            stage: None,
         }
     }
 }

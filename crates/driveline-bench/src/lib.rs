@@ -19,6 +19,7 @@
 
 mod account;
 mod args;
+pub mod chain;
 mod conduct;
 pub mod harness;
 mod link;

@@ -2,9 +2,9 @@
 //! Runs the cases of a plan: fresh processes for each, started in order, and one account for all of them.
 
 mod beside;
-mod process;
+pub(crate) mod process;
 mod quota;
-mod watch;
+pub(crate) mod watch;
 
 pub use beside::{Beside, Favour};
 pub use process::Program;
@@ -67,7 +67,7 @@ impl Conductor<'_> {
         }
     }
 
-    fn troupe(&self) -> Troupe<'_> {
+    pub(crate) fn troupe(&self) -> Troupe<'_> {
         Troupe::new(self.program, self.peers, self.interrupted)
     }
 

@@ -95,10 +95,20 @@ impl<'a> Troupe<'a> {
             let parent_fd = words.fd().try_clone_to_owned().context("cannot hand over the floor's words")?;
             command.fd_mappings(vec![FdMapping { parent_fd, child_fd: WORDS_FD }])?;
         }
-        let line = serde_json::to_string(job)?;
+        self.spawn(name, command, &serde_json::to_string(job)?, job.role)
+    }
+
+    /// Starts a program with a job that is more than a [`Job`].
+    pub(crate) fn start_with(&mut self, name: &str, program: &Path, line: &str) -> Result<usize> {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.spawn(name, command, line, Role::Stage)
+    }
+
+    fn spawn(&mut self, name: &str, mut command: Command, line: &str, role: Role) -> Result<usize> {
         let spawned_ns = driveline::types::MonotonicNs::now().0;
-        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", path.display()))?;
-        if let Some(quota) = self.quota.filter(|_| job.role != Role::Keeper && job.role != Role::Hog) {
+        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", command.get_program().display()))?;
+        if let Some(quota) = self.quota.filter(|_| role != Role::Keeper && role != Role::Hog) {
             // It waits for its job, so it has no thread yet that would stay outside.
             let admitted = quota.admit(child.id());
             if admitted.is_err() {
@@ -139,7 +149,7 @@ impl<'a> Troupe<'a> {
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
-            keeps: job.role == Role::Keeper,
+            keeps: role == Role::Keeper,
             child,
             stdin,
             spawned_ns,

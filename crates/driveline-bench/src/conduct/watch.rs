@@ -9,13 +9,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A thread that looks.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     stop: Sender<()>,
     looking: JoinHandle<Observations>,
 }
 
 impl Watch {
-    pub(super) fn start(processes: Vec<(String, u32)>, every: Duration) -> Self {
+    pub(crate) fn start(processes: Vec<(String, u32)>, every: Duration) -> Self {
         let (stop, stopped) = channel();
         let looking = std::thread::spawn(move || {
             let mut observations = Observations::default();
@@ -44,7 +44,7 @@ impl Watch {
         Self { stop, looking }
     }
 
-    pub(super) fn stop(self) -> Observations {
+    pub(crate) fn stop(self) -> Observations {
         let _ = self.stop.send(());
         self.looking.join().unwrap_or_default()
     }

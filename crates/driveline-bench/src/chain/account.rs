@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Joins what the stages of a chain noted, and checks that nothing is left over.
+//!
+//! Stages count what they receive and miss by the numbers on each edge; their rows tell origin by origin. Both are checked
+//! against each other, so a mistake in either shows.
+
+use super::StageAccount;
+use super::shape::Shape;
+use crate::harness::End;
+use crate::observations::{Observations, Point, Quantity};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Stamps of one message at one stage, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StageRow {
+    /// Number of the source's sample.
+    pub(crate) origin: u64,
+    /// When the source published it.
+    pub(crate) source: u64,
+    /// When the triggering message was published.
+    pub(crate) published: u64,
+    /// It is in hand.
+    pub(crate) in_hand: u64,
+    /// All inputs are in hand.
+    pub(crate) work_start: u64,
+    pub(crate) work_end: u64,
+    /// 0: nothing was published.
+    pub(crate) before_publish: u64,
+    pub(crate) returned: u64,
+}
+
+impl StageRow {
+    fn from_words([origin, source, published, in_hand, work_start, work_end, before_publish, returned]: [u64; 8]) -> Self {
+        Self { origin, source, published, in_hand, work_start, work_end, before_publish, returned }
+    }
+
+    /// When the stage was done with it.
+    fn end(&self) -> u64 {
+        if self.before_publish > 0 { self.before_publish } else { self.work_end }
+    }
+}
+
+/// What a stage told.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) end: End,
+    pub(crate) stage: StageAccount,
+    pub(crate) rows: Vec<StageRow>,
+}
+
+impl Told {
+    pub(crate) fn read(mut end: End) -> Result<Self> {
+        let stage = end.stage.take().context("it told nothing about its stage")?;
+        let rows = read_rows(&stage.rows_file)?;
+        Ok(Self { end, stage, rows })
+    }
+
+    fn not_sent(&self) -> u64 {
+        self.end.not_sent.values().sum()
+    }
+}
+
+fn read_rows(path: &Path) -> Result<Vec<StageRow>> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (rows, odd) = words.as_chunks::<8>();
+    ensure!(rest.is_empty() && odd.is_empty(), "{}: {} bytes are no whole number of rows", path.display(), bytes.len());
+    Ok(rows.iter().map(|row| StageRow::from_words(row.map(u64::from_le_bytes))).collect())
+}
+
+/// Accounts for a run; `told` has an entry for each stage of the job, in its order.
+pub(crate) fn account(shape: &Shape<'_>, told: &[Told]) -> Observations {
+    let mut o = Observations::default();
+    for (index, (stage, t)) in shape.job.stages.iter().zip(told).enumerate() {
+        let name = &stage.name;
+        for text in &t.end.unset {
+            o.unset.push(format!("{name}: {text}"));
+        }
+        for (reason, count) in &t.end.not_sent {
+            o.counters.insert(format!("not sent by {name}: {reason}"), *count);
+        }
+        for (what, count) in &t.stage.report {
+            o.counters.insert(format!("{name}: {what}"), *count);
+        }
+        check_totals(shape, told, index, &mut o);
+        check_rows(shape, told, index, &mut o);
+    }
+    let counts = |r: &&StageRow| r.origin > shape.job.warm_up;
+    let sinks: Vec<&str> = shape.job.stages.iter().filter(|s| s.output.is_none()).map(|s| s.name.as_str()).collect();
+    for &index in &shape.order {
+        let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { continue };
+        let rows: Vec<&StageRow> = t.rows.iter().filter(counts).collect();
+        let published = rows.iter().filter(|r| r.before_publish > 0).count() as u64;
+        let name = stage.name.as_str();
+        let at = |r: &StageRow, value| Point { time_ns: r.source, value };
+        let done = || rows.iter().filter(|r| r.before_publish > 0 || stage.output.is_none());
+        o.put(name, Quantity::Computation, done().map(|r| at(r, r.end().saturating_sub(r.work_start))));
+        if stage.inputs.is_empty() {
+            o.counters.insert("sent".into(), published);
+            continue;
+        }
+        o.put(name, Quantity::Communication, rows.iter().map(|r| at(r, r.work_start.saturating_sub(r.published))));
+        o.put(name, Quantity::Latency, done().map(|r| at(r, r.end().saturating_sub(r.source))));
+        let before = shape.triggered_by(stage).and_then(|w| told.get(w));
+        let given = before.map_or(0, |w| w.rows.iter().filter(counts).filter(|r| r.before_publish > 0).count() as u64);
+        let topic = stage.inputs.first().map_or("", String::as_str);
+        o.counters.insert(format!("lost: {topic} to {name}"), given.saturating_sub(rows.len() as u64));
+        if stage.output.is_some() {
+            o.counters.insert(format!("not passed on by {name}"), (rows.len() as u64).saturating_sub(published));
+            continue;
+        }
+        let of_sink = |what: &str| if sinks.len() == 1 { what.to_owned() } else { format!("{what} at {name}") };
+        o.put(&of_sink("end to end"), Quantity::Latency, rows.iter().map(|r| at(r, r.end().saturating_sub(r.source))));
+        o.counters.insert(of_sink("completed"), rows.len() as u64);
+        if let (Some(first), Some(last)) = (rows.first(), rows.last())
+            && last.end() > first.end()
+        {
+            let rate_mhz = (rows.len() as u128 - 1) * 1_000_000_000_000 / u128::from(last.end() - first.end());
+            o.counters.insert(of_sink("output mHz"), u64::try_from(rate_mhz).unwrap_or(u64::MAX));
+        }
+        if rows.is_empty() {
+            o.invalid.push(format!("none of the samples that count reached '{name}'"));
+        }
+    }
+    o
+}
+
+/// What a stage counted must add up, with itself and with its writers.
+fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observations) {
+    let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { return };
+    let name = &stage.name;
+    let mut wrong = |text: String| o.invalid.push(format!("the stage '{name}': {text}"));
+    if t.stage.worked != t.rows.len() as u64 + missing_rows(t) {
+        wrong(format!("{} messages were worked on but {} noted", t.stage.worked, t.rows.len()));
+    }
+    if t.stage.inputs.len() != stage.inputs.len() {
+        wrong(format!("it has {} inputs but tells of {}", stage.inputs.len(), t.stage.inputs.len()));
+        return;
+    }
+    if stage.output.is_some() && t.end.published != t.stage.worked.saturating_sub(t.stage.no_output + t.not_sent()) + 1 {
+        wrong(format!(
+            "{} messages were worked on, {} gave nothing and {} were not sent, but {} were published, end mark included",
+            t.stage.worked,
+            t.stage.no_output,
+            t.not_sent(),
+            t.end.published
+        ));
+    }
+    for (topic, input) in stage.inputs.iter().zip(&t.stage.inputs) {
+        let published = shape.writers.get(topic.as_str()).and_then(|w| told.get(*w)).map_or(0, |w| w.end.published);
+        let (r, m) = (input.received, input.missed);
+        if r + m != published {
+            wrong(format!("of '{topic}' {published} messages were published, {r} received and {m} missed"));
+        }
+        if input.damaged > 0 {
+            wrong(format!("{} messages of '{topic}' were damaged", input.damaged));
+        }
+    }
+    let total = shape.job.warm_up + shape.job.messages;
+    match t.stage.inputs.first() {
+        Some(first) if first.received != t.stage.worked + t.stage.skipped + first.damaged + 1 => wrong(format!(
+            "{} messages came with the end mark, {} were worked on, {} skipped and {} damaged",
+            first.received, t.stage.worked, t.stage.skipped, first.damaged
+        )),
+        None if t.stage.worked != total => wrong(format!("{total} samples were due and {} made or counted as not sent", t.stage.worked)),
+        _ => {}
+    }
+    if t.stage.skipped > 0 {
+        o.counters.insert(format!("skipped by {name}, an input had nothing yet"), t.stage.skipped);
+    }
+    for input in t.stage.inputs.iter().skip(1) {
+        o.counters.insert(format!("replaced unread: {} at {name}", input.topic), input.missed);
+    }
+}
+
+/// A source that gave up makes no rows of what it did not make.
+fn missing_rows(t: &Told) -> u64 {
+    let noted = t.rows.iter().filter(|r| r.before_publish == 0).count() as u64;
+    t.not_sent().saturating_sub(noted.saturating_sub(t.stage.no_output))
+}
+
+/// A stage can work only on what its predecessor published, once and in order.
+fn check_rows(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observations) {
+    let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { return };
+    let mut wrong = |text: &str| o.invalid.push(format!("the stage '{}': {text}", stage.name));
+    if t.rows.windows(2).any(|w| matches!(w, [x, y] if x.origin >= y.origin)) {
+        wrong("messages came twice or out of order");
+    }
+    let Some(writer) = shape.triggered_by(stage).and_then(|w| told.get(w)) else { return };
+    let given: BTreeMap<u64, &StageRow> = writer.rows.iter().filter(|r| r.before_publish > 0).map(|r| (r.origin, r)).collect();
+    let fits = |r: &StageRow| given.get(&r.origin).is_some_and(|g| g.before_publish == r.published && g.source == r.source);
+    if !t.rows.iter().all(fits) {
+        wrong("it worked on what nobody published, or stamps differ from those of the stage before it");
+    }
+    if t.rows.iter().any(|r| r.in_hand < r.published || r.work_start < r.in_hand || r.work_end < r.work_start) {
+        wrong("its stamps go back in time");
+    }
+}
+
+#[cfg(test)]
+#[path = "account_tests.rs"]
+mod tests;

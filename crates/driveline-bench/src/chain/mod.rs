@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chains: real work between the ends, with a middleware under test on every edge, or only on some.
+//! `docs/protocols/chain.md` says what their stages do and tell.
+//!
+//! A [`ChainJob`] says what runs; [`crate::Conductor::run_chain`] runs it once.
+
+mod account;
+mod run;
+mod shape;
+
+use crate::harness::{Reliability, System, Wait};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The peer that carries nothing but Driveline, through its C++ SDK. It being there tells that other peers can carry
+/// Driveline's edges, too.
+pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
+/// Its variant.
+pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
+
+/// A chain, and how it is run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainJob {
+    /// Stages, in any order. Exactly one of them has no inputs: the source.
+    pub stages: Vec<StageSpec>,
+    /// What carries each topic.
+    pub edges: BTreeMap<String, EdgeSpec>,
+    /// Samples of the source per second; `None`: as fast as it can.
+    pub rate_hz: Option<f64>,
+    /// Samples of the source before those that count.
+    pub warm_up: u64,
+    /// Samples of the source that count.
+    pub messages: u64,
+    /// How stages wait for their first input.
+    pub wait: Wait,
+    /// Of all edges.
+    pub reliability: Reliability,
+    /// History depth of all edges.
+    pub depth: u32,
+    /// Real-time priority (SCHED_FIFO) of all stages; 0 is time sharing.
+    pub priority: u8,
+}
+
+/// One process of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageSpec {
+    /// Lower-case letters, digits and `_`.
+    pub name: String,
+    /// Topics: the first one triggers, the others contribute their newest.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// Topic.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// Name of a work in the directory `works` beside the peers, or the path of a library.
+    pub work: String,
+    /// For the work.
+    #[serde(default)]
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// CPU; `None` leaves it to the kernel.
+    #[serde(default)]
+    pub cpu: Option<usize>,
+}
+
+/// What carries a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EdgeSpec {
+    /// `driveline`, or a peer and its variant.
+    pub system: System,
+    /// Greatest size of a message in bytes, its head of 48 bytes included.
+    pub size: usize,
+}
+
+/// What a stage tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageAccount {
+    /// File with its rows of stamps.
+    pub rows_file: PathBuf,
+    /// What came of each input.
+    #[serde(default)]
+    pub inputs: Vec<InputAccount>,
+    /// Messages that were worked on.
+    #[serde(default)]
+    pub worked: u64,
+    /// Messages of the first input for which another one had nothing yet.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Messages on which the work gave nothing to publish.
+    #[serde(default)]
+    pub no_output: u64,
+    /// What the work counted.
+    #[serde(default)]
+    pub report: BTreeMap<String, u64>,
+}
+
+/// What came of an input, end mark included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputAccount {
+    /// Its topic.
+    pub topic: String,
+    /// Messages received.
+    pub received: u64,
+    /// Messages missed: gaps in their numbers.
+    pub missed: u64,
+    /// Of the received ones: not what a stage sends.
+    #[serde(default)]
+    pub damaged: u64,
+}
+
+impl ChainJob {
+    /// What [`crate::peers::select`] has to be asked for so that this chain can run.
+    #[must_use]
+    pub fn peers_needed(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.edges.values().filter(|e| e.system != System::Driveline).map(|e| e.system.to_string()).collect();
+        if self.edges.values().any(|e| e.system == System::Driveline) {
+            names.push(format!("{DRIVELINE_PEER}/{DRIVELINE_VARIANT}"));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+}

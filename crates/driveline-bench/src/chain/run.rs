@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a chain once: keepers, stages from the sinks to the source, and what they told.
+
+use super::account::{Told, account};
+use super::shape::Shape;
+use super::{ChainJob, DRIVELINE_PEER};
+use crate::conduct::Conductor;
+use crate::conduct::process::{Troupe, Until};
+use crate::conduct::watch::Watch;
+use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Role, System, Take};
+use crate::observations::{Observations, Quantity};
+use crate::peers::Selection;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a stage may take to make its work and its ends: maps and networks are loaded then.
+const START: Duration = Duration::from_secs(60);
+/// Between looks at the processes' CPU time and memory.
+const SAMPLING: Duration = Duration::from_millis(200);
+/// What the last messages of a chain may take, beside the schedule.
+const REST: Duration = Duration::from_secs(120);
+
+#[derive(Serialize)]
+struct StageLine<'a> {
+    #[serde(flatten)]
+    job: Job,
+    stage: StagePart<'a>,
+}
+
+#[derive(Serialize)]
+struct StagePart<'a> {
+    name: &'a str,
+    inputs: Vec<EdgePart<'a>>,
+    output: Option<EdgePart<'a>>,
+    work: PathBuf,
+    parameters: &'a serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct EdgePart<'a> {
+    topic: &'a str,
+    system: String,
+    size: usize,
+    index: usize,
+    readers: usize,
+}
+
+impl Conductor<'_> {
+    /// Runs a chain once, in an empty directory that it fills with stamps. Blocks for as long as that takes.
+    ///
+    /// The conductor's peers must be those that [`crate::peers::select`] gave for [`ChainJob::peers_needed`].
+    ///
+    /// # Errors
+    /// If the chain's parts do not fit together, a peer or a work is not there, or a process fails or is interrupted. What
+    /// ran to its end but does not count is in [`Observations::invalid`] instead.
+    pub fn run_chain(&self, job: &ChainJob, directory: &Path) -> Result<Observations> {
+        let shape = Shape::new(job)?;
+        if let Some((peer, reason)) = self.peers.unavailable.first() {
+            bail!("the chain needs the peer {peer}: {reason}");
+        }
+        let domain = directory.join("domain");
+        std::fs::create_dir_all(&domain).with_context(|| format!("cannot make {}", domain.display()))?;
+        let mut troupe = self.troupe();
+        let keepers = keep(&mut troupe, &shape, self.peers, directory)?;
+
+        // Readers before their writers, the source last.
+        let mut members: Vec<(usize, usize)> = Vec::new();
+        for &index in shape.order.iter().rev() {
+            let (program, line) = line(&shape, self.peers, index, directory)?;
+            let member = troupe.start_with(&shape.stage(index)?.name, program, &serde_json::to_string(&line)?)?;
+            troupe.wait(member, Until::Ready, START)?;
+            members.push((index, member));
+        }
+        let watch = Watch::start(troupe.pids().split_off(keepers.len()), SAMPLING);
+        for (_, member) in members.iter().rev() {
+            troupe.wait(*member, Until::Done, longest(job))?;
+        }
+        let uses = watch.stop();
+        for keeper in &keepers {
+            troupe.go_on(*keeper);
+            troupe.wait(*keeper, Until::Done, START)?;
+        }
+        members.sort_unstable();
+        let mut told = Vec::new();
+        for (index, member) in members {
+            let name = &shape.stage(index)?.name;
+            let end = troupe.ends_of(member).pop().with_context(|| format!("the stage '{name}' told nothing"))?;
+            told.push(Told::read(end).with_context(|| format!("the stage '{name}'"))?);
+        }
+        let mut observations = account(&shape, &told);
+        for keeper in keepers {
+            observations.unset.extend(troupe.ends_of(keeper).into_iter().flat_map(|e| e.unset));
+        }
+        let (from, to) = window(&observations);
+        for s in uses.series {
+            observations.put(&s.subject, s.quantity, s.points.into_iter().filter(|p| (from..=to).contains(&p.time_ns)));
+        }
+        Ok(observations)
+    }
+}
+
+/// A bound that only a hang exceeds. Without a rate, half a second for each sample is more than any work takes.
+fn longest(job: &ChainJob) -> Duration {
+    let samples = (job.warm_up + job.messages) as f64;
+    REST + Duration::from_secs_f64(2.0 * samples / job.rate_hz.unwrap_or(4.0))
+}
+
+/// When the samples that count were under way.
+fn window(observations: &Observations) -> (u64, u64) {
+    let ends = observations.series.iter().filter(|s| s.quantity == Quantity::Latency).flat_map(|s| &s.points);
+    ends.fold((u64::MAX, 0), |(from, to), p| (from.min(p.time_ns), to.max(p.time_ns.saturating_add(p.value))))
+}
+
+/// The job that all processes of one system have in common.
+fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> Job {
+    let job = shape.job;
+    let edges = || job.edges.iter().filter(|(_, e)| e.system == *system);
+    Job {
+        protocol: PROTOCOL,
+        role,
+        system: system.clone(),
+        reach: Reach::Host,
+        domain_dir: directory.join("domain"),
+        topic: "chain".into(),
+        size: edges().map(|(_, e)| e.size).max().unwrap_or(64),
+        wait: job.wait,
+        take: Take::Borrow,
+        payload: Payload::Filled,
+        pace: job.rate_hz.map_or(Pace::PingPong, Pace::RateHz),
+        warm_up: job.warm_up,
+        messages: job.messages,
+        depth: job.depth,
+        reliability: job.reliability,
+        subscribers: edges().map(|(t, _)| shape.readers.get(t.as_str()).map_or(1, Vec::len)).max().unwrap_or(1),
+        index: 0,
+        publisher_cpu: None,
+        subscriber_cpus: Vec::new(),
+        priority: job.priority,
+        raw_dir: directory.to_owned(),
+        processing_us: 0,
+    }
+}
+
+/// Starts what the systems need beside their ends, and refuses those that cannot carry this.
+fn keep(troupe: &mut Troupe<'_>, shape: &Shape<'_>, peers: &Selection, directory: &Path) -> Result<Vec<usize>> {
+    let mut systems: Vec<&System> = shape.job.edges.values().map(|e| &e.system).collect();
+    systems.sort();
+    systems.dedup();
+    let mut keepers = Vec::new();
+    for system in systems.into_iter().filter(|s| **s != System::Driveline) {
+        let variant = peers.variant(system).with_context(|| format!("there is no program that carries {system}: ask for it by name"))?;
+        let job = common(shape, system, Role::Keeper, directory);
+        // Fed as fast as can be, it is still no ping-pong.
+        if let Some(reason) = variant.refuses(&Job { pace: Pace::RateHz(1.0), ..job.clone() }) {
+            bail!("{system} cannot carry this chain: it {reason}");
+        }
+        if variant.keeper {
+            let keeper = troupe.start(&format!("the keeper of {system}"), &job, None)?;
+            troupe.wait(keeper, Until::Ready, START)?;
+            keepers.push(keeper);
+        }
+    }
+    Ok(keepers)
+}
+
+fn line<'a>(shape: &Shape<'a>, peers: &'a Selection, index: usize, directory: &Path) -> Result<(&'a Path, StageLine<'a>)> {
+    let stage = shape.stage(index)?;
+    let system = shape.program_of(stage)?;
+    let program = peers.program(&system).with_context(|| format!("there is no program that carries {system}: ask for it by name"))?;
+    let has_driveline = peers.chosen.iter().any(|(_, d)| d.name == DRIVELINE_PEER);
+    let edge = |topic: &'a String| -> Result<EdgePart<'a>> {
+        let spec = shape.job.edges.get(topic).context("an edge is missing")?;
+        ensure!(
+            spec.system != System::Driveline || has_driveline,
+            "the topic '{topic}' is to be carried by driveline: peers can do that if they were built with it, and then there is {DRIVELINE_PEER} (`make peers`)"
+        );
+        let readers = shape.readers.get(topic.as_str()).map_or(&[][..], Vec::as_slice);
+        let position = readers.iter().position(|r| *r == index).unwrap_or(0);
+        Ok(EdgePart { topic, system: spec.system.to_string(), size: spec.size, index: position, readers: readers.len() })
+    };
+    let work = if stage.work.contains('/') {
+        PathBuf::from(&stage.work)
+    } else {
+        program.parent().context("the peer's program has no directory")?.join("works").join(format!("{}.so", stage.work))
+    };
+    ensure!(work.is_file(), "the work {} is not there: `make peers` builds it if its packages are installed", work.display());
+    let part = StagePart {
+        name: &stage.name,
+        inputs: stage.inputs.iter().map(edge).collect::<Result<_>>()?,
+        output: stage.output.as_ref().map(edge).transpose()?,
+        work,
+        parameters: &stage.parameters,
+    };
+    Ok((program, StageLine { job: Job { publisher_cpu: stage.cpu, ..common(shape, &system, Role::Stage, directory) }, stage: part }))
+}

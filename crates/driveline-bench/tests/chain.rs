@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chains of real work over real middleware, with few messages: what they do, never how fast. `make peers-test` runs it on
+//! the peers and works that `make peers` built.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
+use driveline_bench::harness::{Reliability, Wait};
+use driveline_bench::observations::{Observations, Quantity};
+use driveline_bench::{Conductor, Program, peers};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+fn directory() -> PathBuf {
+    let named = std::env::var_os("DRIVELINE_PEERS").map(PathBuf::from);
+    named.unwrap_or_else(|| panic!("DRIVELINE_PEERS must name the directory of peers: run `make peers-test`"))
+}
+
+/// A stage as a user would write it.
+fn stage(name: &str, inputs: &[&str], output: Option<&str>, work: &str, parameters: Value) -> StageSpec {
+    let inputs = inputs.iter().map(|i| (*i).into()).collect();
+    let parameters = parameters.as_object().unwrap().clone();
+    StageSpec { name: name.into(), inputs, output: output.map(Into::into), work: work.into(), parameters, cpu: None }
+}
+
+fn chain(stages: Vec<StageSpec>, edges: &[(&str, &str, usize)], messages: u64) -> ChainJob {
+    ChainJob {
+        stages,
+        edges: edges.iter().map(|(t, system, size)| ((*t).into(), EdgeSpec { system: system.parse().unwrap(), size: *size })).collect(),
+        rate_hz: Some(20.0),
+        warm_up: 3,
+        messages,
+        wait: Wait::Block,
+        // So that as many arrive on a busy machine as on an idle one.
+        reliability: Reliability::Reliable,
+        depth: 16,
+        priority: 0,
+    }
+}
+
+fn run(job: &ChainJob) -> anyhow::Result<Observations> {
+    let found = peers::discover(Some(&directory())).unwrap();
+    let selection = peers::select(&found, &job.peers_needed()).unwrap();
+    let program = Program { path: PathBuf::new(), args: Vec::new() };
+    let interrupted = AtomicBool::new(false);
+    let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO };
+    let dir = tempfile::tempdir().unwrap();
+    conductor.run_chain(job, dir.path())
+}
+
+/// Runs a chain whose account must close.
+fn closed(job: &ChainJob) -> Observations {
+    let o = run(job).unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(o.invalid, Vec::<String>::new());
+    assert_eq!(o.counters["sent"], job.messages, "{:?}", o.counters);
+    o
+}
+
+fn count(o: &Observations, subject: &str, quantity: Quantity) -> usize {
+    o.series.iter().find(|s| s.subject == subject && s.quantity == quantity).map_or(0, |s| s.points.len())
+}
+
+/// The systems of a chain's edges: a peer on all, Driveline on one, Driveline on all.
+const MIXES: [(&str, &str); 4] = [
+    ("cyclonedds/udp", "cyclonedds/udp"),
+    ("cyclonedds/udp", "driveline"),
+    ("driveline", "driveline"),
+    ("driveline_cpp/sdk", "driveline_cpp/sdk"),
+];
+
+fn relay(first: &str, second: &str) -> ChainJob {
+    let stages = vec![
+        stage("source", &[], Some("x"), "bytes", json!({"size": 100_000})),
+        stage("relay", &["x"], Some("y"), "copy", json!({"burn_us": 500, "every": 2})),
+        stage("sink", &["y", "x"], None, "copy", json!({})),
+    ];
+    chain(stages, &[("x", first, 100_048), ("y", second, 200_000)], 10)
+}
+
+#[test]
+fn accounts_close_whoever_carries_the_edges() {
+    for (first, second) in MIXES {
+        eprintln!("{first}, {second}");
+        let o = closed(&relay(first, second));
+        // The relay passes on every second one.
+        let c = &o.counters;
+        assert_eq!((c["not passed on by relay"], c["completed"], c["relay: damaged"], c["sink: damaged"]), (5, 5, 0, 0), "{c:?}");
+        assert_eq!(count(&o, "end to end", Quantity::Latency), 5);
+        assert_eq!(count(&o, "relay", Quantity::Communication), 10);
+        assert_eq!(count(&o, "relay", Quantity::Computation), 5);
+        assert!(count(&o, "sink", Quantity::ResidentMemory) > 0);
+    }
+}
+
+#[test]
+fn what_cannot_run_says_why() {
+    let said = |job: &ChainJob| format!("{:#}", run(job).unwrap_err());
+    let mut job = relay("driveline", "driveline");
+    job.stages[1].work = "no_such_work".into();
+    assert!(said(&job).contains("no_such_work.so is not there"), "{}", said(&job));
+    let mut job = relay("driveline", "driveline");
+    job.stages[1].parameters.insert("brun_us".into(), json!(1));
+    assert!(said(&job).contains("no parameter 'brun_us': known are burn_us, every"), "{}", said(&job));
+    let mut job = relay("driveline", "driveline");
+    job.stages[0].parameters.insert("size".into(), json!(100_001));
+    assert!(said(&job).contains("raise the edge's size"), "{}", said(&job));
+    // What is no library at all.
+    let mut job = relay("driveline", "driveline");
+    job.stages[1].work = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
+    assert!(said(&job).contains("cannot be loaded"), "{}", said(&job));
+}
