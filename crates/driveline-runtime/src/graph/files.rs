@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 /// Most files that make up one graph, files of parameters included.
 const MAX_FILES: usize = 64;
 /// Most bytes that they have together.
-const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
+pub(super) const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
 /// Most components of a graph, ports that they connect, and topics with an entry of their own: far above any vehicle, and
 /// few enough to compare each with each.
 const MAX_COMPONENTS: usize = 1000;
@@ -77,7 +77,7 @@ pub(super) struct Files {
 }
 
 /// The text of a file. A pipe, which could keep everybody waiting, or a device, which has no end, is not read.
-fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
+pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     let regular = |m: &std::fs::Metadata| {
         if m.is_dir() {
             Err("it is a directory".to_owned())
@@ -100,7 +100,7 @@ fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     } else if bytes.len() > most {
         return Err(format!("with it, the files of the graph are longer than {MAX_BYTES} bytes together"));
     }
-    const NOT_TEXT: &str = "it is not text; a graph is a YAML file in UTF-8";
+    const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),

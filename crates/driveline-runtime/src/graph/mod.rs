@@ -20,6 +20,7 @@
 
 mod de;
 mod diagnostic;
+mod document;
 mod files;
 mod library;
 pub mod model;
@@ -32,6 +33,7 @@ mod units;
 mod yaml;
 
 pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span};
+pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use model::json_schema;
 pub use resolve::{LoadOptions, Loaded, load};

@@ -43,7 +43,7 @@ impl<'a> Checker<'a> {
 
     /// ` in \`a.b\``, or nothing at the top.
     fn here(&self) -> String {
-        if self.path.is_empty() { " at the top of a graph file".into() } else { format!(" in `{}`", self.path.join(".")) }
+        if self.path.is_empty() { " at the top of the file".into() } else { format!(" in `{}`", self.path.join(".")) }
     }
 
     fn name(&self) -> String {
