@@ -116,7 +116,7 @@ mod tests {
         assert_eq!((thing.value.size, thing.value.names.len()), (3, 2));
         let text = parse("size: many\nname: [a]\n").map(|_| ()).unwrap_err();
         assert!(text.contains("thing.yaml:1") && text.contains("thing.yaml:2") && text.contains("`names`"), "{text}");
-        for (bad, says) in [("", "`size` is missing"), ("[1]", "thing.yaml:1"), ("size: [", "thing.yaml:1")] {
+        for (bad, says) in [("", "`size` is missing"), ("[1]", "thing.yaml:1"), ("size: [", "thing.yaml:2")] {
             let text = parse(bad).map(|_| ()).unwrap_err();
             assert!(text.contains(says), "{bad:?}: {text}");
         }

@@ -454,7 +454,7 @@ fn what_is_no_text_file_is_not_read() {
     assert!(made.success());
     std::fs::write(f.dir.path().join("picture.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
     let help = "relative to the file";
-    let not_read = [(2, "it is not a regular file", help), (2, "it is not a regular file", help), (2, "it is not text; a graph", help)];
+    let not_read = [(2, "it is not a regular file", help), (2, "it is not a regular file", help), (2, "it is not text; YAML", help)];
     finds(&f.load(), &not_read);
     // Its length says nothing about how much would be read.
     finds(&load_path(Path::new("/dev/zero")), &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")]);
