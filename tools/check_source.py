@@ -22,7 +22,7 @@ LAYERS = [
     ["driveline"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-cli"],
+    ["driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-cli"],
 ]
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Programs of their own workspace over the interfaces of other middleware, which ask for it; no part of Driveline.

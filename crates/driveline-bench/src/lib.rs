@@ -36,9 +36,16 @@ pub mod stats;
 pub use account::{Account, Sample};
 pub use args::{Cpus, Extra, LinkArgs, Size};
 pub use conduct::{Beside, Conductor, Ensemble, Favour, Program, Quota};
-pub use link::{PEER_COMMAND, list_peers, run_link};
+pub use link::{PEER_COMMAND, list_peers, run_link, scratch};
 pub use metric::Metric;
 pub use peer::{MIN_FILLED, MemcpyKind};
 pub use peer::{Middleware, Received, Receiver, Sender, peer_main, peer_program};
 pub use plan::{Case, Comparison, Kind, LeftOut, Placement, Plan, bytes};
-pub use result::{Ending, Measurement, Outcome, Ratio, Run};
+pub use result::{Ending, MAX_OTHERS, Measurement, Outcome, Ratio, Run, command, taken_away, validity_rule};
+
+/// Version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Commit that it was built from; `-dirty` means that there were changes beyond it.
+pub const COMMIT: &str = env!("DRIVELINE_COMMIT");
+/// Whether it was compiled with optimisation; figures of one that was not say nothing.
+pub const OPTIMISED: bool = !cfg!(debug_assertions);

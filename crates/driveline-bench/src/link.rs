@@ -9,7 +9,7 @@ use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
 use crate::plan::{Case, Kind, Placement, Plan};
 use crate::report;
-use crate::result::{self, Ending, FORMAT, MAX_STOLEN, MIN_STOLEN_TICKS, Measurement, Run};
+use crate::result::{self, Ending, FORMAT, Measurement, Run};
 use crate::stats::{Random, Runs};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -137,16 +137,19 @@ fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, dir
         Ok(account) => (Some(account), None),
         Err(e) => (None, Some(format!("{e:#}"))),
     };
-    if let Some(a) = account.as_mut().filter(|_| disturbance.stolen > MAX_STOLEN && disturbance.stolen_ticks >= MIN_STOLEN_TICKS) {
-        a.invalid.push(format!("the hypervisor took {:.0} % of the processor time", disturbance.stolen * 100.0));
+    if let (Some(account), Some(reason)) = (account.as_mut(), result::taken_away(&disturbance)) {
+        account.invalid.push(reason);
     }
     let one = |a: &Account| a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect();
     let figures = account.as_ref().map(one).unwrap_or_default();
     Ok(Run { round, place, seconds: clock.elapsed().as_secs_f64(), disturbance, account, failure, figures })
 }
 
-/// Where domains and stamps go: memory, if there is a file system for that.
-fn scratch() -> Result<tempfile::TempDir> {
+/// Where domains and stamps go while something is measured: memory, if there is a file system for that.
+///
+/// # Errors
+/// The file system's.
+pub fn scratch() -> Result<tempfile::TempDir> {
     let shm = Path::new("/dev/shm");
     let place = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
     tempfile::Builder::new()

@@ -8,7 +8,7 @@ use std::fs;
 use std::ops::Sub;
 
 /// The machine as found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor model.
     pub cpu: String,

@@ -340,6 +340,18 @@ impl Selection {
         self.chosen.iter().find(|(_, d)| d.name == *name)?.1.variants.iter().find(|v| v.name == *variant)
     }
 
+    /// The name of a system for people: of the peer and of its variant.
+    #[must_use]
+    pub fn title(&self, system: &System) -> String {
+        let System::Peer { name, .. } = system else { return system.to_string() };
+        let peer = self.chosen.iter().find(|(_, d)| d.name == *name).map(|(_, d)| d.title.as_str());
+        match (peer, self.variant(system)) {
+            (Some(peer), Some(variant)) if variant.title.starts_with(peer) => variant.title.clone(),
+            (Some(peer), Some(variant)) => format!("{peer}, {}", variant.title),
+            _ => system.to_string(),
+        }
+    }
+
     /// All systems that were chosen.
     pub fn systems(&self) -> impl Iterator<Item = (System, &Variant)> {
         self.chosen.iter().flat_map(|(_, d)| d.variants.iter().map(|v| (System::Peer { name: d.name.clone(), variant: v.name.clone() }, v)))

@@ -33,6 +33,12 @@ pub struct Case {
 }
 
 impl Case {
+    /// A case that is compared with nothing.
+    #[must_use]
+    pub fn alone(id: &str, kind: Kind, job: Job) -> Self {
+        Self::new(id.to_owned(), kind, job, Vec::new())
+    }
+
     fn new(id: String, kind: Kind, job: Job, comparisons: Vec<Comparison>) -> Self {
         Self { id, kind, system: job.system.clone(), job, comparisons }
     }
@@ -81,6 +87,14 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The first CPU for publishers, the others in turn, and then the first, for subscribers.
+    #[must_use]
+    pub fn automatic(usable_cpus: Vec<usize>) -> Self {
+        let publisher_cpu = usable_cpus.first().copied();
+        let subscriber_cpus = usable_cpus.iter().copied().skip(1).chain(publisher_cpu).collect();
+        Self { usable_cpus, publisher_cpu, subscriber_cpus, priority: 0 }
+    }
+
     /// Resolves what was asked for on a machine with these CPUs.
     ///
     /// # Errors
@@ -111,7 +125,10 @@ impl Placement {
     }
 
     /// Refuses spinning ends that would have to share a CPU: they would measure the scheduler's time slice.
-    fn check_spinning(&self, wait: Wait, pace: Pace, subscribers: usize) -> Result<()> {
+    ///
+    /// # Errors
+    /// If there is no room for them; the message says how much there is.
+    pub fn check_spinning(&self, wait: Wait, pace: Pace, subscribers: usize) -> Result<()> {
         if wait != Wait::Spin {
             return Ok(());
         }

@@ -18,7 +18,7 @@ pub(crate) const MAX_STOLEN: f64 = 0.05;
 /// Clock ticks below which that share is only the resolution of the kernel's account.
 pub(crate) const MIN_STOLEN_TICKS: u64 = 5;
 /// Share of the machine used by other processes from which a run is called disturbed; it still counts.
-pub(crate) const MAX_OTHERS: f64 = 0.05;
+pub const MAX_OTHERS: f64 = 0.05;
 
 /// A measurement.
 #[derive(Clone, Debug, Serialize)]
@@ -168,9 +168,16 @@ pub(crate) fn outcomes(cases: &[Case], runs: Vec<Vec<Run>>, rounds: u64, seed: u
         .collect()
 }
 
+/// Why a run with so much taken from it does not count; nothing if it counts.
+#[must_use]
+pub fn taken_away(d: &Disturbance) -> Option<String> {
+    (d.stolen > MAX_STOLEN && d.stolen_ticks >= MIN_STOLEN_TICKS)
+        .then(|| format!("the hypervisor took {:.0} % of the processor time", d.stolen * 100.0))
+}
+
 /// The rule, in words.
 #[must_use]
-pub(crate) fn validity_rule() -> String {
+pub fn validity_rule() -> String {
     format!(
         "A run is invalid, shown, and left out of the percentiles if a process of it fails, its account does not close \
          (scheduled = sent + not sent; sent = received + missed), a payload does not verify, or the hypervisor takes more than \
@@ -183,7 +190,7 @@ pub(crate) fn validity_rule() -> String {
 
 /// The command that a result belongs to.
 #[must_use]
-pub(crate) fn command() -> Vec<String> {
+pub fn command() -> Vec<String> {
     let mut words: Vec<String> = std::env::args().collect();
     // The place of the program says nothing about the measurement, and is nobody's business.
     if let Some(first) = words.first_mut() {

@@ -118,6 +118,18 @@ pub(crate) struct Domain {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
+    /// Experiments that come with the program
+    #[command(after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml")]
+    List {
+        /// Print the scenario file of one, to be copied and edited
+        #[arg(long, value_name = "ID", conflicts_with = "schema")]
+        show: Option<String>,
+        /// Print the JSON Schema of scenario files, for editors
+        #[arg(long)]
+        schema: bool,
+    },
+    /// Measure experiments over Driveline and other middleware, interleaved
+    Run(Box<driveline_lab::RunArgs>),
     /// Latency of a link between two ends, against the machine's own floor
     Link(Box<driveline_bench::LinkArgs>),
     /// Other middleware that can be measured, how it is configured, and how to add what is not there

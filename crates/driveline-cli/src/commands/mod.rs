@@ -33,6 +33,19 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
             link.json |= screen.json;
             driveline_bench::run_link(&link).map(driveline_bench::Ending::exit_code)
         }
+        Bench::List { show: Some(id), .. } => driveline_lab::show(&id).map(|text| {
+            screen.print(text);
+            ExitCode::from(exit::DONE)
+        }),
+        Bench::List { schema: true, .. } => Ok(print_json(&driveline_lab::scenario::schema(), screen)),
+        Bench::List { .. } => driveline_lab::list(screen.json).map(|text| {
+            screen.print(&text);
+            ExitCode::from(exit::DONE)
+        }),
+        Bench::Run(mut run) => {
+            run.json |= screen.json;
+            driveline_lab::run(&run).map(driveline_bench::Ending::exit_code)
+        }
         Bench::Peers => driveline_bench::list_peers(screen.json).map(|text| {
             screen.print(&format!("{}\n", text.trim_end()));
             ExitCode::from(exit::DONE)
@@ -42,6 +55,11 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
         screen.error(format!("{e:#}"));
         ExitCode::from(exit::FAILED)
     })
+}
+
+fn print_json(value: &impl serde::Serialize, screen: &Screen) -> ExitCode {
+    screen.print(&format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()));
+    ExitCode::from(exit::DONE)
 }
 
 /// Asks the host program; where there is none, says so at the first library.

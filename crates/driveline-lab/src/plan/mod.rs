@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a scenario to the cases that are run on this machine: every system in every cell, with the floors that belong there.
+
+mod cells;
+
+use crate::archive::{Case, Experiment, Link, Role, Workload};
+use crate::scenario::{Extent, RunSpec, Scenario};
+use anyhow::{Context, Result, ensure};
+use cells::Cell;
+use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take, Wait};
+use driveline_bench::peers::{self, Peer, Selection};
+use driveline_bench::stats::Random;
+use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
+
+/// Most cases of one experiment.
+const MAX_CASES: usize = 2000;
+
+/// What to measure of a scenario, to that extent.
+///
+/// # Errors
+/// If it means nothing on this machine: the message says which part and what to do.
+pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Placement) -> Result<Experiment> {
+    let run = match extent {
+        Extent::Default => scenario.run.clone(),
+        Extent::Quick => scenario.run.changed(&scenario.quick),
+        Extent::Paper => scenario.run.changed(&scenario.paper),
+    };
+    let mut scenario = scenario.clone();
+    scenario.vary = scenario.vary.changed(&run.vary);
+    let mut e = Experiment { rounds: run.rounds.unwrap_or(5), cases: Vec::new(), left_out: Vec::new(), scenario };
+    let scenario = e.scenario.clone();
+    for cell in cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))? {
+        let names = run.systems.as_ref().filter(|_| cell.systems.is_none()).or(cell.systems.as_ref()).unwrap_or(&scenario.systems);
+        let (with_driveline, selection) = systems(found, names).with_context(|| format!("experiment {}, systems", scenario.id))?;
+        for (what, reason) in &selection.unavailable {
+            leave_out(&mut e, what, reason);
+        }
+        add_cell(&mut e, &cell, with_driveline, &selection, placement, figure(&scenario, &cell));
+        ensure!(e.cases.len() <= MAX_CASES, "experiment {} has more than {MAX_CASES} cases: let less vary", scenario.id);
+    }
+    e.scenario.run = run;
+    Ok(e)
+}
+
+/// All peers that any of the experiments needs.
+///
+/// # Errors
+/// If a name is no peer.
+pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection> {
+    let mut names: Vec<String> = experiments
+        .iter()
+        .flat_map(|e| &e.cases)
+        .filter(|c| matches!(c.system, System::Peer { .. }))
+        .map(|c| c.system.to_string())
+        .collect();
+    names.sort();
+    names.dedup();
+    peers::select(found, &names)
+}
+
+/// The order of one round of an experiment.
+#[must_use]
+pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..experiment.cases.len()).collect();
+    let own = experiment.scenario.id.bytes().fold(seed, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)));
+    Random::new(own ^ round.wrapping_mul(0x9e37_79b9)).shuffle(&mut order);
+    order
+}
+
+/// How long a run is expected to take, in seconds: its schedule, and the start of its processes.
+#[must_use]
+pub fn expected_seconds(case: &Case) -> f64 {
+    let link = |l: &Link| match l.pace {
+        Pace::RateHz(hz) => (l.messages + l.warm_up) as f64 / hz,
+        Pace::PingPong => (l.messages + l.warm_up) as f64 * (100e-6 + l.size as f64 / 1e9),
+    };
+    let observed = case.workload.as_ref().map_or(0.0, |w| (w.duration_ms + w.warm_up_ms) as f64 / 1000.0);
+    case.links.iter().map(link).fold(observed, f64::max) + 0.6
+}
+
+fn systems(found: &[Peer], names: &[String]) -> Result<(bool, Selection)> {
+    let with_driveline = names.iter().any(|n| n == "driveline" || n == "all");
+    let peers: Vec<String> = names.iter().filter(|n| *n != "driveline").cloned().collect();
+    Ok((with_driveline, peers::select(found, &peers)?))
+}
+
+fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
+    match scenario.figure {
+        Some(figure) => figure.into(),
+        None if cell.links.iter().any(|l| l.subscribers > 1 && l.pace != Pace::PingPong) => Metric::LastSubscriber,
+        None => Metric::Transport,
+    }
+}
+
+fn leave_out(e: &mut Experiment, what: &str, reason: &str) {
+    let left_out = LeftOut { what: what.to_owned(), reason: reason.to_owned() };
+    if !e.left_out.contains(&left_out) {
+        e.left_out.push(left_out);
+    }
+}
+
+fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &Selection, placement: &Placement, figure: Metric) {
+    if let Some(reason) = cell.refused(placement) {
+        return leave_out(e, &cell.name, &reason);
+    }
+    if cell.workload.is_some() {
+        if with_driveline {
+            let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
+            case.workload.clone_from(&cell.workload);
+            add(e, case);
+        }
+        return;
+    }
+    let floor = add_floor(e, cell, figure);
+    let to_floor = |of: Metric| floor.iter().map(move |to| Comparison { metric: of, to: to.clone(), of });
+    let own = measured(cell, System::Driveline, "Driveline".into(), figure);
+    let own_id = own.id.clone();
+    if with_driveline {
+        add(e, Case { comparisons: to_floor(figure).collect(), ..own });
+    }
+    for (system, variant) in selection.systems() {
+        let refusal = cell.links.iter().find_map(|l| variant.refuses(&l.job(&system)));
+        if let Some(reason) = refusal {
+            // Who cannot wait or be placed like that is left out once, not in every cell.
+            leave_out(
+                e,
+                &system.to_string(),
+                &format!("{reason}{}", if reason.contains("bytes") { format!(" ({})", cell.name) } else { String::new() }),
+            );
+            continue;
+        }
+        let title = selection.title(&system);
+        let to_own = with_driveline.then(|| Comparison { metric: figure, to: own_id.clone(), of: figure });
+        let comparisons = to_own.into_iter().chain(to_floor(figure)).collect();
+        add(e, Case { comparisons, ..measured(cell, system, title, figure) });
+    }
+}
+
+fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -> Case {
+    Case {
+        id: format!("{} · {system}", cell.name),
+        directory: String::new(),
+        role: Role::Measured,
+        system,
+        system_title,
+        cell: cell.name.clone(),
+        scenario_case: cell.case.clone(),
+        figure,
+        links: cell.links.clone(),
+        beside: cell.beside.clone(),
+        workload: None,
+        comparisons: Vec::new(),
+    }
+}
+
+/// What this machine can do at all in the place of a cell's one link, and the same once more.
+fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> {
+    let [link] = cell.links.as_slice() else { return None };
+    if cell.beside != Beside::default() && cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
+        return None;
+    }
+    let system = match (link.wait, link.pace) {
+        (Wait::Block, _) => System::Futex,
+        (Wait::Spin, _) | (Wait::SpinThenBlock(_), Pace::PingPong) => System::Spin,
+        (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
+        (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
+    };
+    let figure = if figure == Metric::FillAndTransport { Metric::Transport } else { figure };
+    let (title, name) = if system == System::Futex { ("bare futex", "futex") } else { ("bare spinning word", "spinning word") };
+    let link = Link {
+        size: 0,
+        take: Take::Borrow,
+        payload: Payload::Untouched,
+        reliability: Reliability::BestEffort,
+        depth: 1,
+        processing_us: 0,
+        ..link.clone()
+    };
+    let reach = if link.reach == Reach::Process { "threads" } else { "processes" };
+    let pace = match link.pace {
+        Pace::PingPong => "ping-pong".to_owned(),
+        Pace::RateHz(hz) => format!("1→{} at {hz} Hz", link.subscribers),
+    };
+    let fifo = if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };
+    let id = format!("floor: {name} · {reach} · {pace}{fifo}");
+    let mut case = Case {
+        id: id.clone(),
+        directory: String::new(),
+        role: Role::Floor,
+        system,
+        system_title: title.into(),
+        cell: format!("{reach} · {pace}{fifo}"),
+        scenario_case: String::new(),
+        figure,
+        links: vec![link],
+        beside: Beside::default(),
+        workload: None,
+        comparisons: Vec::new(),
+    };
+    add(e, case.clone());
+    case.id = format!("{id} · again (A/A)");
+    case.role = Role::Control;
+    case.comparisons = vec![Comparison { metric: figure, to: id.clone(), of: figure }];
+    add(e, case);
+    Some(id)
+}
+
+/// Adds a case unless it is there already; its directory is its number, and some of its name for people.
+fn add(e: &mut Experiment, case: Case) {
+    if e.cases.iter().any(|c| c.id == case.id) {
+        return;
+    }
+    let mut name = String::new();
+    for c in case.id.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || c == '.' => name.push(c.to_ascii_lowercase()),
+            _ if !name.ends_with('-') => name.push('-'),
+            _ => {}
+        }
+    }
+    let name: String = name.trim_matches('-').chars().take(80).collect();
+    let directory = format!("{:03}-{}", e.cases.len(), name.trim_end_matches('-'));
+    e.cases.push(Case { directory, ..case });
+}
+
+/// How many messages a link of this rate sends in a run.
+fn messages(run: &RunSpec, pace: Pace) -> u64 {
+    match (run.messages, run.seconds, pace) {
+        (Some(n), _, _) => n,
+        (None, Some(seconds), Pace::RateHz(hz)) => ((seconds * hz).ceil() as u64).max(1),
+        _ => 1000,
+    }
+}
+
+fn too_small(link: &Link) -> Option<String> {
+    (link.payload == Payload::Filled && link.size < MIN_FILLED).then(|| {
+        format!("a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and checksum; this one has {}", link.size)
+    })
+}
+
+/// A workload with its times.
+fn workload(spec: &crate::scenario::WorkloadSpec, run: &RunSpec) -> Workload {
+    let seconds = run.seconds.unwrap_or(10.0);
+    Workload {
+        name: spec.name.clone(),
+        parameters: serde_json::Value::Object(spec.parameters.clone()),
+        duration_ms: (seconds * 1000.0) as u64,
+        warm_up_ms: ((seconds * 1000.0 / 5.0) as u64).min(2000),
+    }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
+
+use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Run};
+use crate::plan;
+use crate::scenario::{self, Extent};
+use anyhow::{Context, Result, bail, ensure};
+use driveline::types::MonotonicNs;
+use driveline_bench::harness::{Reach, System};
+use driveline_bench::machine::{self, Machine, Ticks};
+use driveline_bench::observations::Observations;
+use driveline_bench::peers;
+use driveline_bench::stats::Random;
+use driveline_bench::{self as bench, Conductor, Ending, Kind, PEER_COMMAND, Placement, Program};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  driveline bench run S1 --quick
+      Driveline and two peers, in a minute or so
+  driveline bench run W1 S1 S2 --out results/monday
+      three experiments over everything that is installed (make peers), into a directory
+  driveline bench run S2 --systems driveline,fastdds/shm --rounds 10
+      two systems only, more rounds, so narrower intervals
+  driveline bench list --show S2 > mine.yaml; driveline bench run ./mine.yaml
+      an experiment of your own
+  driveline bench run --resume results/monday
+      goes on with what was interrupted
+
+Numbers mean something on a quiet machine only; how busy it was otherwise stands in the report.";
+
+/// Measure experiments, interleaved over all systems, and end in a report.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// Experiments (`driveline bench list`), or scenario files
+    #[arg(value_name = "ID|FILE", required_unless_present = "resume")]
+    pub what: Vec<String>,
+    /// Driveline and two peers, few samples: minutes
+    #[arg(long, conflicts_with = "paper")]
+    pub quick: bool,
+    /// Durations and counts of the papers: hours; --resume goes on after an interruption
+    #[arg(long)]
+    pub paper: bool,
+    /// Measure these systems instead of the scenario's: driveline, peers, peer/variant, or all
+    #[arg(long, value_delimiter = ',', value_name = "SYSTEMS")]
+    pub systems: Vec<String>,
+    /// Rounds, instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub rounds: Option<u64>,
+    /// Directory for samples and report; it must be new or empty [default: bench-<ids>-<time>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with an interrupted measurement in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["what", "quick", "paper", "systems", "rounds", "out", "seed"])]
+    pub resume: Option<PathBuf>,
+    /// Seed of the random order and of the intervals; without it, a new one, which is shown
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Print a summary as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures, writes the report and prints a summary. Blocks for as long as that takes.
+///
+/// # Errors
+/// If nothing can be measured. Runs that fail are part of the result instead.
+pub fn run(args: &RunArgs) -> Result<Ending> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // It is heeded within a second, so a repetition changes nothing.
+        signal_hook::flag::register(signal, interrupted.clone())?;
+    }
+    let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
+    let archive = match &args.resume {
+        Some(directory) => reopen(directory)?,
+        None => prepare(args)?,
+    };
+    let archive = measure(archive, &program, &interrupted)?;
+    let complete = archive.manifest.finished_at.is_some();
+    let mut valid = true;
+    for e in &archive.manifest.experiments {
+        for case in &e.cases {
+            valid &= archive.runs(e, case)?.iter().all(Run::is_valid);
+        }
+    }
+    println!("{}", archive.directory().display());
+    Ok(match (complete, valid) {
+        (false, _) => Ending::Interrupted,
+        (true, true) => Ending::Valid,
+        (true, false) => Ending::Invalid,
+    })
+}
+
+/// Plans everything and makes the archive, so that what cannot be measured is known before the first run.
+fn prepare(args: &RunArgs) -> Result<Archive> {
+    let extent = match (args.quick, args.paper) {
+        (true, _) => Extent::Quick,
+        (_, true) => Extent::Paper,
+        _ => Extent::Default,
+    };
+    let placement = Placement::automatic(machine::usable_cpus()?);
+    let found = peers::discover(peers::directory().as_deref())?;
+    let mut experiments: Vec<Experiment> = Vec::new();
+    for word in &args.what {
+        let mut scenario = scenario::load(word)?;
+        ensure!(
+            experiments.iter().all(|e| e.scenario.id != scenario.id),
+            "two of the experiments are called {}: give one of them another id",
+            scenario.id
+        );
+        if !args.systems.is_empty() {
+            scenario.systems.clone_from(&args.systems);
+            for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
+                run.systems = None;
+            }
+            for case in scenario.cases.values_mut() {
+                case.systems = None;
+            }
+        }
+        if args.rounds.is_some() {
+            for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
+                run.rounds = args.rounds;
+            }
+        }
+        experiments.push(plan::plan(&scenario, extent, &found, &placement)?);
+    }
+    let selection = plan::selection(&experiments, &found)?;
+    let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
+    let manifest = Manifest {
+        format: FORMAT,
+        version: bench::VERSION.into(),
+        commit: bench::COMMIT.into(),
+        optimised: bench::OPTIMISED,
+        command: bench::command(),
+        started_at: now(),
+        finished_at: None,
+        extent,
+        seed,
+        validity_rule: bench::validity_rule(),
+        machine: Machine::examine(&placement.usable_cpus),
+        placement,
+        peers: selection.chosen.into_iter().map(|(_, d)| d).collect(),
+        experiments,
+    };
+    let directory = args.out.clone().unwrap_or_else(|| {
+        let ids: Vec<_> = manifest.experiments.iter().map(|e| e.scenario.id.to_lowercase()).collect();
+        let ids = if ids.len() > 3 { format!("{}-experiments", ids.len()) } else { ids.join("-") };
+        let time: String = manifest.started_at.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+        PathBuf::from(format!("bench-{ids}-{time}"))
+    });
+    Archive::create(&directory, manifest)
+}
+
+/// Checks that going on would measure the same thing.
+fn reopen(directory: &Path) -> Result<Archive> {
+    let archive = Archive::open(directory)?;
+    let m = &archive.manifest;
+    ensure!(m.finished_at.is_none(), "the measurement in {} is complete: there is nothing to go on with", directory.display());
+    ensure!(
+        m.commit == bench::COMMIT && m.version == bench::VERSION,
+        "the measurement in {} was begun by driveline {} ({}), this is {} ({}): go on with that one, or measure anew",
+        directory.display(),
+        m.version,
+        m.commit,
+        bench::VERSION,
+        bench::COMMIT
+    );
+    let here = Machine::examine(&machine::usable_cpus()?);
+    let same = here.cpu == m.machine.cpu && here.usable_cpus == m.machine.usable_cpus && here.kernel == m.machine.kernel;
+    ensure!(same, "the measurement in {} was begun on another machine, or another kernel: measure anew", directory.display());
+    Ok(archive)
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) -> Result<Archive> {
+    let found = peers::discover(peers::directory().as_deref())?;
+    let selection = plan::selection(&archive.manifest.experiments, &found)?;
+    if let Some((what, reason)) = selection.unavailable.first() {
+        bail!("{what} took part so far and is not there any more: {reason}");
+    }
+    for d in &archive.manifest.peers {
+        let now = selection.chosen.iter().find(|(_, n)| n.name == d.name).map(|(_, n)| n.version.as_str());
+        ensure!(now == Some(d.version.as_str()), "{} was measured in version {}, now there is {now:?}: measure anew", d.title, d.version);
+    }
+    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2) };
+    let scratch = bench::scratch()?;
+    let progress = progress(&archive);
+    for e in &archive.manifest.experiments {
+        let id = &e.scenario.id;
+        for round in 0..e.rounds {
+            for (place, index) in plan::order(e, archive.manifest.seed, round).into_iter().enumerate() {
+                let Some(case) = e.cases.get(index) else { continue };
+                if archive.has(id, case, round) {
+                    continue;
+                }
+                progress.set_message(format!("{id} · round {} of {} · {}", round + 1, e.rounds, case.id));
+                let (run, observations) = one_run(&conductor, case, round, place, scratch.path())?;
+                if interrupted.load(Relaxed) {
+                    // What was cut short is no result.
+                    progress.finish_and_clear();
+                    return Ok(archive);
+                }
+                archive.add(id, case, &run, &observations)?;
+                progress.inc((plan::expected_seconds(case) * 1000.0) as u64);
+            }
+        }
+    }
+    progress.finish_and_clear();
+    archive.finish(now())?;
+    Ok(archive)
+}
+
+fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, directory: &Path) -> Result<(Run, Observations)> {
+    let dir = tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?;
+    let (started, ticks, clock) = (MonotonicNs::now().0, Ticks::now(), Instant::now());
+    let outcome = conduct(conductor, case, dir.path());
+    let disturbance = (Ticks::now() - ticks).shares();
+    let mut run = Run {
+        round,
+        place,
+        started_ns: started,
+        seconds: clock.elapsed().as_secs_f64(),
+        disturbance,
+        failure: None,
+        invalid: bench::taken_away(&disturbance).into_iter().collect(),
+        accounts: Vec::new(),
+        counters: std::collections::BTreeMap::new(),
+        unset: Vec::new(),
+    };
+    let mut observations = Observations::default();
+    match outcome {
+        Ok(ensemble) => {
+            (run.accounts, observations) = (ensemble.accounts, ensemble.observations);
+            run.counters.clone_from(&observations.counters);
+            run.invalid.extend(observations.invalid.iter().cloned());
+            run.unset.extend(observations.unset.iter().cloned());
+        }
+        Err(e) => run.failure = Some(format!("{e:#}")),
+    }
+    Ok((run, observations))
+}
+
+fn conduct(conductor: &Conductor<'_>, case: &Case, dir: &Path) -> Result<bench::Ensemble> {
+    if let Some(workload) = &case.workload {
+        bail!("this program does not know the workload '{}'", workload.name);
+    }
+    let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
+    let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };
+    let open = job.pace != bench::harness::Pace::PingPong && job.reach == Reach::Host;
+    if open && !matches!(case.system, System::Futex | System::Spin) {
+        return conductor.run_links(&jobs, &case.beside, dir);
+    }
+    let kind = if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
+    let account = conductor.run(&bench::Case::alone(&case.id, kind, job.clone()), dir)?;
+    Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() })
+}
+
+/// In expected milliseconds, so that long and short cases make the same headway; on a terminal only.
+fn progress(archive: &Archive) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (mut total, mut done) = (0.0, 0.0);
+    for e in &archive.manifest.experiments {
+        for case in &e.cases {
+            let each = plan::expected_seconds(case) * 1000.0;
+            total += each * e.rounds as f64;
+            done += each * (0..e.rounds).filter(|r| archive.has(&e.scenario.id, case, *r)).count() as f64;
+        }
+    }
+    let bar = ProgressBar::new(total as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %, {eta} left · {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.set_position(done as u64);
+    bar.reset_eta();
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
+}
