@@ -176,6 +176,7 @@ impl Link {
             publisher_cpu: self.publisher_cpu,
             subscriber_cpus: self.subscriber_cpus.clone(),
             priority: self.priority,
+            processing_us: self.processing_us,
             raw_dir: PathBuf::new(),
         }
     }
