@@ -41,7 +41,7 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
 	cargo build --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers
-	install -t build/peers build/cargo-peers/release/iceoryx2
+	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
 
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test -p driveline-bench --features peers-test --test conformance --test chain

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every Rust package Driveline is built from has a licence listed in deny.toml.
+"""Checks that every Rust package Driveline, or a peer of its benchmark, is built from has a licence listed in deny.toml.
 
 deny.toml is cargo-deny's own file, so `cargo deny check licenses` says the same where it is installed; this check needs
 nothing but `cargo metadata` and takes no minutes to build.
@@ -14,6 +14,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+
+# Each has a lock file of its own.
+WORKSPACES = (".", "peers/rust")
 
 
 class ExpressionError(ValueError):
@@ -90,22 +94,25 @@ def violations(packages, allowed, exceptions=None):
             yield f"{name}: {e}"
 
 
+def packages_of(workspace):
+    """What a workspace is built from.
+
+    Only what Linux builds is looked at: the lock file also names packages for systems Driveline does not run on.
+    """
+    command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
+    return json.loads(subprocess.run(command, cwd=workspace, check=True, stdout=subprocess.PIPE).stdout)["packages"]
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     with open(root / "deny.toml", "rb") as f:
         rules = tomllib.load(f)["licenses"]
     exceptions = {e["crate"]: e["allow"] for e in rules.get("exceptions", [])}
-    # Only what Linux builds is looked at: the lock file also names packages for systems Driveline does not run on.
-    metadata = json.loads(
-        subprocess.run(
-            ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"],
-            cwd=root, check=True, stdout=subprocess.PIPE,
-        ).stdout
-    )
-    bad = list(violations(metadata["packages"], set(rules["allow"]), exceptions))
+    packages = {package["id"]: package for workspace in WORKSPACES for package in packages_of(root / workspace)}
+    bad = list(violations(packages.values(), set(rules["allow"]), exceptions))
     for line in bad:
         print(f"error: {line}")
-    print(f"licences: {len(metadata['packages'])} packages, {len(bad)} violations")
+    print(f"licences: {len(packages)} packages, {len(bad)} violations")
     return 1 if bad else 0
 
 

@@ -108,19 +108,21 @@ impl Subject {
     }
 }
 
-/// What the files of a middleware in shared memory, and its daemons, are called. Runs of other peers may be under way on
+/// How the names of a middleware's files in shared memory, and of its daemons, begin or end. Runs of other peers may be under way on
 /// the same machine; theirs come and go.
-const TRACES: [(&str, &[&str]); 5] = [
+const TRACES: [(&str, &[&str]); 6] = [
     ("driveline", &["driveline-"]),
     ("fastdds", &["fast", "sem.fast"]),
     ("iceoryx", &["iceoryx_mgmt", "iox-roudi"]),
     ("iceoryx2", &["drv", "iox2_"]),
     ("ros1", &["rosmaster"]),
+    ("zenoh", &[".zenoh"]),
 ];
 
 /// What may be left of middleware in shared memory, and which daemons run, except those of peers other than `name`.
 fn surroundings(name: &str) -> BTreeSet<String> {
-    let of_others = |what: &str| TRACES.iter().any(|(peer, begin)| *peer != name && begin.iter().any(|b| what.starts_with(b)));
+    let of_others =
+        |what: &str| TRACES.iter().any(|(peer, parts)| *peer != name && parts.iter().any(|p| what.starts_with(p) || what.ends_with(p)));
     let mut all = BTreeSet::new();
     for entry in std::fs::read_dir("/dev/shm").unwrap().flatten() {
         let file = entry.file_name().to_string_lossy().into_owned();

@@ -71,11 +71,10 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
     /// handled.
     #[inline]
     fn copy(&mut self, sample: &R::Sample) -> Arrived {
-        let payload = sample.payload();
-        match self.buffer.get_mut(..payload.len()).filter(|t| !t.is_empty()) {
+        match self.buffer.get_mut(..sample.size()).filter(|t| !t.is_empty()) {
             Some(target) => {
                 let in_hand = now();
-                target.copy_from_slice(payload);
+                sample.copy_to(target);
                 Arrived { in_hand, copied: now() }
             }
             None => Arrived { in_hand: if self.source.is_some() { now() } else { 0 }, copied: 0 },
@@ -84,8 +83,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
 
     fn verify(&mut self, sample: &R::Sample, copied: bool) {
         if self.source.is_some() {
-            let payload = sample.payload();
-            let bytes = if copied { self.buffer.get(..payload.len()).unwrap_or_default() } else { payload };
+            let bytes = if copied { self.buffer.get(..sample.size()).unwrap_or_default() } else { sample.payload() };
             self.verdict.check(bytes, sample.sequence());
         }
     }

@@ -104,8 +104,17 @@ pub trait Received {
     fn sequence(&self) -> u64;
     /// Samples missed just before this one.
     fn missed(&self) -> u64;
-    /// The bytes; empty for a system without payload.
+    /// The bytes; empty for a system without payload. Only asked for where they are read: a middleware that hands a payload
+    /// over in pieces joins them here.
     fn payload(&self) -> &[u8];
+    /// How many bytes there are.
+    fn size(&self) -> usize {
+        self.payload().len()
+    }
+    /// Copies the bytes to `target`, which is as long: from pieces, without joining them first.
+    fn copy_to(&self, target: &mut [u8]) {
+        target.copy_from_slice(self.payload());
+    }
     /// Whether it is the mark of [`Sender::publish_end`].
     fn is_end(&self) -> bool;
 }

@@ -116,14 +116,14 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
         if sample.is_end() {
             break;
         }
-        let payload = sample.payload();
+        let size = sample.size();
         let mut row = ReceivedRow { sequence, woken, in_hand, ..Default::default() };
-        if let Some(target) = buffer.get_mut(..payload.len()).filter(|t| !t.is_empty()) {
-            target.copy_from_slice(payload);
+        if let Some(target) = buffer.get_mut(..size).filter(|t| !t.is_empty()) {
+            sample.copy_to(target);
             row.copied = now();
         }
-        if job.payload == Payload::Filled && !payload.is_empty() {
-            verdict.check(if row.copied > 0 { buffer.get(..payload.len()).unwrap_or_default() } else { payload }, sequence);
+        if job.payload == Payload::Filled && size > 0 {
+            verdict.check(if row.copied > 0 { buffer.get(..size).unwrap_or_default() } else { sample.payload() }, sequence);
             row.read = now();
         }
         if end.first_sample_ns.is_none() {

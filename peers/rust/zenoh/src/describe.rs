@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What this peer says about itself: its variants, and how each is configured.
+
+use anyhow::{Result, bail};
+use driveline_bench::harness::{Job, PROTOCOL, Reach, Reliability, System};
+use driveline_bench::peers::{Description, Setting, Variant, WaitKind};
+
+/// The version that Cargo.toml pins.
+const VERSION: &str = "1.10.2";
+/// Far below what Zenoh joins from pieces (`max_message_size`, 1 GiB).
+const LARGEST: usize = 256 << 20;
+
+/// A variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// The bytes travel over TCP.
+    Tcp,
+    /// Samples are written in shared memory, and TCP carries where they lie.
+    Shm,
+    /// Zenoh copies large samples into shared memory.
+    ShmImplicit,
+}
+
+impl Carrier {
+    const ALL: [Self; 3] = [Self::Tcp, Self::Shm, Self::ShmImplicit];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Shm => "shm",
+            Self::ShmImplicit => "shm_implicit",
+        }
+    }
+
+    /// The one that a job asks for.
+    pub fn of(job: &Job) -> Result<Self> {
+        if let System::Peer { variant, .. } = &job.system
+            && let Some(carrier) = Self::ALL.into_iter().find(|c| c.name() == variant)
+        {
+            return Ok(carrier);
+        }
+        bail!("this program does not carry samples with {}: it has zenoh/tcp, zenoh/shm and zenoh/shm_implicit", job.system)
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Tcp => "peer to peer over TCP on the loopback interface",
+            Self::Shm => "samples written and read in shared memory; TCP carries where they lie",
+            Self::ShmImplicit => "from 3072 bytes on, Zenoh copies a sample into shared memory and it is read there; below that, TCP",
+        }
+    }
+
+    fn note(self) -> &'static str {
+        match self {
+            Self::Tcp => "samples above 64 KiB arrive in pieces, which are only joined if they are read as one",
+            Self::Shm => "",
+            Self::ShmImplicit => "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still read",
+        }
+    }
+
+    fn settings(self) -> Vec<Setting> {
+        let setting = |name: &str, value: &str, why: &str| Setting { name: name.into(), value: value.into(), why: why.into() };
+        let mut all = vec![
+            setting("mode", "peer", "no router between the ends; the default"),
+            setting("listen/endpoints", "tcp/127.0.0.1:0", "this host alone, a port that nobody else has"),
+            setting("scouting/multicast/enabled", "false", "runs must not meet; the ends find each other through files"),
+            setting("scouting/gossip/enabled", "true", "the default"),
+            setting("express", "true", "no waiting for more messages to batch, as the documentation recommends for latency"),
+            setting(
+                "congestion_control",
+                "best effort: drop, reliable: block",
+                "what the documentation offers for each; the end mark blocks",
+            ),
+            setting(
+                "channel of the subscriber",
+                "best effort: RingChannel(depth), reliable: FifoChannel(depth)",
+                "the oldest gives way, or the sender waits",
+            ),
+            setting(
+                "wait: block",
+                "recv_timeout on the channel",
+                "Zenoh's threads receive and wake the reader; spinning is try_recv in a loop",
+            ),
+            setting("transport/unicast/lowlatency", "false", "it does not split messages, so it carries 64 KiB at most; the default"),
+        ];
+        all.push(setting(
+            "transport/shared_memory/enabled",
+            if self == Self::Tcp { "false" } else { "true" },
+            "as the variant says; that the other end agreed is checked before the first sample",
+        ));
+        if self != Self::Tcp {
+            all.push(setting("transport/shared_memory/mode", "init", "no delay at the first sample, as the documentation recommends"));
+        }
+        let pool = "(depth + 4) × (size + 4096) + 1 MiB";
+        match self {
+            Self::Tcp => {}
+            Self::Shm => {
+                all.push(setting("ShmProvider", pool, "what readers, their history and the way to them can hold"));
+                all.push(setting(
+                    "alloc().with_policy",
+                    "GarbageCollect, repeated for at most 1 ms (reliable: 5 s)",
+                    "as the examples have it, but bounded: as long as Zenoh waits for a place in its queue",
+                ));
+                all.push(setting(
+                    "transport/shared_memory/transport_optimization/enabled",
+                    "false",
+                    "nothing is left to copy; saves its pool",
+                ));
+            }
+            Self::ShmImplicit => {
+                all.push(setting(
+                    "transport/shared_memory/transport_optimization/pool_size",
+                    pool,
+                    "the default of 16 MiB holds three samples of 4 MiB",
+                ));
+                all.push(setting("transport/shared_memory/transport_optimization/message_size_threshold", "3072", "the default"));
+            }
+        }
+        all
+    }
+
+    fn variant(self) -> Variant {
+        Variant {
+            name: self.name().into(),
+            title: self.title().into(),
+            reach: vec![Reach::Host],
+            waits: vec![WaitKind::Block, WaitKind::Spin, WaitKind::SpinThenBlock],
+            reliability: vec![Reliability::BestEffort, Reliability::Reliable],
+            loans: self == Self::Shm,
+            min_size: 32,
+            max_size: LARGEST,
+            max_subscribers: 64,
+            keeper: self != Self::Tcp,
+            note: self.note().into(),
+            settings: self.settings(),
+        }
+    }
+}
+
+pub fn describe() -> Description {
+    Description {
+        protocol: PROTOCOL,
+        name: "zenoh".into(),
+        title: "Eclipse Zenoh".into(),
+        version: VERSION.into(),
+        variants: Carrier::ALL.into_iter().map(Carrier::variant).collect(),
+    }
+}

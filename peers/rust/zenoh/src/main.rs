@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Eclipse Zenoh, peer to peer on the loopback interface: over TCP, with samples that are written in shared memory, and
+//! with large samples that Zenoh itself copies into shared memory.
+
+mod describe;
+mod link;
+mod session;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    driveline_bench::peer_program::<session::Ends>(describe::describe)
+}
