@@ -6,13 +6,18 @@ use crate::link::{In, Out};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_bench::Middleware;
 use driveline_bench::harness::{Job, Role};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zenoh::{Config, Session, Wait};
 
 /// How long ends may take to find each other.
 const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// An end's file says where it listens.
+/// How long an end that is done may take to leave.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Ending of the file that says where an end listens.
 const ENDPOINT: &str = "endpoint";
 /// A pool has so many buffers more than the history is deep: one in hand at each end, and those on their way.
 const SPARE_BUFFERS: usize = 4;
@@ -37,7 +42,7 @@ impl Middleware for Ends {
             Role::Ping => 1,
             _ => 0,
         };
-        let endpoints = wait_for_endpoints(&job.domain_dir, others, MATCH_TIMEOUT)?;
+        let endpoints = wait_for_ends(&job.domain_dir, others, MATCH_TIMEOUT)?;
         let session = zenoh::open(config(job, carrier, &endpoints)?).wait().map_err(|e| anyhow!("cannot open the session: {e}"))?;
         announce(&session, &job.domain_dir, name)?;
         Ok(Self { session, carrier })
@@ -45,7 +50,12 @@ impl Middleware for Ends {
 
     /// Segments are called by random numbers, and each is locked by all processes that have it open. Zenoh removes those
     /// that nobody has open, as every program of it does when it starts and when it ends. What others use stays.
-    fn remove_leftovers(_job: &Job) -> Result<()> {
+    fn remove_leftovers(job: &Job) -> Result<()> {
+        // An end keeps some open until it is gone, even if it is done.
+        let deadline = Instant::now() + LEAVE_TIMEOUT;
+        for end in announced(&job.domain_dir)? {
+            wait_for_exit(end.pid, deadline)?;
+        }
         zenoh::shm::cleanup_orphaned_shm_segments();
         Ok(())
     }
@@ -77,33 +87,66 @@ fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
     set("connect/timeout_ms", "10000")?;
     set("connect/exit_on_failure", "true")?;
     set("scouting/multicast/enabled", "false")?;
-    set("transport/shared_memory/enabled", if carrier == Carrier::Tcp { "false" } else { "true" })?;
-    set("transport/shared_memory/mode", "'init'")?;
-    set("transport/shared_memory/transport_optimization/enabled", if carrier == Carrier::ShmImplicit { "true" } else { "false" })?;
-    set("transport/shared_memory/transport_optimization/pool_size", &pool_size(job).to_string())?;
+    if carrier == Carrier::Tcp {
+        set("transport/shared_memory/enabled", "false")?;
+    } else {
+        set("transport/shared_memory/enabled", "true")?;
+        set("transport/shared_memory/mode", "'init'")?;
+        let implicit = if carrier == Carrier::ShmImplicit { "true" } else { "false" };
+        set("transport/shared_memory/transport_optimization/enabled", implicit)?;
+        set("transport/shared_memory/transport_optimization/pool_size", &pool_size(job).to_string())?;
+    }
     Ok(config)
 }
 
-/// Where the ends of this run listen, as far as they have said so.
-fn endpoints(directory: &Path) -> Result<Vec<String>> {
+/// What an end of this run says about itself.
+struct Announced {
+    pid: i32,
+    endpoint: String,
+}
+
+/// The ends of this run, as far as they have said where they are.
+fn announced(directory: &Path) -> Result<Vec<Announced>> {
     let unreadable = || format!("cannot read {}", directory.display());
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).with_context(unreadable)? {
         let path = entry.with_context(unreadable)?.path();
         if path.extension().is_some_and(|e| e == ENDPOINT) {
             let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            all.extend(text.lines().map(str::to_owned));
+            let (pid, endpoint) = text.split_once(' ').with_context(|| format!("{} is not of this program", path.display()))?;
+            let pid = pid.parse().with_context(|| format!("{} does not begin with a process number", path.display()))?;
+            all.push(Announced { pid, endpoint: endpoint.to_owned() });
         }
     }
     Ok(all)
 }
 
-fn wait_for_endpoints(directory: &Path, at_least: usize, timeout: Duration) -> Result<Vec<String>> {
+/// Waits until a process of this program has let go of everything it had open.
+fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
+    let Some(process) = Pid::from_raw(pid) else { return Ok(()) };
+    let handle = match pidfd_open(process, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(Errno::SRCH) => return Ok(()),
+        Err(e) => return Err(e).with_context(|| format!("cannot watch process {pid}")),
+    };
+    // One that is half gone has no program any more, but files.
+    if let (Ok(its), Ok(own)) = (std::fs::read_link(format!("/proc/{pid}/exe")), std::fs::read_link("/proc/self/exe"))
+        && its != own
+    {
+        return Ok(());
+    }
+    let left = deadline.saturating_duration_since(Instant::now()).try_into().context("the time to wait is too long")?;
+    let gone = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)).context("cannot wait for an end to leave")?;
+    ensure!(gone > 0, "process {pid} is done, but does not leave: end it, and then remove what it has in /dev/shm (*.zenoh)");
+    Ok(())
+}
+
+fn wait_for_ends(directory: &Path, at_least: usize, timeout: Duration) -> Result<Vec<String>> {
     let start = Instant::now();
     loop {
-        let all = endpoints(directory)?;
+        let all = announced(directory)?;
         if all.len() >= at_least {
-            return Ok(all);
+            return Ok(all.into_iter().map(|end| end.endpoint).collect());
         }
         if start.elapsed() > timeout {
             bail!("only {} of {at_least} ends have said in {} where they listen, within {timeout:?}", all.len(), directory.display());
@@ -112,7 +155,7 @@ fn wait_for_endpoints(directory: &Path, at_least: usize, timeout: Duration) -> R
     }
 }
 
-/// Says where this session listens, in a file that is whole as soon as it is there.
+/// Says who this is and where it listens, in a file that is whole as soon as it is there.
 fn announce(session: &Session, directory: &Path, name: &str) -> Result<()> {
     let locators = session.info().locators().wait();
     let local: Vec<String> = locators.iter().map(ToString::to_string).filter(|l| l.starts_with("tcp/127.0.0.1:")).collect();
@@ -120,6 +163,7 @@ fn announce(session: &Session, directory: &Path, name: &str) -> Result<()> {
     ensure!(locators.len() == 1, "the session listens on {locators:?}, not on 127.0.0.1 alone");
     let unfinished = directory.join(format!("{name}.tmp"));
     let finished = directory.join(format!("{name}.{ENDPOINT}"));
-    std::fs::write(&unfinished, endpoint).with_context(|| format!("cannot write {}", unfinished.display()))?;
+    std::fs::write(&unfinished, format!("{} {endpoint}", std::process::id()))
+        .with_context(|| format!("cannot write {}", unfinished.display()))?;
     std::fs::rename(&unfinished, &finished).with_context(|| format!("cannot write {}", finished.display()))
 }
