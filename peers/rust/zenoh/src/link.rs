@@ -86,8 +86,12 @@ fn token(session: &Session, key: String) -> Result<LivelinessToken> {
     session.liveliness().declare_token(key).wait().map_err(|e| anyhow!("cannot say that this end is alive: {e}"))
 }
 
-/// Fails if Zenoh has fallen back on TCP where shared memory is to be measured.
+/// Fails if Zenoh has fallen back on TCP where shared memory is to be measured. A low-latency transport cannot be asked
+/// (version 1.10.2 panics); there, every sample is looked at.
 fn check_transports(session: &Session, carrier: Carrier) -> Result<()> {
+    if carrier == Carrier::Shm {
+        return Ok(());
+    }
     for transport in session.info().transports().wait() {
         ensure!(
             transport.is_shm() == (carrier != Carrier::Tcp),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Zenoh sessions that find each other through files, and what killed ones leave behind.
 
-use crate::describe::Carrier;
+use crate::describe::{Carrier, QUEUE_BATCHES, RX_BUFFER};
 use crate::link::{In, Out};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_bench::Middleware;
@@ -87,14 +87,24 @@ fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
     set("connect/timeout_ms", "10000")?;
     set("connect/exit_on_failure", "true")?;
     set("scouting/multicast/enabled", "false")?;
-    if carrier == Carrier::Tcp {
-        set("transport/shared_memory/enabled", "false")?;
-    } else {
-        set("transport/shared_memory/enabled", "true")?;
+    set("transport/shared_memory/enabled", if carrier == Carrier::Tcp { "false" } else { "true" })?;
+    if carrier != Carrier::Tcp {
+        // With this, segments are made even where shared memory is not enabled.
         set("transport/shared_memory/mode", "'init'")?;
-        let implicit = if carrier == Carrier::ShmImplicit { "true" } else { "false" };
-        set("transport/shared_memory/transport_optimization/enabled", implicit)?;
-        set("transport/shared_memory/transport_optimization/pool_size", &pool_size(job).to_string())?;
+    }
+    set("transport/shared_memory/transport_optimization/enabled", if carrier == Carrier::ShmImplicit { "true" } else { "false" })?;
+    match carrier {
+        Carrier::Tcp => {
+            set("transport/link/tx/queue/size/data", QUEUE_BATCHES)?;
+            set("transport/link/rx/buffer_size", RX_BUFFER)?;
+        }
+        Carrier::Shm => {
+            set("transport/unicast/qos/enabled", "false")?;
+            set("transport/unicast/lowlatency", "true")?;
+        }
+        Carrier::ShmImplicit => {
+            set("transport/shared_memory/transport_optimization/pool_size", &pool_size(job).to_string())?;
+        }
     }
     Ok(config)
 }
