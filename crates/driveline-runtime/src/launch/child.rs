@@ -27,6 +27,7 @@ const BUSY_HOLDS: Duration = Duration::from_millis(2500);
 /// How to start a module.
 pub(super) struct Start<'a> {
     pub(super) host: &'a Path,
+    pub(super) host_arguments: &'a [String],
     pub(super) graph: &'a Path,
     pub(super) module: &'a str,
     pub(super) set: &'a [String],
@@ -76,6 +77,7 @@ impl Child {
         let mut command = Command::new(with.host);
         command
             .arg0(format!("driveline:{}", with.module))
+            .args(with.host_arguments)
             .args(["run", "--account-stdin", "--module", with.module, "--graph"])
             .arg(with.graph)
             .args(with.set.iter().flat_map(|s| ["--set", s]))

@@ -29,6 +29,9 @@ const MATCH_AGAIN: Duration = Duration::from_millis(10);
 pub struct LaunchOptions {
     /// The program that runs a module; see [`super::find_host`].
     pub host: PathBuf,
+    /// What stands between that program and what every host takes ([`crate::host`]): for a program that is a host among other
+    /// things, or that starts one elsewhere.
+    pub host_arguments: Vec<String>,
     /// Directory of the domain, for all modules.
     pub domain_dir: PathBuf,
     /// Modules to start; all if `None`.
@@ -57,6 +60,7 @@ impl LaunchOptions {
     pub fn new(host: PathBuf, domain_dir: PathBuf) -> Self {
         Self {
             host,
+            host_arguments: Vec::new(),
             domain_dir,
             modules: None,
             set: Vec::new(),
@@ -101,6 +105,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
     for module in graph.modules.iter().filter(|m| wanted(m.name.as_str())) {
         let start = Start {
             host: &options.host,
+            host_arguments: &options.host_arguments,
             graph: &graph.file,
             module: module.name.as_str(),
             set: &options.set,
