@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which workloads there are, and what their parameters may be.
 
+use crate::chain::Chain;
 use crate::faults::Faults;
 use crate::fusion::Fusion;
 use crate::job::WorkloadJob;
@@ -46,7 +47,7 @@ struct Entry {
     run: fn(&WorkloadJob) -> Result<Observations>,
 }
 
-const ENTRIES: [Entry; 4] = [entry::<Refsys>(), entry::<Faults>(), entry::<Fusion>(), entry::<Topology>()];
+const ENTRIES: [Entry; 5] = [entry::<Refsys>(), entry::<Faults>(), entry::<Fusion>(), entry::<Chain>(), entry::<Topology>()];
 
 const fn entry<E: Experiment>() -> Entry {
     Entry {

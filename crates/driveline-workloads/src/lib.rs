@@ -18,6 +18,7 @@
 //! ```
 
 mod catalogue;
+mod chain;
 mod crew;
 mod faults;
 mod fusion;

@@ -18,6 +18,9 @@ use std::time::Duration;
 /// The word behind the command that makes a program a part of a run.
 pub(crate) const PART: &str = "part";
 
+/// And the one that makes it a host of a graph's module.
+pub(crate) const HOST: &str = "host";
+
 /// What a process is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]

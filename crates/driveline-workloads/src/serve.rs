@@ -2,11 +2,13 @@
 //! The process of a run.
 
 use crate::catalogue;
+use crate::chain::Builtin;
 use crate::job::{PROTOCOL, WorkloadEvent, WorkloadJob};
-use crate::part::{PART, part_main};
+use crate::part::{HOST, PART, part_main};
 use anyhow::{Context, Result, ensure};
 use driveline::Schedule;
 use driveline_bench::observations::ObservationFiles;
+use driveline_runtime::host;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,8 +25,10 @@ const BEYOND: Duration = Duration::from_secs(60);
 #[must_use]
 pub fn workload_main() -> ExitCode {
     let mut arguments = std::env::args_os().skip_while(|a| a != WORKLOAD_COMMAND).skip(1);
-    if arguments.next().is_some_and(|a| a == PART) {
-        return part_main();
+    match arguments.next() {
+        Some(a) if a == PART => return part_main(),
+        Some(a) if a == HOST => return ExitCode::from(host::main(arguments, &Builtin)),
+        _ => {}
     }
     // A measured process must not outlive whoever measures it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));

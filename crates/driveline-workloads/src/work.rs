@@ -50,6 +50,12 @@ impl Crunch {
         Ok(Self { limit: high, times: 1, unit_ns: cost_ns(high, ATTEMPTS) })
     }
 
+    /// As many of these as `duration` takes, rounded.
+    pub(crate) fn for_duration(self, duration: Duration) -> Self {
+        let times = (duration.as_nanos() as f64 / self.unit_ns.max(1) as f64).round();
+        Self { times: times as u32, ..self }
+    }
+
     /// Does the work.
     pub(crate) fn run(self) {
         for _ in 0..self.times {
@@ -92,5 +98,8 @@ mod tests {
         let [short, long] = [200, 2000].map(|us| Crunch::calibrated(Duration::from_micros(us)).unwrap());
         assert!(short.limit > 64 && long.limit > 2 * short.limit, "{short:?} {long:?}");
         assert_eq!(Crunch::calibrated(Duration::ZERO).unwrap(), Crunch::NONE);
+        let ten = Crunch { limit: 100, times: 1, unit_ns: 1000 }.for_duration(Duration::from_micros(10));
+        assert_eq!(ten.times, 10);
+        ten.run();
     }
 }

@@ -147,3 +147,23 @@ fn every_message_of_a_topology_is_in_time_late_lost_or_was_not_sent() {
         series(&o, "publishing node 0", Quantity::Cpu);
     }
 }
+
+#[test]
+fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
+    for (deployment, processes) in [("single_process", 1), ("process_per_module", 8)] {
+        let o = run("chain", json!({"deployment": deployment, "load": 0.1}), 1500);
+        let of = |quantity| series(&o, "chain", quantity).points.iter().map(|p| p.value);
+        let parts = of(Quantity::Idle).zip(of(Quantity::Communication)).zip(of(Quantity::Computation));
+        for (latency, ((idle, communication), computation)) in of(Quantity::Latency).zip(parts) {
+            assert_eq!(latency, idle + communication + computation, "{deployment}");
+            assert!(computation > 0 && communication > 0);
+        }
+        let counters = &o.counters;
+        assert!(counters["instances"] > 0 && counters["scans that reached the end"] <= counters["scans"], "{counters:?}");
+        assert_eq!(counters["components"], 18 + 176);
+        let told = o.series.iter().filter(|s| s.quantity == Quantity::ResidentMemory);
+        assert_eq!(told.count(), processes);
+        series(&o, "first command", Quantity::StartUp);
+        series(&o, "all modules ready", Quantity::StartUp);
+    }
+}

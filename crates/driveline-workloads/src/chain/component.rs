@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The components of the chain's graph, compiled into this program.
+
+use super::table::SOURCE_TOPIC;
+use crate::work::Crunch;
+use driveline::types::{Lineage, MonotonicNs, SampleHeader, Schema, TopicName, header::Arrival};
+use driveline::{Invocation, ParameterValue, RawPublisher};
+use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError, StopHandle};
+use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub(super) const SOURCE_CLASS: &str = "Source";
+pub(super) const STAGE_CLASS: &str = "Stage";
+pub(super) const PERIODIC_CLASS: &str = "Periodic";
+pub(super) const END_CLASS: &str = "End";
+
+/// Most commands of which the end keeps an account: an hour of them.
+const ROOM: usize = 200_000;
+
+/// A command that descends from a scan that none before did: when it was published, and where its age went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instance {
+    pub(super) time_ns: u64,
+    pub(super) latency_ns: u64,
+    pub(super) idle_ns: u64,
+    pub(super) communication_ns: u64,
+    pub(super) computation_ns: u64,
+}
+
+impl Instance {
+    /// As words of a file.
+    fn words(self) -> [u64; 5] {
+        [self.time_ns, self.latency_ns, self.idle_ns, self.communication_ns, self.computation_ns]
+    }
+
+    /// From the bytes of a file; what is behind the last whole one is left out.
+    pub(super) fn read_all(bytes: &[u8]) -> Vec<Self> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let (rows, _) = words.as_chunks::<5>();
+        let row = |r: &[[u8; 8]; 5]| {
+            let [time_ns, latency_ns, idle_ns, communication_ns, computation_ns] = r.map(u64::from_le_bytes);
+            Self { time_ns, latency_ns, idle_ns, communication_ns, computation_ns }
+        };
+        rows.iter().map(row).collect()
+    }
+}
+
+/// Makes the components; the path of a library is of no meaning.
+pub(crate) struct Builtin;
+
+impl ComponentLoader for Builtin {
+    fn load(&self, _: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl ComponentLibrary for Builtin {
+    fn classes(&self) -> Vec<ComponentClass> {
+        let port = |name: &str| Port { name: name.into(), schema: Schema::bytes("workload/Message", "opaque", ""), doc: String::new() };
+        let integer = |name: &str, doc: &str| ParameterDecl { name: name.into(), default: ParameterValue::Integer(0), doc: doc.into() };
+        let text =
+            |name: &str, doc: &str| ParameterDecl { name: name.into(), default: ParameterValue::Text(String::new()), doc: doc.into() };
+        let class = |name: &str, doc: &str, inputs: &[&str], more: Vec<ParameterDecl>| ComponentClass {
+            name: name.into(),
+            doc: doc.into(),
+            inputs: inputs.iter().map(|n| port(n)).collect(),
+            outputs: vec![port("out")],
+            parameters: [
+                integer("bytes", "Length of each message."),
+                integer("limit", "Primes are counted up to here."),
+                integer("times", "How often they are."),
+            ]
+            .into_iter()
+            .chain(more)
+            .collect(),
+        };
+        vec![
+            class(SOURCE_CLASS, "A sensor with a clock of its own.", &[], vec![integer("period_ns", "Time between messages.")]),
+            class(STAGE_CLASS, "Works on what comes, or at fixed times on what came.", &["in"], vec![]),
+            class(PERIODIC_CLASS, "Works at fixed times.", &[], vec![]),
+            class(END_CLASS, "Works, and accounts for the way of each scan.", &["in"], vec![text("account", "File for the account.")]),
+        ]
+    }
+
+    fn create(&self, class: &str, _: &str) -> Result<Box<dyn Component>, LoadError> {
+        match class {
+            SOURCE_CLASS => Ok(Box::new(Source::default())),
+            STAGE_CLASS | PERIODIC_CLASS => Ok(Box::new(Stage::default())),
+            END_CLASS => Ok(Box::new(End::default())),
+            _ => Err(LoadError { text: format!("there is no class {class}") }),
+        }
+    }
+}
+
+fn failure(e: impl std::fmt::Display) -> ComponentFailure {
+    ComponentFailure { text: e.to_string() }
+}
+
+fn integer(io: &ComponentIo, name: &str) -> u64 {
+    match io.parameters.get(name) {
+        Some(ParameterValue::Integer(i)) => i.unsigned_abs(),
+        _ => 0,
+    }
+}
+
+/// What all classes do.
+struct Worker {
+    work: Crunch,
+    bytes: usize,
+    output: Mutex<RawPublisher>,
+}
+
+impl Worker {
+    fn new(io: &mut ComponentIo) -> Result<Self, ComponentFailure> {
+        let bounded = |n: u64| u32::try_from(n).map_err(failure);
+        let work = Crunch { limit: bounded(integer(io, "limit"))?, times: bounded(integer(io, "times"))?, unit_ns: 0 };
+        let bytes = usize::try_from(integer(io, "bytes")).map_err(failure)?;
+        let output = io.outputs.pop().map(Mutex::new).ok_or_else(|| failure("no output"))?;
+        Ok(Self { work, bytes, output })
+    }
+
+    fn publish(&self) -> Result<(), ComponentFailure> {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loan = output.loan(self.bytes).map_err(failure)?;
+        // Messages are made: memory is written.
+        loan.payload_mut().fill(1);
+        output.publish(loan).map_err(failure)?;
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Stage {
+    worker: OnceLock<Worker>,
+}
+
+impl Component for Stage {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        let _ = self.worker.set(Worker::new(&mut io)?);
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        // A timer's inputs are read; before the first sample there is nothing to work on, and the call is nobody's.
+        let _sample = invocation.read(0);
+        let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
+        worker.work.run();
+        worker.publish()
+    }
+
+    fn shutdown(&self) {}
+}
+
+/// Publishes from a thread of its own, as a driver does whose device has the clock.
+#[derive(Default)]
+struct Source {
+    running: Mutex<Option<(StopHandle, JoinHandle<()>)>>,
+}
+
+impl Component for Source {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        let period = Duration::from_nanos(integer(&io, "period_ns").max(1));
+        let worker = Worker::new(&mut io)?;
+        let (stop, inside) = (io.stop.clone(), io.stop.clone());
+        let body = move || {
+            let mut due = MonotonicNs::now() + period;
+            while !inside.is_stopping() {
+                crate::record::sleep_until(due.0);
+                if worker.publish().is_err() {
+                    // Its loans all come back, so there is no other reason than the end.
+                    return;
+                }
+                // What was missed while the machine stood still is not caught up on.
+                while due <= MonotonicNs::now() {
+                    due = due + period;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("source".into()).spawn(body).map_err(failure)?;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((stop, thread));
+        Ok(())
+    }
+
+    fn on_trigger(&self, _: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        if let Some((_, thread)) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[derive(Default)]
+struct End {
+    worker: OnceLock<Worker>,
+    account: OnceLock<PathBuf>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    newest_scan: MonotonicNs,
+    instances: Vec<Instance>,
+}
+
+impl Component for End {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        if let Some(ParameterValue::Text(path)) = io.parameters.get("account") {
+            let _ = self.account.set(path.into());
+        }
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).instances.reserve_exact(ROOM);
+        let _ = self.worker.set(Worker::new(&mut io)?);
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
+        worker.work.run();
+        worker.publish()?;
+        let Some(sample) = invocation.sample(0) else { return Ok(()) };
+        let topic = SOURCE_TOPIC.parse::<TopicName>().map_err(failure)?;
+        let Some(scan) = sample.header().origins.as_slice().iter().find(|o| o.topic == topic.id()).map(|o| o.source_newest) else {
+            // Of before the first scan.
+            return Ok(());
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if scan > seen.newest_scan && seen.instances.len() < ROOM {
+            seen.newest_scan = scan;
+            // The age of what was just published, by the arithmetic with which Driveline itself has stamped it.
+            let mut lineage = Lineage::start(invocation.start());
+            lineage.inherit(sample.header(), Arrival::Triggered, invocation.start());
+            let mut header = SampleHeader { publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+            lineage.stamp(&mut header, topic.id(), None, 1);
+            if let Some(o) = header.origins.as_slice().iter().find(|o| o.topic == topic.id()) {
+                seen.instances.push(Instance {
+                    time_ns: header.publish_time.0,
+                    latency_ns: header.publish_time.since(o.source_oldest).as_nanos() as u64,
+                    idle_ns: o.idle_ns,
+                    communication_ns: o.communication_ns,
+                    computation_ns: o.computation_ns,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = seen.instances.iter().flat_map(|i| i.words()).flat_map(u64::to_le_bytes).collect();
+        // Whoever reads it misses it if it is not there.
+        let _ = self.account.get().map(|path| std::fs::File::create(path).and_then(|mut f| f.write_all(&bytes)));
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A chain of 17 callbacks over eight modules of an automated vehicle, among the nodes that such a vehicle has besides.
+//!
+//! Modules are run by Driveline's own launcher from a graph file that is made for the run: everything in one process, or a
+//! process for each module. Every other way to run modules is another launcher of the same file.
+//!
+//! An instance of the chain is a scan of the lidar that reached the end: the first command that descends from it. How its age
+//! splits into idle, communication and computation is what Driveline's headers say.
+
+mod component;
+mod plan;
+mod table;
+
+pub(crate) use component::Builtin;
+
+use crate::catalogue::Experiment;
+use crate::job::WorkloadJob;
+use crate::part::HOST;
+use crate::record::Window;
+use crate::serve::WORKLOAD_COMMAND;
+use crate::usage::Watcher;
+use crate::work::Crunch;
+use anyhow::{Context, Result, bail, ensure};
+use component::Instance;
+use driveline::types::MonotonicNs;
+use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_runtime::account::Record;
+use driveline_runtime::component::ComponentLibrary;
+use driveline_runtime::descriptor::ComponentClass;
+use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, load};
+use driveline_runtime::launch::{End, Event, Interrupt, Interrupter, LaunchOptions, Sink, Stream, run};
+use plan::Plan;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// Subject of the series of the whole chain.
+const CHAIN: &str = "chain";
+/// Work is a multiple of this.
+const UNIT: Duration = Duration::from_micros(100);
+
+/// Which processes there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Deployment {
+    /// One for everything; samples move as pointers.
+    #[default]
+    SingleProcess,
+    /// One for each module; samples between modules move through shared memory.
+    ProcessPerModule,
+}
+
+/// Parameters of the chain.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Chain {
+    /// Which processes there are.
+    deployment: Deployment,
+    /// Nodes besides the chain's 14 and the lidar; with 176, modules have the published sizes.
+    #[schemars(range(max = 800))]
+    background_nodes: u32,
+    /// Part of the CPUs that chain and background keep busy together. The chain alone takes about half a CPU.
+    #[schemars(range(min = 0.0, max = 4.0))]
+    load: f64,
+    /// Threads of each process's executor.
+    #[schemars(range(min = 1, max = 256))]
+    threads: u32,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { deployment: Deployment::SingleProcess, background_nodes: 176, load: 0.5, threads: 2 }
+    }
+}
+
+impl Chain {
+    fn cpus(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+}
+
+fn classes(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+    Ok(Builtin.classes())
+}
+
+impl Experiment for Chain {
+    const NAME: &'static str = "chain";
+    const DESCRIPTION: &'static str = "A chain of 17 callbacks over 8 modules among 176 background nodes, in one process or a process each";
+
+    fn verify(&self) -> Result<()> {
+        ensure!(self.background_nodes <= 800, "'background_nodes' is {}; it must be at most 800", self.background_nodes);
+        ensure!((0.0..=4.0).contains(&self.load), "'load' is {}; it must be between 0 and 4 (of all CPUs together)", self.load);
+        ensure!((1..=256).contains(&self.threads), "'threads' is {}; it must be between 1 and 256", self.threads);
+        Ok(())
+    }
+
+    fn run(&self, job: &WorkloadJob) -> Result<Observations> {
+        let unit = Crunch::calibrated(UNIT)?;
+        let plan = Plan::new(self, job.seed);
+        let [file, library, account] = ["graph.yaml", "components", "instances"].map(|name| job.raw_dir.join(name));
+        std::fs::write(&library, "").context("cannot write into the directory for the observations")?;
+        let text = plan::text(&plan.graph(self, unit, &library, &account))?;
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        let loaded = load(&file, &LoadOptions::new(&classes));
+        let Some(graph) = loaded.graph else {
+            bail!("the graph that was made for this run has errors: {}", loaded.diagnostics.render(Colour::No));
+        };
+        let options = LaunchOptions {
+            host_arguments: vec![WORKLOAD_COMMAND.into(), HOST.into()],
+            ..LaunchOptions::new(std::env::current_exe().context("cannot find the running program")?, job.domain_dir.clone())
+        };
+        let (interrupt, interrupter) = Interrupt::by_hand().context("cannot make what ends the run")?;
+        let mut observer = Observer::new(job, interrupter);
+        let outcome = run(&graph, &options, &interrupt, &mut observer)?;
+        match outcome.end {
+            End::Interrupted => {}
+            End::Died(death) => bail!("{death}{}", observer.last_words()),
+            End::NotReady { modules } => bail!("modules were not ready in time: {}{}", modules.join("; "), observer.last_words()),
+            End::Finished { component } => bail!("the run ended by itself, by component '{component}'"),
+        }
+        ensure!(outcome.killed.is_empty(), "modules had to be killed: {}", outcome.killed.join(", "));
+        let mut o = observer.finish()?;
+        let bytes = std::fs::read(&account).context("the end of the chain has left no account")?;
+        o.tell_instances(&Instance::read_all(&bytes));
+        let counters = &mut o.observations.counters;
+        counters.insert("components".into(), plan.nodes.len() as u64);
+        counters.insert("crunch limit".into(), unit.limit.into());
+        counters.insert("crunch ns".into(), unit.unit_ns);
+        counters.insert("planned work ns per second".into(), (plan.load() * 1e9) as u64);
+        Ok(o.observations)
+    }
+}
+
+/// What the launcher tells, and the end of the run when its time has come.
+struct Observer {
+    warm_up: Duration,
+    duration: Duration,
+    interrupter: Interrupter,
+    interrupted: bool,
+    started_ns: u64,
+    processes: Vec<(String, u32)>,
+    watching: Option<(Window, Watcher)>,
+    observations: Observations,
+    lost_records: std::collections::BTreeMap<String, u64>,
+    said: Vec<String>,
+}
+
+/// A run that was observed to its end.
+struct Observed {
+    observations: Observations,
+    window: Window,
+    started_ns: u64,
+}
+
+impl Observer {
+    fn new(job: &WorkloadJob, interrupter: Interrupter) -> Self {
+        Self {
+            warm_up: job.warm_up(),
+            duration: job.duration(),
+            interrupter,
+            interrupted: false,
+            started_ns: MonotonicNs::now().0,
+            processes: Vec::new(),
+            watching: None,
+            observations: Observations::default(),
+            lost_records: Default::default(),
+            said: Vec::new(),
+        }
+    }
+
+    fn last_words(&self) -> String {
+        self.said.iter().map(|line| format!("\n  {line}")).collect()
+    }
+
+    fn finish(mut self) -> Result<Observed> {
+        let Some((window, watcher)) = self.watching.take() else { bail!("the modules never ran{}", self.last_words()) };
+        watcher.finish(&mut self.observations);
+        let lost = self.lost_records.values().sum();
+        self.observations.counters.insert("records lost".into(), lost);
+        Ok(Observed { observations: self.observations, window, started_ns: self.started_ns })
+    }
+}
+
+impl Sink for Observer {
+    fn output(&mut self, module: &str, _: Stream, line: &str) {
+        // The last few are enough to know why something failed.
+        if self.said.len() >= 20 {
+            self.said.remove(0);
+        }
+        self.said.push(format!("{module}: {line}"));
+    }
+
+    fn record(&mut self, module: &str, record: Record) {
+        match record {
+            Record::Failure { component, text, count: 1, .. } => {
+                self.observations.invalid.push(format!("component '{component}' failed: {text}"));
+            }
+            Record::Output { component, published, .. } if component == table::SOURCE => {
+                self.observations.counters.insert("scans".into(), published);
+            }
+            Record::Lost { callbacks, others } => {
+                self.lost_records.insert(module.to_owned(), callbacks + others);
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Spawned { module, pid } => self.processes.push((module.clone(), *pid)),
+            Event::Unmatched { edge } => self.observations.invalid.push(edge.clone()),
+            Event::Running => {
+                let now = MonotonicNs::now().0;
+                self.observations.put("all modules ready", Quantity::StartUp, [Point { time_ns: now, value: now - self.started_ns }]);
+                let window = Window::after(self.warm_up, self.duration);
+                match Watcher::start(self.processes.clone(), window) {
+                    Ok(watcher) => self.watching = Some((window, watcher)),
+                    Err(e) => self.observations.invalid.push(e.to_string()),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self) {
+        let over = self.watching.as_ref().is_some_and(|(window, _)| MonotonicNs::now().0 >= window.until_ns);
+        if over && !std::mem::replace(&mut self.interrupted, true) {
+            self.interrupter.interrupt();
+        }
+    }
+}
+
+impl Observed {
+    fn tell_instances(&mut self, instances: &[Instance]) {
+        let counting = || instances.iter().filter(|i| self.window.contains(i.time_ns));
+        let o = &mut self.observations;
+        type Part = fn(&Instance) -> u64;
+        let parts: [(Quantity, Part); 4] = [
+            (Quantity::Latency, |i| i.latency_ns),
+            (Quantity::Idle, |i| i.idle_ns),
+            (Quantity::Communication, |i| i.communication_ns),
+            (Quantity::Computation, |i| i.computation_ns),
+        ];
+        for (quantity, part) in parts {
+            o.put(CHAIN, quantity, counting().map(|i| Point { time_ns: i.time_ns, value: part(i) }));
+        }
+        if let Some(first) = instances.first() {
+            let value = first.time_ns.saturating_sub(self.started_ns);
+            o.put("first command", Quantity::StartUp, [Point { time_ns: first.time_ns, value }]);
+        }
+        o.counters.insert("scans that reached the end".into(), instances.len() as u64);
+        o.counters.insert("instances".into(), counting().count() as u64);
+    }
+}
