@@ -25,6 +25,11 @@ Variant stream(const std::string& name, const std::string& title, std::vector<Se
   return v;
 }
 
+Variant tuning(Variant v) {
+  v.tuning = true;
+  return v;
+}
+
 Variant datagrams(const std::string& name, std::size_t size) {
   Variant v;
   v.name = name;
@@ -49,13 +54,17 @@ class Baseline final : public peers::Middleware {
              stream("unix", "Unix stream socket", {{"SO_SNDBUF", "default", "what applications use"}}),
              stream("tcp", "TCP on loopback",
                     {{"TCP_NODELAY", "on", "otherwise small payloads wait for acknowledgements"}, {"SO_SNDBUF, SO_RCVBUF", "default", "the kernel adapts them, as tcp(7) recommends"}}),
-             datagrams("udp", largest_datagram), datagrams("udp_1500", ethernet_datagram), datagrams("udp_500", small_datagram)}};
+             datagrams("udp", largest_datagram), tuning(datagrams("udp_1500", ethernet_datagram)), tuning(datagrams("udp_500", small_datagram)),
+             tuning(stream("tcp_nagle", "TCP on loopback, without TCP_NODELAY",
+                           {{"TCP_NODELAY", "off, the default", "what is varied: Nagle's algorithm holds back small payloads while others are unacknowledged"},
+                            {"SO_SNDBUF, SO_RCVBUF", "default", "as tcp"}}))}};
   }
 
   std::unique_ptr<peers::Link> join(const peers::Job& job) override {
     if (job.variant == "pipe") return stream_link(job, Stream::pipe);
     if (job.variant == "unix") return stream_link(job, Stream::unix_socket);
     if (job.variant == "tcp") return stream_link(job, Stream::tcp);
+    if (job.variant == "tcp_nagle") return stream_link(job, Stream::tcp_nagle);
     if (job.variant == "udp") return datagram_link(job, largest_datagram);
     if (job.variant == "udp_1500") return datagram_link(job, ethernet_datagram);
     if (job.variant == "udp_500") return datagram_link(job, small_datagram);

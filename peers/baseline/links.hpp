@@ -8,7 +8,7 @@
 
 namespace baseline {
 
-enum class Stream { pipe, unix_socket, tcp };
+enum class Stream { pipe, unix_socket, tcp, tcp_nagle };
 
 /// Payloads one after the other through a stream for each receiver.
 std::unique_ptr<peers::Link> stream_link(const peers::Job& job, Stream kind);

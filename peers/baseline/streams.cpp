@@ -76,7 +76,7 @@ class Address {
       address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       address.sin_port = htons(static_cast<std::uint16_t>(port));
       if (::connect(file.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
-      const int on = 1;
+      const int on = kind_ == Stream::tcp ? 1 : 0;
       checked(setsockopt(file.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "setting TCP_NODELAY");
     }
     set_blocking(file, true);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "ddsperf.hpp"
 #include "link.hpp"
 #include "payload.h"
 
@@ -46,7 +47,8 @@ std::vector<Setting> common_settings() {
           {"Discovery/ParticipantIndex", "auto, peer 127.0.0.1", "discovery without multicast"},
           {"Discovery/Tag", "unique to the run", "runs do not meet"},
           {"history", "KEEP_LAST, the job's depth", "as all systems"},
-          {"type", "sequence<octet>, @final", "no per-field cost; one copy into the writer's history, one out of the reader's"}};
+          {"type", "sequence<octet>, @final", "no per-field cost; one copy into the writer's history, one out of the reader's"},
+          {"dds_take", "into the same memory each time", "as ddsperf does; memory on loan is allocated for each sample"}};
 }
 
 /// What a socket may buffer, in bytes, as the kernel says.
@@ -59,14 +61,19 @@ std::string receive_limit() {
 
 std::string configuration(const Job& job) {
   const bool tuned = job.variant != "udp_default";
+  const std::string datagrams = job.variant == "udp_500"    ? "<MaxMessageSize>500B</MaxMessageSize><FragmentSize>400B</FragmentSize>"
+                                : job.variant == "udp_1500" ? "<MaxMessageSize>1472B</MaxMessageSize>"
+                                : tuned                     ? "<MaxMessageSize>65500B</MaxMessageSize>"
+                                                            : "";
   return "<Domain><General><Interfaces><NetworkInterface name=\"lo\"/></Interfaces><AllowMulticast>false</AllowMulticast>" +
-         std::string(tuned ? "<MaxMessageSize>65500B</MaxMessageSize>" : "") +
-         "</General><Discovery><Tag>" + job.run_name() +
+         datagrams + "</General><Discovery><Tag>" + job.run_name() +
          "</Tag><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>99</MaxAutoParticipantIndex>"
          "<Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>" +
          (tuned ? "<Internal><SocketReceiveBufferSize max=\"10MB\"/><Watermarks><WhcHigh>500kB</WhcHigh></Watermarks></Internal>" : "") +
          "</Domain>";
 }
+
+dds_domainid_t domain_of(const Job& job) { return static_cast<dds_domainid_t>(std::hash<std::string>{}(job.run_name()) % domains); }
 
 using Qos = std::unique_ptr<dds_qos_t, void (*)(dds_qos_t*)>;
 
@@ -131,6 +138,7 @@ class Reader final : public peers::Receiver {
         waitset_(checked(dds_create_waitset(participant), "creating a wait set")) {
     checked(dds_waitset_attach(*waitset_, *condition_, 0), "attaching to a wait set");
   }
+  ~Reader() override { dds_sample_free(&sample_, &bench_Payload_desc, DDS_FREE_CONTENTS); }
 
   bool matched() override {
     dds_subscription_matched_status_t status{};
@@ -140,19 +148,12 @@ class Reader final : public peers::Receiver {
 
   std::span<const std::byte> take() override {
     dds_sample_info_t info{};
-    for (;;) {
-      if (checked(dds_take(*reader_, &sample_, &info, 1, 1), "taking") == 0) return {};
-      if (info.valid_data) break;
-      // That a writer left comes as a sample, too.
-      release();
-    }
-    const auto& bytes = static_cast<const bench_Payload*>(sample_)->bytes;
-    return {reinterpret_cast<const std::byte*>(bytes._buffer), bytes._length};
-  }
-
-  void release() override {
-    checked(dds_return_loan(*reader_, &sample_, 1), "returning a sample");
-    sample_ = nullptr;
+    void* sample = &sample_;
+    // That a writer left comes as a sample, too.
+    do {
+      if (checked(dds_take(*reader_, &sample, &info, 1, 1), "taking") == 0) return {};
+    } while (!info.valid_data);
+    return {reinterpret_cast<const std::byte*>(sample_.bytes._buffer), sample_.bytes._length};
   }
 
   void wait(std::chrono::nanoseconds limit) override { checked(dds_waitset_wait(*waitset_, nullptr, 0, limit.count()), "waiting"); }
@@ -161,14 +162,15 @@ class Reader final : public peers::Receiver {
   Entity reader_;
   Entity condition_;
   Entity waitset_;
-  void* sample_ = nullptr;
+  // Memory of its own, used again for each sample: what it lends would be allocated for each.
+  bench_Payload sample_{};
 };
 
 class CycloneLink final : public peers::Link {
  public:
   explicit CycloneLink(const Job& job)
       : job_(job),
-        id_(static_cast<dds_domainid_t>(std::hash<std::string>{}(job.run_name()) % domains)),
+        id_(domain_of(job)),
         domain_(checked(dds_create_domain(id_, configuration(job).c_str()), "creating a DDS domain")),
         participant_(checked(dds_create_participant(id_, nullptr, nullptr), "joining the DDS domain")) {}
 
@@ -203,6 +205,7 @@ class Cyclone final : public peers::Middleware {
     // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
     tuned.waits = {peers::WaitKind::block};
     tuned.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable";
+    tuned.own_tool = "ddsperf";
     tuned.settings = common_settings();
     peers::Variant plain = tuned;
     plain.name = "udp_default";
@@ -212,10 +215,25 @@ class Cyclone final : public peers::Middleware {
         {"Internal/SocketReceiveBufferSize", "max 10MB, limited by net.core.rmem_max = " + receive_limit() + "", "its guide: a large message must fit"},
         {"Internal/Watermarks/WhcHigh", "500kB", "more unacknowledged data before the writer is slowed down; same guide"}};
     tuned.settings.insert(tuned.settings.end(), tuning.begin(), tuning.end());
-    return {"cyclonedds", "Eclipse Cyclone DDS", DDS_VERSION, {tuned, plain}};
+    const auto with_datagrams = [&](const char* name, const char* bytes, const Setting& fragments) {
+      auto v = tuned;
+      v.name = name;
+      v.title = std::string("UDP on loopback, datagrams of up to ") + bytes + " bytes";
+      v.tuning = true;
+      v.note += "; the same with 64 KiB is udp";
+      v.settings[v.settings.size() - 3] = {"General/MaxMessageSize", std::string(bytes) + "B", "what is varied"};
+      v.settings.push_back(fragments);
+      return v;
+    };
+    return {"cyclonedds",
+            "Eclipse Cyclone DDS",
+            DDS_VERSION,
+            {tuned, plain, with_datagrams("udp_500", "500", {"General/FragmentSize", "400B", "parts must fit a datagram (default 1344B)"}),
+             with_datagrams("udp_1500", "1472", {"General/FragmentSize", "1344B, the default", "fits an Ethernet frame"})}};
   }
 
   std::unique_ptr<peers::Link> join(const Job& job) override { return std::make_unique<CycloneLink>(job); }
+  peers::OwnTool run_own_tool(const Job& job) override { return cyclone::run_ddsperf(job, domain_of(job), configuration(job)); }
 };
 
 }  // namespace

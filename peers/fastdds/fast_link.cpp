@@ -27,8 +27,15 @@ using peers::Reliability;
 
 /// Head of RTPS messages and room for what travels with a sample.
 constexpr std::uint32_t message_overhead = 4096;
-/// Largest message of UDP; what is larger is cut, which only the asynchronous mode can do.
-constexpr std::size_t udp_message = 65500;
+/// The same where messages are small and hold one sample.
+constexpr std::uint32_t small_overhead = 256;
+/// Largest message of a variant over UDP; what is larger is cut, which only the asynchronous mode can do. 0: not over UDP.
+std::uint32_t udp_message(const Job& job) {
+  if (job.variant == udp) return 65500;
+  if (job.variant == udp_1500) return 1472;
+  if (job.variant == udp_500) return 500;
+  return 0;
+}
 constexpr std::uint32_t udp_buffer = 10 << 20;
 /// Samples beyond the history: one on loan to the writer's user, one that a slow reader still looks at.
 constexpr std::int32_t extra_samples = 2;
@@ -51,12 +58,15 @@ T* made(T* pointer, const std::string& what) {
 dds::DomainParticipantQos participant_qos(const Job& job) {
   dds::DomainParticipantQos qos;
   qos.name(job.run_name());
+  // What announces a participant is never cut; with the names of host and user in it, it may not fit 500 bytes.
+  if (job.variant == udp_500) qos.properties().properties().clear();
   qos.transport().use_builtin_transports = false;
-  if (job.variant == udp) {
+  if (const auto largest = udp_message(job); largest > 0) {
     auto transport = std::make_shared<rtps::UDPv4TransportDescriptor>();
     transport->interfaceWhiteList.emplace_back("127.0.0.1");
     transport->sendBufferSize = udp_buffer;
     transport->receiveBufferSize = udp_buffer;
+    transport->maxMessageSize = largest;
     qos.transport().user_transports.push_back(transport);
     qos.transport().send_socket_buffer_size = udp_buffer;
     qos.transport().listen_socket_buffer_size = udp_buffer;
@@ -103,7 +113,8 @@ class Writer final : public peers::Sender {
       : participant_(participant), size_(job.size), reliable_(job.reliability == Reliability::reliable), loans_(job.variant == data_sharing) {
     publisher_ = made(participant.create_publisher(dds::PUBLISHER_QOS_DEFAULT), "a publisher");
     auto qos = endpoint_qos(job, publisher_->get_default_datawriter_qos());
-    const bool cut = job.variant == udp && job.size + message_overhead > udp_message;
+    const auto largest = udp_message(job);
+    const bool cut = largest > 0 && job.size + (largest > 2 * message_overhead ? message_overhead : small_overhead) > largest;
     qos.publish_mode().kind = cut ? dds::ASYNCHRONOUS_PUBLISH_MODE : dds::SYNCHRONOUS_PUBLISH_MODE;
     writer_ = made(publisher_->create_datawriter(&topic, qos), "a writer");
     if (!loans_) payload_.assign(size_, std::byte{1});

@@ -9,7 +9,7 @@
 
 namespace fast {
 
-inline constexpr std::string_view udp = "udp", shm = "shm", data_sharing = "data_sharing";
+inline constexpr std::string_view udp = "udp", udp_1500 = "udp_1500", udp_500 = "udp_500", shm = "shm", data_sharing = "data_sharing";
 
 std::unique_ptr<peers::Link> make_link(const peers::Job& job);
 

@@ -2,6 +2,8 @@
 // eProsima Fast DDS: UDP, its shared-memory transport, and data sharing with loans.
 #include <fastrtps/config.h>
 
+#include <string>
+
 #include "fast_link.hpp"
 
 namespace {
@@ -30,14 +32,14 @@ class FastDds final : public peers::Middleware {
     over_udp.keeper = true;
     // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
     over_udp.waits = {peers::WaitKind::block};
-    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable";
+    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable; no latency tool in Debian's packages";
     over_udp.settings = with_common({{"transports", "UDPv4 on 127.0.0.1 only", "loopback only; by default, shared memory would be taken"},
                                      {"send and receive socket buffers", "10 MiB, as far as net.core allows", "its manual, large data rates"},
                                      {"publish_mode", "SYNCHRONOUS up to 60 kB, ASYNCHRONOUS above", "fewer threads in between; larger payloads are cut, which needs the latter"}});
     Variant over_shm = over_udp;
     over_shm.name = fast::shm;
     over_shm.title = "shared-memory transport";
-    over_shm.note = "one copy into the transport's segment, one out of it";
+    over_shm.note = "one copy into the transport's segment, one out of it; no latency tool in Debian's packages";
     over_shm.settings = with_common({{"transports", "SharedMem only", "what is measured"},
                                      {"max_message_size", "payload + 4 KiB", "its manual, large data with shared memory: no fragments"},
                                      {"segment_size", "(depth + 2) × (subscribers + 1) messages, at least 1 MiB", "room for what every subscriber may not have read yet"},
@@ -46,12 +48,23 @@ class FastDds final : public peers::Middleware {
     sharing.name = fast::data_sharing;
     sharing.title = "data sharing, with loans";
     sharing.loans = true;
-    sharing.note = "a best-effort writer may overwrite what a slow reader looks at; is_sample_valid() tells afterwards";
+    sharing.note = "a best-effort writer may overwrite what a slow reader looks at; is_sample_valid() tells afterwards; no latency tool in Debian's packages";
     sharing.settings = with_common({{"data_sharing", "ON", "what is measured; its manual, zero-copy communication"},
                                     {"loan_sample, take with loan", "used", "its manual, zero-copy communication"},
                                     {"transports", "SharedMem only", "for discovery"},
                                     {"publish_mode", "SYNCHRONOUS", "fewer threads in between"}});
-    return {"fastdds", "eProsima Fast DDS", FASTRTPS_VERSION_STR, {over_udp, over_shm, sharing}};
+    const auto with_datagrams = [&](std::string_view name, const char* bytes, const char* why) {
+      Variant v = over_udp;
+      v.name = name;
+      v.title = std::string("UDP on loopback, datagrams of up to ") + bytes + " bytes";
+      v.tuning = true;
+      v.note += "; the same with 64 KiB is udp";
+      v.settings[0] = {"maxMessageSize", bytes, why};
+      v.settings.insert(v.settings.begin(), over_udp.settings[0]);
+      v.settings[3].value = std::string("SYNCHRONOUS up to 256 bytes below that, ASYNCHRONOUS above");
+      return v;
+    };
+    return {"fastdds", "eProsima Fast DDS", FASTRTPS_VERSION_STR, {over_udp, over_shm, sharing, with_datagrams(fast::udp_500, "500", "what is varied"), with_datagrams(fast::udp_1500, "1472", "what is varied; fits an Ethernet frame")}};
   }
 
   std::unique_ptr<peers::Link> join(const peers::Job& job) override { return fast::make_link(job); }

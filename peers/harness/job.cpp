@@ -15,7 +15,8 @@ constexpr std::array role_names{
     std::pair{Role::publisher, "publisher"},           std::pair{Role::subscriber, "subscriber"}, std::pair{Role::ping, "ping"},
     std::pair{Role::echo, "echo"},                     std::pair{Role::threads, "threads"},       std::pair{Role::idle_publisher, "idle_publisher"},
     std::pair{Role::idle_subscriber, "idle_subscriber"}, std::pair{Role::keeper, "keeper"},
-    std::pair{Role::stage, "stage"}};
+    std::pair{Role::stage, "stage"},
+    std::pair{Role::own_tool, "own_tool"}};
 
 template <typename T>
 T one_of(const json& value, const char* field, std::initializer_list<std::pair<const char*, T>> words) {
@@ -41,7 +42,13 @@ json to_value(const Variant& v) {
   for (const auto& s : v.settings) settings.push_back({{"name", s.name}, {"value", s.value}, {"why", s.why}});
   return {{"name", v.name},         {"title", v.title},       {"reach", reach},       {"waits", waits},
           {"reliability", reliability}, {"loans", v.loans},   {"min_size", v.min_size}, {"max_size", v.max_size},
-          {"max_subscribers", v.max_subscribers}, {"keeper", v.keeper}, {"note", v.note}, {"settings", settings}};
+          {"max_subscribers", v.max_subscribers}, {"keeper", v.keeper}, {"note", v.note}, {"settings", settings}, {"tuning", v.tuning},
+          {"own_tool", v.own_tool}};
+}
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
 }
 
 json to_value(const End& e) {
@@ -53,6 +60,9 @@ json to_value(const End& e) {
   if (!e.sent_file.empty()) out["sent_file"] = e.sent_file;
   if (!e.received_file.empty()) out["received_file"] = e.received_file;
   if (e.first_sample_ns) out["first_sample_ns"] = *e.first_sample_ns;
+  if (const auto& t = e.own_tool) {
+    out["own_tool"] = {{"name", t->name}, {"version", t->version}, {"p50_ns", t->p50_ns}, {"p99_ns", or_null(t->p99_ns)}, {"mean_ns", or_null(t->mean_ns)}, {"n", t->n}};
+  }
   return out;
 }
 

@@ -15,7 +15,7 @@ namespace peers {
 
 inline constexpr unsigned protocol_version = 1;
 
-enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, stage, unknown };
+enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, stage, own_tool, unknown };
 enum class Reach { process, host };
 enum class WaitKind { block, spin, spin_then_block };
 enum class Reliability { best_effort, reliable };
@@ -58,6 +58,16 @@ struct Job {
   std::string run_name() const;
 };
 
+/// What a middleware's own latency tool says: one way, which is half of a round trip.
+struct OwnTool {
+  std::string name;
+  std::string version;
+  std::uint64_t p50_ns = 0;
+  std::optional<std::uint64_t> p99_ns;
+  std::optional<std::uint64_t> mean_ns;
+  std::uint64_t n = 0;
+};
+
 /// What one end did.
 struct End {
   Role role = Role::unknown;
@@ -77,6 +87,7 @@ struct End {
   std::uint64_t cpu_samples = 0;
   std::optional<std::uint64_t> first_sample_ns;
   std::vector<std::string> unset;
+  std::optional<OwnTool> own_tool;
 };
 
 struct Setting {
@@ -99,6 +110,10 @@ struct Variant {
   bool keeper = false;
   std::string note;
   std::vector<Setting> settings;
+  /// Measured only when it is named.
+  bool tuning = false;
+  /// Name of the middleware's own latency tool, if it can be run.
+  std::string own_tool;
 };
 
 struct Description {

@@ -103,6 +103,8 @@ class Middleware {
   virtual std::unique_ptr<Link> join(const Job& job) = 0;
   /// For variants that say so.
   virtual std::unique_ptr<Keeper> keep(const Job& job);
+  /// Runs the middleware's own latency tool; for variants that name one. The process has no other thread.
+  virtual OwnTool run_own_tool(const Job& job);
 };
 
 /// main() of a peer.

@@ -172,7 +172,13 @@ void serve(Middleware& middleware) {
     return;
   }
   std::vector<End> ends;
-  if (job.role == Role::threads) {
+  if (job.role == Role::own_tool) {
+    End end;
+    end.role = job.role;
+    end.unset = settle(job, job.publisher_cpu);
+    end.own_tool = middleware.run_own_tool(job);
+    ends = {std::move(end)};
+  } else if (job.role == Role::threads) {
     const auto link = middleware.join(job);
     ends = threads(job, *link);
   } else {
@@ -187,6 +193,8 @@ void serve(Middleware& middleware) {
 }  // namespace
 
 std::unique_ptr<Keeper> Middleware::keep(const Job& job) { throw std::runtime_error("the variant '" + job.variant + "' has no keeper"); }
+
+OwnTool Middleware::run_own_tool(const Job& job) { throw std::runtime_error("the variant '" + job.variant + "' has no latency tool of its own"); }
 
 int run_peer(Middleware& middleware, int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);

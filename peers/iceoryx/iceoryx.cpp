@@ -169,6 +169,7 @@ class Iceoryx final : public peers::Middleware {
     shm.loans = true;
     shm.max_size = std::size_t{256} << 20;
     shm.keeper = true;
+    shm.note = "no latency tool in Debian's packages, only the source of one (iceperf)";
     shm.settings = {{"queueCapacity", "the job's depth", "as all systems"},
                     {"queueFullPolicy, subscriberTooSlowPolicy", "DISCARD_OLDEST_DATA; reliable: BLOCK_PRODUCER, WAIT_FOR_CONSUMER", "as all systems"},
                     {"blocking", "WaitSet, state HAS_DATA", "its examples; spinning rows poll take() instead"},

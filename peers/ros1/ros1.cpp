@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <boost/make_shared.hpp>
+#include <optional>
 
 #include "bytes.hpp"
 #include "link.hpp"
@@ -15,10 +16,17 @@ namespace {
 using peers::Job;
 using ros1::Bytes;
 
+/// Of a variant over UDP, greatest size of its parts; 0 leaves it to roscpp. Of others, nothing.
+std::optional<int> datagram_size(const Job& job) {
+  if (job.variant == "udp") return 0;
+  if (job.variant == "udp_500") return 500;
+  return std::nullopt;
+}
+
 class Publisher final : public peers::Sender {
  public:
   Publisher(const Job& job, ros::NodeHandle& node, const std::string& topic)
-      : size_(job.size), passes_pointers_(job.variant == "intra"), loses_(job.variant == "udp"), publisher_(node.advertise<Bytes>("/" + topic, job.depth)) {}
+      : size_(job.size), passes_pointers_(job.variant == "intra"), loses_(datagram_size(job).has_value()), publisher_(node.advertise<Bytes>("/" + topic, job.depth)) {}
 
   bool matched(std::size_t receivers) override {
     // Subscribers of the same process share one subscription, and were made before.
@@ -58,10 +66,11 @@ class Subscriber final : public peers::Receiver {
   Subscriber(const Job& job, ros::NodeHandle node, const std::string& topic) {
     node.setCallbackQueue(&queue_);
     auto hints = ros::TransportHints();
-    if (job.variant == "udp") {
+    if (const auto size = datagram_size(job)) {
       hints.unreliable();
+      if (*size > 0) hints.maxDatagramSize(*size);
     } else {
-      hints.tcpNoDelay();
+      hints.tcpNoDelay(job.variant != "tcp_nagle");
     }
     const boost::function<void(const boost::shared_ptr<const Bytes>&)> keep = [this](const auto& message) { message_ = message; };
     subscriber_ = node.subscribe<Bytes>("/" + topic, job.depth, keep, ros::VoidConstPtr(), hints);
@@ -130,28 +139,39 @@ class Ros1 final : public peers::Middleware {
     tcp.reliability = {Reliability::best_effort};
     tcp.max_size = std::size_t{256} << 20;
     tcp.keeper = true;
-    tcp.note = "queues drop the oldest at both ends";
+    tcp.note = "queues drop the oldest at both ends; no latency tool in Debian's packages";
     tcp.settings = {{"tcpNoDelay", "on", "its manual, transport hints: low latency"},
                     {"queue sizes", "the job's depth", "as all systems"},
                     {"callbacks", "callOne() on a queue of its own, by the thread that waits", "no other thread in between"},
                     {"message", "uint8[] bytes, by hand", "one copy out of the message, one into it"}};
+    peers::Variant nagle = tcp;
+    nagle.name = "tcp_nagle";
+    nagle.title = "TCPROS on loopback, without tcpNoDelay";
+    nagle.tuning = true;
+    nagle.settings[0] = {"tcpNoDelay", "off, the default", "what is varied"};
     peers::Variant udp = tcp;
     udp.name = "udp";
     udp.title = "UDPROS on loopback";
     // What the default buffer of a socket holds.
     udp.max_size = std::size_t{128} << 10;
-    udp.note = "loses what does not fit the socket's buffer, which roscpp does not enlarge: larger payloads hardly ever arrive; its parts have 1500 bytes";
+    udp.note = "loses what does not fit the socket's buffer, which roscpp does not enlarge: larger payloads hardly ever arrive; its parts have 1500 bytes; no latency tool in Debian's packages";
     udp.settings[0] = {"unreliable", "on", "what is measured"};
+    auto udp_500 = udp;
+    udp_500.name = "udp_500";
+    udp_500.title = "UDPROS on loopback, parts of up to 500 bytes";
+    udp_500.tuning = true;
+    udp_500.note = "loses what does not fit the socket's buffer, which roscpp does not enlarge; the same with 1500 bytes is udp; parts of 64 kB do not arrive";
+    udp_500.settings.push_back({"maxDatagramSize", "500", "what is varied"});
     peers::Variant intra = tcp;
     intra.name = "intra";
     intra.title = "pointers within a process, as between nodelets of one manager";
     intra.reach = {peers::Reach::process};
     intra.waits = {peers::WaitKind::block, peers::WaitKind::spin, peers::WaitKind::spin_then_block};
     intra.loans = true;
-    intra.note = "memory of a message is allocated for each, and cleared";
+    intra.note = "memory of a message is allocated for each, and cleared; no latency tool in Debian's packages";
     intra.settings[0] = {"publish(shared_ptr)", "used", "nodelet's manual: zero copy between nodelets of a manager"};
     intra.settings[3] = {"message", "uint8[] bytes, by hand", "never copied"};
-    return {"ros1", "ROS 1 (roscpp)", std::to_string(ROS_VERSION_MAJOR) + "." + std::to_string(ROS_VERSION_MINOR) + "." + std::to_string(ROS_VERSION_PATCH), {tcp, udp, intra}};
+    return {"ros1", "ROS 1 (roscpp)", std::to_string(ROS_VERSION_MAJOR) + "." + std::to_string(ROS_VERSION_MINOR) + "." + std::to_string(ROS_VERSION_PATCH), {tcp, udp, intra, nagle, udp_500}};
   }
 
   std::unique_ptr<peers::Link> join(const Job& job) override { return std::make_unique<RosLink>(job); }

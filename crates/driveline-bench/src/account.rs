@@ -5,7 +5,7 @@
 //! why. What is received is counted by the receiving end, what is sent by the sending end, and the stamps of both are
 //! matched sample by sample, so a mistake in any of them shows.
 
-use crate::harness::{End, Job, Pace, Payload, ReceivedRow, Role, SentRow, read_rows};
+use crate::harness::{End, Job, OwnTool, Pace, Payload, ReceivedRow, Role, SentRow, read_rows};
 use crate::metric::Metric;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct Account {
     pub idle_wakeups_per_s: Option<f64>,
     /// What the machine refused.
     pub unset: Vec<String>,
+    /// What the middleware's own latency tool said, if that is what ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_tool: Option<OwnTool>,
     /// Samples of each figure.
     #[serde(skip)]
     pub samples: BTreeMap<Metric, Vec<u64>>,

@@ -121,6 +121,8 @@ pub enum Role {
     Memcpy,
     /// Burns processor time until it is killed.
     Hog,
+    /// Runs the middleware's own latency tool.
+    OwnTool,
     /// Keeps what the ends of a peer need beside them (a daemon, a domain number) and removes what they leave behind. It is
     /// there before the first end and until after the last one.
     Keeper,
@@ -346,6 +348,26 @@ pub struct End {
     /// What a stage of a chain tells besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<crate::chain::StageAccount>,
+    /// Of [`Role::OwnTool`]: what the tool said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_tool: Option<OwnTool>,
+}
+
+/// What a middleware's own latency tool says, one way: half of a round trip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnTool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Median in nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile in nanoseconds, if it says one.
+    pub p99_ns: Option<u64>,
+    /// Mean in nanoseconds, if it says one.
+    pub mean_ns: Option<u64>,
+    /// Number of round trips.
+    pub n: u64,
 }
 
 impl End {
@@ -372,6 +394,7 @@ impl End {
             first_sample_ns: None,
             unset: Vec::new(),
             stage: None,
+            own_tool: None,
         }
     }
 }

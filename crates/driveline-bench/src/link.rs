@@ -9,7 +9,7 @@ use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
 use crate::plan::{Case, Kind, Placement, Plan};
 use crate::report;
-use crate::result::{self, Ending, FORMAT, Measurement, Run};
+use crate::result::{self, Ending, FORMAT, Measurement, Outcome, Run};
 use crate::stats::{Random, Runs};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -47,7 +47,7 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     if let Some(path) = &args.raw {
         report::write_raw(path, &measurement).with_context(|| format!("cannot write the stamps to {}", path.display()))?;
     }
-    Ok(match (measurement.complete, measurement.cases.iter().flat_map(|c| &c.runs).all(Run::is_valid)) {
+    Ok(match (measurement.complete, measurement.cases.iter().all(Outcome::is_valid)) {
         (false, _) => Ending::Interrupted,
         (true, true) => Ending::Valid,
         (true, false) => Ending::Invalid,

@@ -39,7 +39,7 @@ pub struct Description {
 }
 
 /// One way in which a peer carries samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
     /// Name, as it is called in a job.
     pub name: String,
@@ -67,6 +67,12 @@ pub struct Variant {
     pub note: String,
     /// How it is configured, and why so.
     pub settings: Vec<Setting>,
+    /// A variation of another variant's settings, measured only when it is named itself.
+    #[serde(default)]
+    pub tuning: bool,
+    /// The middleware's own latency tool, which it runs in the role [`crate::harness::Role::OwnTool`]; empty if there is none.
+    #[serde(default)]
+    pub own_tool: String,
 }
 
 /// One thing that is configured.
@@ -275,7 +281,8 @@ pub struct Selection {
     pub unavailable: Vec<(String, String)>,
 }
 
-/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`.
+/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Variants for tuning must be named
+/// themselves (`fastdds/udp_500`).
 ///
 /// # Errors
 /// If a name is neither installed nor known.
@@ -294,7 +301,12 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
             match &peer.state {
                 State::Installed { program, description } => {
                     let wanted: Vec<Variant> =
-                        description.variants.iter().filter(|v| variant.is_none_or(|w| v.name == w)).cloned().collect();
+                        description.variants.iter().filter(|v| variant.map_or(!v.tuning, |w| v.name == w)).cloned().collect();
+                    if wanted.is_empty() && variant.is_none() {
+                        let reason = "has only variants that must be named themselves, e.g. PEER/VARIANT: see `bench peers`";
+                        selection.unavailable.push((peer.name.clone(), reason.to_owned()));
+                        continue;
+                    }
                     ensure!(
                         !wanted.is_empty(),
                         "the peer {peer_name} has no variant '{}': it has {}",
@@ -381,7 +393,13 @@ pub(crate) fn settings(description: &Description) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     for v in &description.variants {
-        let note = if v.note.is_empty() { String::new() } else { format!(" ({})", v.note) };
+        let mut note = if v.note.is_empty() { String::new() } else { format!(" ({})", v.note) };
+        if v.tuning {
+            note += " [tuning: measured only when it is named]";
+        }
+        if !v.own_tool.is_empty() {
+            note += &format!(" [its own latency tool: {}]", v.own_tool);
+        }
         let _ = writeln!(text, "  {}/{}: {}{note}", description.name, v.name, v.title);
         for s in &v.settings {
             let _ = writeln!(text, "    {} = {}: {}", s.name, s.value, s.why);

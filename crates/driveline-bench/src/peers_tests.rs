@@ -27,6 +27,8 @@ fn variant(name: &str) -> Variant {
         keeper: false,
         note: "may tear".into(),
         settings: vec![Setting { name: "depth".into(), value: "1".into(), why: "as all".into() }],
+        tuning: false,
+        own_tool: String::new(),
     }
 }
 
@@ -121,6 +123,30 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
     let error = |name: &str| format!("{:#}", select(&peers, &[name.to_owned()]).unwrap_err());
     assert!(error("c").contains("known are a, b, ros2"));
     assert!(error("a/tcp").contains("it has shm, udp"));
+}
+
+#[test]
+fn variants_for_tuning_are_measured_only_when_they_are_named() {
+    let peer = |name: &str, variants: Vec<Variant>| Peer {
+        name: name.into(),
+        title: name.into(),
+        state: State::Installed { program: name.into(), description: Description { variants, ..description(name) } },
+    };
+    let small = Variant { tuning: true, own_tool: "perf".into(), ..variant("udp_500") };
+    let peers = [peer("a", vec![variant("udp"), small.clone()]), peer("b", vec![small])];
+    let chosen = |names: &[&str]| {
+        let s = select(&peers, &names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).unwrap();
+        (s.systems().map(|(s, _)| s.to_string()).collect::<Vec<_>>(), s.unavailable.len())
+    };
+    // One that has nothing else is not silently left out.
+    assert_eq!(chosen(&["all"]), (vec!["a/udp".to_owned()], 1));
+    assert_eq!(chosen(&["a"]), (vec!["a/udp".to_owned()], 0));
+    assert_eq!(chosen(&["a/udp_500", "all"]), (vec!["a/udp_500".to_owned(), "a/udp".to_owned()], 1));
+    assert!(table(&peers).contains("a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its own latency tool: perf]"));
+    // Those who know nothing of it mean what they meant.
+    let mut old = serde_json::to_value(variant("udp")).unwrap();
+    old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && k != "own_tool");
+    assert_eq!(serde_json::from_value::<Variant>(old).unwrap(), variant("udp"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::args::{Cpus, Extra, LinkArgs, Size};
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use crate::metric::Metric;
 use crate::peer::{MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
-use crate::peers::Selection;
+use crate::peers::{Selection, Variant};
 use crate::stats::Random;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,8 @@ pub enum Kind {
     Idle,
     /// Process start to first sample.
     StartUp,
+    /// The latency tool that a peer's middleware brings, beside the ping-pong of the same shape.
+    OwnTool,
 }
 
 /// A ratio to be computed.
@@ -178,6 +180,16 @@ impl Plan {
             args.processing_us == 0 || args.rate.is_some(),
             "in a ping-pong nobody processes: add --rate, e.g. --rate 100, or leave out --processing-us"
         );
+        ensure!(
+            !args.own_tools
+                || args.rate.is_none()
+                    && args.reach.contains(&Reach::Host)
+                    && args.wait.contains(&Wait::Block)
+                    && args.take.contains(&Take::Borrow)
+                    && args.payload.contains(&Payload::Untouched),
+            "own tools measure ping-pongs between processes that sleep, with payloads neither written nor copied: leave out --own-tools or \
+             --rate, and have host in --reach, block in --wait, borrow in --take and untouched in --payload"
+        );
         let left_out = peers.unavailable.iter().map(|(what, reason)| LeftOut { what: what.clone(), reason: reason.clone() }).collect();
         let mut plan = Self { cases: Vec::new(), left_out };
         for &reach in &args.reach {
@@ -228,7 +240,7 @@ impl Plan {
                         let to = self.add_memcpy(args, placement, MemcpyKind::IntoSharedSlots, size);
                         comparisons.push(Comparison { metric: Metric::Fill, to, of: Metric::Copy });
                     }
-                    self.add_peers(peers, &job, &floor, figure);
+                    self.add_peers(args, peers, &job, &floor, figure);
                     self.add(Case::new(link_id(&job), Kind::Link, job, comparisons));
                 }
             }
@@ -237,7 +249,7 @@ impl Plan {
     }
 
     /// The same link over every peer that can do it.
-    fn add_peers(&mut self, peers: &Selection, link: &Job, floor: &str, figure: Metric) {
+    fn add_peers(&mut self, args: &LinkArgs, peers: &Selection, link: &Job, floor: &str, figure: Metric) {
         for (system, variant) in peers.systems() {
             let job = Job { system, ..link.clone() };
             if let Some(reason) = variant.refuses(&job) {
@@ -251,8 +263,27 @@ impl Plan {
                 Comparison { metric: figure, to: floor.to_owned(), of: figure },
                 Comparison { metric: figure, to: link_id(link), of: figure },
             ];
+            if has_own_tool(&job) {
+                self.add_own_tool(args, &job, variant);
+            }
             self.add(Case::new(link_id(&job), Kind::Link, job, comparisons));
         }
+    }
+
+    /// What the peer's middleware brings for measuring a link.
+    fn add_own_tool(&mut self, args: &LinkArgs, link: &Job, variant: &Variant) {
+        if !args.own_tools {
+            return;
+        }
+        if variant.own_tool.is_empty() {
+            let reason = if variant.note.is_empty() { "it has none".to_owned() } else { format!("it has none ({})", variant.note) };
+            let left_out = LeftOut { what: format!("own latency tool of {}", link.system), reason };
+            if !self.left_out.contains(&left_out) {
+                self.left_out.push(left_out);
+            }
+            return;
+        }
+        self.add(Case::new(format!("own tool {} · {}", variant.own_tool, link_id(link)), Kind::OwnTool, link.clone(), Vec::new()));
     }
 
     /// The floor of a link, and the same once more: how much two equal things differ on this machine.
@@ -367,6 +398,12 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
         processing_us: args.processing_us,
         raw_dir: PathBuf::new(),
     }
+}
+
+/// Whether a link is what own tools measure: a ping-pong between processes that sleep, payloads neither written nor copied.
+pub(crate) fn has_own_tool(link: &Job) -> bool {
+    let shape = (link.reach, link.wait, link.pace, link.take, link.payload);
+    shape == (Reach::Host, Wait::Block, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(link.system, System::Peer { .. })
 }
 
 fn shape(job: &Job) -> String {

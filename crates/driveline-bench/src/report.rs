@@ -15,6 +15,7 @@ pub(crate) fn table(m: &Measurement) -> String {
     let mut text = head(m);
     let of = |keep: &dyn Fn(&Outcome) -> bool| m.cases.iter().filter(|o| keep(o)).collect::<Vec<_>>();
     latencies(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
+    own_tools(&mut text, m);
     handling(&mut text, &of(&|o| o.case.kind == Kind::Link));
     costs(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
     bandwidth(&mut text, &of(&|o| matches!(o.case.kind, Kind::Memcpy(_))));
@@ -87,6 +88,17 @@ fn latencies(text: &mut String, outcomes: &[&Outcome]) {
         }
     }
     rows.write(text);
+}
+
+/// What the middleware's own tools say of the same links.
+fn own_tools(text: &mut String, m: &Measurement) {
+    let beside: Vec<_> = m.cases.iter().filter_map(|o| o.own_tool.as_ref().map(|a| (o, a))).collect();
+    if !beside.is_empty() {
+        let _ = writeln!(text);
+    }
+    for (o, agreement) in beside {
+        let _ = writeln!(text, "{}: {agreement}", o.case.id);
+    }
 }
 
 fn is_floor(r: &Ratio) -> bool {
@@ -206,6 +218,9 @@ fn notes(text: &mut String, m: &Measurement) {
         let reasons = r.account.as_ref().map_or_else(|| r.failure.clone().unwrap_or_default(), |a| a.invalid.join("; "));
         lines.push(format!("INVALID: {} in round {}: {reasons}", o.case.id, r.round));
     }
+    for (o, agreement) in m.cases.iter().filter_map(|o| o.own_tool.as_ref().filter(|a| !a.agrees).map(|a| (o, a))) {
+        lines.push(format!("INVALID: {}: {agreement}", o.case.id));
+    }
     for (o, r) in runs() {
         for (reason, n) in r.account.iter().flat_map(|a| &a.not_sent) {
             lines.push(format!("{} in round {}: {n} not sent: {reason}", o.case.id, r.round));
@@ -223,7 +238,7 @@ fn us(v: Option<u64>) -> String {
     v.map_or_else(|| "n too small".to_owned(), |v| microseconds(v as f64))
 }
 
-fn microseconds(ns: f64) -> String {
+pub(crate) fn microseconds(ns: f64) -> String {
     let us = ns / 1000.0;
     if us < 10.0 {
         format!("{us:.2}")

@@ -2,10 +2,12 @@
 //! The result of a measurement, as `--json` prints it.
 
 use crate::account::Account;
+use crate::harness::OwnTool;
 use crate::machine::{Disturbance, Machine};
 use crate::metric::Metric;
+use crate::own_tool::Agreement;
 use crate::peers::Description;
-use crate::plan::{Case, Comparison, LeftOut, Placement};
+use crate::plan::{Case, Comparison, Kind, LeftOut, Placement};
 use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -65,8 +67,19 @@ pub struct Outcome {
     pub figures: BTreeMap<Metric, Percentiles>,
     /// Comparisons with other cases.
     pub ratios: Vec<Ratio>,
+    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If not, the row is invalid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_tool: Option<Agreement>,
     /// Each run.
     pub runs: Vec<Run>,
+}
+
+impl Outcome {
+    /// Whether every run counts, and a middleware's own tool does not contradict.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.runs.iter().all(Run::is_valid) && self.own_tool.as_ref().is_none_or(|a| a.agrees)
+    }
 }
 
 /// A ratio with its intervals.
@@ -151,6 +164,9 @@ pub(crate) fn outcomes(cases: &[Case], runs: Vec<Vec<Run>>, rounds: u64, seed: u
             by_round.into_iter().map(|(m, r)| (m, Runs::new(r))).collect()
         })
         .collect();
+    let said = |runs: &[Run]| runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()?.own_tool.clone()).collect::<Vec<_>>();
+    let own_tools: Vec<(&Case, Vec<OwnTool>)> =
+        cases.iter().zip(&runs).filter(|(c, _)| c.kind == Kind::OwnTool).map(|(c, r)| (c, said(r))).collect();
     let of = |id: &str, metric| cases.iter().position(|c| c.id == id).and_then(|i| pooled.get(i)?.get(&metric));
     cases
         .iter()
@@ -163,7 +179,9 @@ pub(crate) fn outcomes(cases: &[Case], runs: Vec<Vec<Run>>, rounds: u64, seed: u
                 Ratio { comparison: c.clone(), p50: at(Rank::P50), p99: at(Rank::P99) }
             };
             let ratios = case.comparisons.iter().map(ratio).collect();
-            Outcome { case: case.clone(), figures: figures.iter().map(|(m, r)| (*m, r.percentiles())).collect(), ratios, runs }
+            let figures = figures.iter().map(|(m, r)| (*m, r.percentiles())).collect();
+            let own_tool = own_tools.iter().find(|(tool, _)| is_beside(tool, case)).and_then(|(_, said)| agreement(&figures, said));
+            Outcome { case: case.clone(), figures, ratios, own_tool, runs }
         })
         .collect()
 }
@@ -175,15 +193,26 @@ pub fn taken_away(d: &Disturbance) -> Option<String> {
         .then(|| format!("the hypervisor took {:.0} % of the processor time", d.stolen * 100.0))
 }
 
+/// Whether one case is the own tool of the other, a link.
+fn is_beside(tool: &Case, link: &Case) -> bool {
+    link.kind == Kind::Link && tool.job == link.job
+}
+
+fn agreement(figures: &BTreeMap<Metric, Percentiles>, said: &[OwnTool]) -> Option<Agreement> {
+    Agreement::of(figures.get(&Metric::Transport)?.p50?, said)
+}
+
 /// The rule, in words.
 #[must_use]
 pub fn validity_rule() -> String {
     format!(
         "A run is invalid, shown, and left out of the percentiles if a process of it fails, its account does not close \
          (scheduled = sent + not sent; sent = received + missed), a payload does not verify, or the hypervisor takes more than \
-         {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A run during which other processes used more than {:.0} % of the machine is called disturbed, \
+         {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A row of a peer is invalid if the latency tool that the \
+         middleware brings was run beside it and its median differs by more than {:.0} %. A run during which other processes used more than {:.0} % of the machine is called disturbed, \
          and counts.",
         MAX_STOLEN * 100.0,
+        crate::own_tool::TOLERANCE * 100.0,
         MAX_OTHERS * 100.0
     )
 }

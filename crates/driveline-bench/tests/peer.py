@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A peer in its shortest form: Unix datagrams, 1 to N. It shows what docs/protocols/harness.md asks for, and tests that
-a peer that loses, tears, or dies is shown so: its variants are sound, forgets, tears, dies, and kept."""
+a peer that loses, tears, or dies is shown so: its variants are sound, forgets, tears, dies, kept, and two with a latency
+tool of their own, of which one is right."""
 
 import json
 import os
@@ -25,7 +26,9 @@ def describe():
         }
     names = ["sound", "forgets", "tears", "dies"]
     return {"protocol": 1, "name": os.path.basename(sys.argv[0]), "title": "Test peer", "version": "0",
-            "variants": [variant(n) for n in names] + [variant("kept", keeper=True)]}
+            "variants": [variant(n) for n in names] + [
+                variant("kept", keeper=True), variant("confirmed", own_tool="perf", keeper=True),
+                variant("contradicted", own_tool="perf", tuning=True)]}
 
 
 def emit(event, **more):
@@ -68,6 +71,8 @@ class Link:
             for i in range(count):
                 self.socket.sendto(data, self.path(direction, i))
         self.end["published"] += 1
+        if self.job["pace"] == "ping_pong" and self.job["payload"] != "filled":
+            before_publish = 0
         return [sequence, scheduled, before_fill, before_publish, time.monotonic_ns()]
 
     def receive(self):
@@ -137,6 +142,15 @@ def ping(link, job):
     for i in range(job["warm_up"] + job["messages"]):
         link.sent.append(link.send("forth", 1))
         link.got.append(link.receive()[1])
+        if link.variant == "confirmed":
+            # As if it had taken 200 µs, so that what the tool says can be right.
+            link.got[-1][2] = link.sent[-1][2] + 200_000
+
+
+def own_tool(job):
+    confirmed = job["system"].endswith("/confirmed")
+    said = {"name": "perf", "version": "3", "p50_ns": 105_000 if confirmed else 1, "p99_ns": None, "mean_ns": 110_000, "n": job["messages"]}
+    emit("done", ends=[{"role": "own_tool", "own_tool": said, "unset": ["a wish of the tool"]}])
 
 
 def echo(link, job):
@@ -167,8 +181,11 @@ def main():
         if job["role"] == "keeper":
             keeper(job)
             return 0
-        if job["system"].endswith("/kept") and not os.path.exists(f"{job['domain_dir']}/kept"):
+        if job["system"].endswith(("/kept", "/confirmed")) and not os.path.exists(f"{job['domain_dir']}/kept"):
             raise FileNotFoundError("the keeper is not there")
+        if job["role"] == "own_tool":
+            own_tool(job)
+            return 0
         link = Link(job)
         {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}[job["role"]](link, job)
         link.finish()

@@ -27,6 +27,8 @@ use watch::Watch;
 
 /// How long processes may take to start and find each other.
 const START: Duration = Duration::from_secs(30);
+/// How long a middleware's own tool may take, with a start and an end that both take long.
+const OWN_TOOL: Duration = Duration::from_secs(60);
 /// Time for a link to come to rest before it is watched.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -64,7 +66,25 @@ impl Conductor<'_> {
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
             Kind::StartUp => self.start_up(&job),
+            Kind::OwnTool => self.own_tool(&job),
         }
+    }
+
+    /// The latency tool that a peer's middleware brings, in the shape of a job that names its directories, which exist.
+    /// Blocks for about 10 s. Its account has no samples, only what the tool said.
+    fn own_tool(&self, job: &Job) -> Result<Account> {
+        let mut troupe = self.troupe();
+        let keeper = self.keep(&mut troupe, job)?;
+        let tool = troupe.start("the own tool", &Job { role: Role::OwnTool, ..job.clone() }, None)?;
+        troupe.wait(tool, Until::Done, OWN_TOOL)?;
+        Self::dismiss(&mut troupe, keeper)?;
+        let mut account = Account::default();
+        for end in troupe.ends() {
+            account.unset.extend(end.unset);
+            account.own_tool = account.own_tool.or(end.own_tool);
+        }
+        ensure!(account.own_tool.as_ref().is_some_and(|t| t.n > 0 && t.p50_ns > 0), "the own tool of {} measured nothing", job.system);
+        Ok(account)
     }
 
     pub(crate) fn troupe(&self) -> Troupe<'_> {

@@ -4,8 +4,8 @@
 //! The loops are generic over these traits and compiled for each system, so that a floor and Driveline run through the
 //! very same instructions around the hand-over.
 
-use crate::harness::Job;
-use anyhow::Result;
+use crate::harness::{Job, OwnTool};
+use anyhow::{Result, bail};
 use std::time::Duration;
 
 /// What a process, or a thread of it, has of a middleware.
@@ -42,6 +42,14 @@ pub trait Middleware: Sized + Send {
     /// What could not be removed.
     fn remove_leftovers(_job: &Job) -> Result<()> {
         Ok(())
+    }
+    /// Runs the middleware's own latency tool for 5 to 10 s, or until it has done as many round trips as the job has
+    /// messages. Called for variants that name one.
+    ///
+    /// # Errors
+    /// That it is not there, with what installs it, or that it measured nothing.
+    fn own_tool(job: &Job) -> Result<OwnTool> {
+        bail!("{} has no latency tool of its own", job.system)
     }
 }
 

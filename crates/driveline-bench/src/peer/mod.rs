@@ -73,8 +73,13 @@ pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Descript
         };
     }
     tell(job().and_then(|(job, mut commands)| {
-        if job.role != Role::Keeper {
-            return ends::<M>(&job);
+        match job.role {
+            Role::Keeper => {}
+            Role::OwnTool => {
+                let unset = settle(&job);
+                return Ok(vec![End { own_tool: Some(M::own_tool(&job)?), unset, ..End::new(job.role, 0) }]);
+            }
+            _ => return ends::<M>(&job),
         }
         emit(&Event::Ready);
         // A line, or the end of the conductor: either way it is over.

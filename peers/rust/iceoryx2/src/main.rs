@@ -49,7 +49,7 @@ fn describe() -> Description {
         max_size: LARGEST,
         max_subscribers: 64,
         keeper: true,
-        note: String::new(),
+        note: "its benchmarks come with its source only, not with the crate".into(),
         settings: vec![
             setting("service", "ipc::Service", "the variant for one process per end; the thread-safe one is slower"),
             setting("loan", "loan_slice_uninit", "no initialisation of memory that is overwritten, as the documentation recommends"),
@@ -58,6 +58,7 @@ fn describe() -> Description {
             setting("subscriber_max_borrowed_samples", "2", "one in hand, one on its way"),
             setting("wake-up", "one notify() after each send() where readers sleep, none where they poll", "the event-based example"),
         ],
+        ..Variant::default()
     };
     Description {
         protocol: PROTOCOL,
