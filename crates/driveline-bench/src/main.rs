@@ -2,6 +2,7 @@
 //! The benchmark as a program of its own, for its tests and for machines without the other tools.
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -21,6 +22,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run a processing chain once and print what came of it
+    #[command(hide = true)]
+    Chain {
+        /// A chain as JSON
+        file: PathBuf,
+    },
     #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
     Peer,
 }
@@ -32,6 +39,16 @@ fn main() -> ExitCode {
             Ok(text) => {
                 println!("{}", text.trim_end());
                 ExitCode::SUCCESS
+            }
+            Err(e) => {
+                eprintln!("error: {e:#}");
+                ExitCode::from(2)
+            }
+        },
+        Command::Chain { file } => match driveline_bench::chain::run_file(&file) {
+            Ok((text, is_valid)) => {
+                print!("{text}");
+                ExitCode::from(u8::from(!is_valid))
             }
             Err(e) => {
                 eprintln!("error: {e:#}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chains of real work over real middleware, with few messages: what they do, never how fast. `make peers-test` runs it on
-//! the peers and works that `make peers` built.
+//! the peers and works that `make peers` built; works that are not there are left out, and said to be.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
@@ -15,6 +15,14 @@ use std::time::Duration;
 fn directory() -> PathBuf {
     let named = std::env::var_os("DRIVELINE_PEERS").map(PathBuf::from);
     named.unwrap_or_else(|| panic!("DRIVELINE_PEERS must name the directory of peers: run `make peers-test`"))
+}
+
+fn has_work(name: &str) -> bool {
+    let there = directory().join("works").join(format!("{name}.so")).is_file();
+    if !there {
+        eprintln!("LEFT OUT: the work {name} was not built");
+    }
+    there
 }
 
 /// A stage as a user would write it.
@@ -109,4 +117,46 @@ fn what_cannot_run_says_why() {
     let mut job = relay("driveline", "driveline");
     job.stages[1].work = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
     assert!(said(&job).contains("cannot be loaded"), "{}", said(&job));
+}
+
+/// The chain of a vehicle that finds itself in a street that is made up.
+fn localization(first: &str, second: &str) -> ChainJob {
+    let stages = vec![
+        stage("lidar", &[], Some("scan"), "scan_source", json!({})),
+        stage("preprocessing", &["scan"], Some("points"), "preprocess", json!({"leaf_m": 0.6})),
+        stage("localization", &["points"], Some("located"), "ndt", json!({})),
+        stage("perception", &["located"], Some("obstacles"), "perception", json!({})),
+        stage("planning", &["obstacles"], None, "planner", json!({})),
+    ];
+    let edges = [("scan", first, 2_000_000), ("points", second, 1_000_000), ("located", second, 1_000_000), ("obstacles", first, 20_000)];
+    ChainJob { rate_hz: Some(5.0), ..chain(stages, &edges, 6) }
+}
+
+#[test]
+fn a_vehicle_finds_itself_and_decides() {
+    if !has_work("ndt") {
+        return;
+    }
+    for (first, second) in MIXES.into_iter().take(3) {
+        eprintln!("{first}, {second}");
+        let o = closed(&localization(first, second));
+        let c = &o.counters;
+        assert_eq!((c["completed"], c["localization: not_converged"], c["planning: decisions"]), (6, 0, 9), "{c:?}");
+        // The vehicle drives some centimetres; a match that did nothing would be off by them.
+        assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
+        assert!(c["perception: obstacles_mean"] > 5, "{c:?}");
+        assert_eq!(count(&o, "end to end", Quantity::Latency), 6);
+    }
+}
+
+#[test]
+fn a_match_that_fails_shows_in_the_pose_error() {
+    if !has_work("ndt") {
+        return;
+    }
+    let mut job = localization("driveline", "driveline");
+    // From 20 m away nothing is found.
+    job.stages[0].parameters = json!({"travel_y_m": -20.0, "period": 4}).as_object().unwrap().clone();
+    let o = closed(&job);
+    assert!(o.counters["localization: pose_error_mm"] > 1000, "{:?}", o.counters);
 }

@@ -5,8 +5,11 @@
 //! A [`ChainJob`] says what runs; [`crate::Conductor::run_chain`] runs it once.
 
 mod account;
+mod by_hand;
 mod run;
 mod shape;
+
+pub use by_hand::run_file;
 
 use crate::harness::{Reliability, System, Wait};
 use serde::{Deserialize, Serialize};
