@@ -11,6 +11,7 @@ mod list;
 pub mod plan;
 mod run;
 pub mod scenario;
+mod workload;
 
 pub use list::{list, show};
 pub use run::{RunArgs, run};

@@ -4,6 +4,7 @@
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Run};
 use crate::plan;
 use crate::scenario::{self, Extent};
+use crate::workload;
 use anyhow::{Context, Result, bail, ensure};
 use driveline::types::MonotonicNs;
 use driveline_bench::harness::{Reach, System};
@@ -204,7 +205,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                     continue;
                 }
                 progress.set_message(format!("{id} · round {} of {} · {}", round + 1, e.rounds, case.id));
-                let (run, observations) = one_run(&conductor, case, round, place, scratch.path())?;
+                let (run, observations) = one_run(&conductor, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
                     // What was cut short is no result.
                     progress.finish_and_clear();
@@ -220,10 +221,18 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
     Ok(archive)
 }
 
-fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, directory: &Path) -> Result<(Run, Observations)> {
+fn one_run(
+    conductor: &Conductor<'_>,
+    archive: &Archive,
+    case: &Case,
+    round: u64,
+    place: usize,
+    directory: &Path,
+) -> Result<(Run, Observations)> {
     let dir = tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?;
+    let (seed, cpus) = (archive.manifest.seed, &archive.manifest.placement.usable_cpus);
     let (started, ticks, clock) = (MonotonicNs::now().0, Ticks::now(), Instant::now());
-    let outcome = conduct(conductor, case, dir.path());
+    let outcome = conduct(conductor, case, seed.wrapping_add(round), cpus, dir.path());
     let disturbance = (Ticks::now() - ticks).shares();
     let mut run = Run {
         round,
@@ -250,9 +259,13 @@ fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, dir
     Ok((run, observations))
 }
 
-fn conduct(conductor: &Conductor<'_>, case: &Case, dir: &Path) -> Result<bench::Ensemble> {
+fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], dir: &Path) -> Result<bench::Ensemble> {
+    let observed = |observations| bench::Ensemble { accounts: Vec::new(), observations };
     if let Some(workload) = &case.workload {
-        bail!("this program does not know the workload '{}'", workload.name);
+        return workload::run(conductor, workload, seed, cpus, dir).map(observed);
+    }
+    if let Some(chain) = &case.chain {
+        return conductor.run_chain(chain, dir).map(observed);
     }
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
     let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };

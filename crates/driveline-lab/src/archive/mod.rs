@@ -13,6 +13,7 @@ pub use samples::{LinkSample, metrics};
 
 use crate::scenario::{Extent, Scenario};
 use anyhow::{Context, Result, ensure};
+use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::{self, Job, PROTOCOL, Pace, Payload, Reach, Reliability, System, Take, Wait};
 use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::observations::Observations;
@@ -98,6 +99,8 @@ pub struct Case {
     pub beside: Beside,
     /// Name and parameters of the workload, if it is one.
     pub workload: Option<Workload>,
+    /// The processing chain, if it is one.
+    pub chain: Option<ChainJob>,
     /// What it is compared with; `to` is the id of a case of the same experiment.
     pub comparisons: Vec<Comparison>,
 }
@@ -152,6 +155,29 @@ pub struct Link {
 }
 
 impl Link {
+    /// What every edge of a chain has to do.
+    #[must_use]
+    pub(crate) fn of_chain(chain: &ChainJob) -> Self {
+        Self {
+            topic: String::new(),
+            size: 0,
+            subscribers: 1,
+            pace: Pace::RateHz(chain.rate_hz.unwrap_or(1000.0)),
+            reach: Reach::Host,
+            wait: chain.wait,
+            take: Take::Borrow,
+            payload: Payload::Filled,
+            reliability: chain.reliability,
+            depth: chain.depth,
+            processing_us: 0,
+            priority: chain.priority,
+            publisher_cpu: None,
+            subscriber_cpus: Vec::new(),
+            messages: chain.messages,
+            warm_up: chain.warm_up,
+        }
+    }
+
     /// The job of both its ends, up to their roles and directories.
     #[must_use]
     pub fn job(&self, system: &System) -> Job {

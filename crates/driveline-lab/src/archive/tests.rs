@@ -40,6 +40,7 @@ fn case(links: Vec<Link>) -> Case {
         links,
         beside: Beside::default(),
         workload: None,
+        chain: None,
         comparisons: Vec::new(),
     }
 }

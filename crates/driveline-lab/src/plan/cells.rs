@@ -3,10 +3,12 @@
 
 use super::{messages, too_small, workload};
 use crate::archive::{Link, Workload};
-use crate::scenario::{CaseSpec, CpusSpec, RunSpec, Scenario, Vary};
+use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, RunSpec, Scenario, StageSpec, Vary};
 use anyhow::{Context, Result, ensure};
-use driveline_bench::harness::{Pace, Reach, Wait};
+use driveline_bench::chain::{self as bench_chain, ChainJob};
+use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::{Beside, Favour, Placement, bytes};
+use driveline_runtime::graph::ByteSize;
 use std::time::Duration;
 
 /// One combination, before it is said who does it.
@@ -18,6 +20,10 @@ pub(super) struct Cell {
     pub(super) links: Vec<Link>,
     pub(super) beside: Beside,
     pub(super) workload: Option<Workload>,
+    /// With nobody on its edges but Driveline on those that are always its own.
+    pub(super) chain: Option<ChainJob>,
+    /// Topics whose carrier is measured.
+    pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
 }
 
@@ -46,7 +52,9 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
             continue;
         }
         let case = case.over(&scenario.link);
-        for (combination, case) in combinations(&scenario.vary, case) {
+        // What varies are links and chains; a workload's parameters are its own.
+        let vary = if case.workload.is_some() { &Vary::default() } else { &scenario.vary };
+        for (combination, case) in combinations(vary, case) {
             let mut parts = Vec::new();
             if scenario.cases.len() > 1 || combination.is_empty() {
                 parts.push(name.clone());
@@ -54,15 +62,29 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
             parts.extend(combination);
             let cell_name = parts.join(" · ");
             let watch_every = scenario.watch_every_ms.map(Duration::from_millis);
-            cells.push(cell(cell_name, name, &case, run, placement, watch_every).with_context(|| format!("case {name}"))?);
+            let mut cell = cell(cell_name, name, &case, scenario.chain.is_none(), run, placement, watch_every)
+                .with_context(|| format!("case {name}"))?;
+            if let Some(spec) = &scenario.chain {
+                cell.chain = Some(chain(spec, &case, run).with_context(|| format!("case {name}"))?);
+                cell.open_edges = spec.edges.keys().filter(|t| !case.driveline_edges.contains(t)).cloned().collect();
+            }
+            cells.push(cell);
         }
     }
     Ok(cells)
 }
 
-fn cell(name: String, case_name: &str, case: &CaseSpec, run: &RunSpec, placement: &Placement, watch: Option<Duration>) -> Result<Cell> {
+fn cell(
+    name: String,
+    case_name: &str,
+    case: &CaseSpec,
+    has_links: bool,
+    run: &RunSpec,
+    placement: &Placement,
+    watch: Option<Duration>,
+) -> Result<Cell> {
     let mut links = Vec::new();
-    if case.workload.is_none() {
+    if case.workload.is_none() && has_links {
         let parts: Vec<(&str, CaseSpec)> = if case.links.is_empty() {
             vec![("link", case.clone())]
         } else {
@@ -85,7 +107,8 @@ fn cell(name: String, case_name: &str, case: &CaseSpec, run: &RunSpec, placement
     });
     let beside = Beside { hogs: case.hogs.unwrap_or(0), quota_percent: case.quota_percent, favour, watch_every: watch };
     let workload = case.workload.as_ref().map(|w| workload(w, run));
-    Ok(Cell { name, case: case_name.to_owned(), links, beside, workload, systems: case.systems.clone() })
+    let systems = case.systems.clone();
+    Ok(Cell { name, case: case_name.to_owned(), links, beside, workload, chain: None, open_edges: Vec::new(), systems })
 }
 
 fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) -> Result<Link> {
@@ -117,6 +140,34 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
     })
 }
 
+/// The chain as far as it does not depend on who is measured.
+fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec) -> Result<ChainJob> {
+    let stage = |(name, s): (&String, &StageSpec)| bench_chain::StageSpec {
+        name: name.clone(),
+        inputs: s.inputs.clone(),
+        output: s.output.clone(),
+        work: s.work.clone(),
+        parameters: s.parameters.clone(),
+        cpu: s.cpu,
+    };
+    let edge = |(topic, size): (&String, &ByteSize)| -> Result<_> {
+        Ok((topic.clone(), bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? }))
+    };
+    // A source without a rate is as fast as it can be; how long that takes, nobody knows.
+    let rate = case.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
+    Ok(ChainJob {
+        stages: spec.stages.iter().map(stage).collect(),
+        edges: spec.edges.iter().map(edge).collect::<Result<_>>()?,
+        rate_hz: case.rate_hz,
+        warm_up: run.warm_up.unwrap_or(10),
+        messages: messages(run, rate),
+        wait: case.wait.as_deref().map_or(Ok(Wait::Block), str::parse).map_err(anyhow::Error::msg)?,
+        reliability: case.reliability.map_or(Reliability::BestEffort, Into::into),
+        depth: case.depth.unwrap_or(1),
+        priority: case.priority.unwrap_or(0),
+    })
+}
+
 impl CaseSpec {
     /// This, and `base` where this says nothing.
     fn over(&self, base: &Self) -> Self {
@@ -140,6 +191,7 @@ impl CaseSpec {
             quota_percent: self.quota_percent.or(base.quota_percent),
             favour: self.favour.clone().or_else(|| base.favour.clone()),
             workload: self.workload.clone(),
+            driveline_edges: self.driveline_edges.clone(),
             systems: self.systems.clone().or_else(|| base.systems.clone()),
         }
     }
@@ -168,7 +220,7 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
             }
         };
     }
-    dimension!(size, |s: &driveline_runtime::graph::ByteSize| bytes(s.0 as usize));
+    dimension!(size, |s: &ByteSize| bytes(s.0 as usize));
     dimension!(rate_hz, |hz: &f64| format!("{hz} Hz"));
     dimension!(subscribers, |n: &usize| format!("1→{n}"));
     dimension!(copies, |n: &usize| format!("{n} links"));

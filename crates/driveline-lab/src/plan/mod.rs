@@ -7,6 +7,7 @@ use crate::archive::{Case, Experiment, Link, Role, Workload};
 use crate::scenario::{Extent, RunSpec, Scenario};
 use anyhow::{Context, Result, ensure};
 use cells::Cell;
+use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take, Wait};
 use driveline_bench::peers::{self, Peer, Selection};
 use driveline_bench::stats::Random;
@@ -35,7 +36,11 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
         for (what, reason) in &selection.unavailable {
             leave_out(&mut e, what, reason);
         }
-        add_cell(&mut e, &cell, with_driveline, &selection, placement, figure(&scenario, &cell));
+        if cell.chain.is_some() {
+            add_chain(&mut e, &cell, with_driveline, &selection, found)?;
+        } else {
+            add_cell(&mut e, &cell, with_driveline, &selection, placement, figure(&scenario, &cell));
+        }
         ensure!(e.cases.len() <= MAX_CASES, "experiment {} has more than {MAX_CASES} cases: let less vary", scenario.id);
     }
     e.scenario.run = run;
@@ -53,6 +58,7 @@ pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection
         .filter(|c| matches!(c.system, System::Peer { .. }))
         .map(|c| c.system.to_string())
         .collect();
+    names.extend(experiments.iter().flat_map(|e| &e.cases).filter_map(|c| c.chain.as_ref()).flat_map(ChainJob::peers_needed));
     names.sort();
     names.dedup();
     peers::select(found, &names)
@@ -75,6 +81,8 @@ pub fn expected_seconds(case: &Case) -> f64 {
         Pace::PingPong => (l.messages + l.warm_up) as f64 * (100e-6 + l.size as f64 / 1e9),
     };
     let observed = case.workload.as_ref().map_or(0.0, |w| (w.duration_ms + w.warm_up_ms) as f64 / 1000.0);
+    let chained = case.chain.as_ref().map_or(0.0, |c| 2.0 + (c.messages + c.warm_up) as f64 / c.rate_hz.unwrap_or(100.0));
+    let observed = observed.max(chained);
     case.links.iter().map(link).fold(observed, f64::max) + 0.6
 }
 
@@ -136,6 +144,41 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
     }
 }
 
+/// A chain once for each system, on the edges that are open to it.
+fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &Selection, found: &[Peer]) -> Result<()> {
+    let mut systems: Vec<(System, String)> = selection.systems().map(|(s, _)| (s.clone(), selection.title(&s))).collect();
+    let everywhere = cell.chain.as_ref().is_some_and(|c| c.edges.len() == cell.open_edges.len());
+    // With some edges its own anyway, Driveline on the others would be the same chain again.
+    if with_driveline && everywhere {
+        systems.insert(0, (System::Driveline, "Driveline".into()));
+    }
+    let own = systems.first().filter(|(s, _)| *s == System::Driveline).map(|_| format!("{} · driveline", cell.name));
+    for (system, title) in systems {
+        let Some(mut chain) = cell.chain.clone() else { continue };
+        for (topic, edge) in &mut chain.edges {
+            if cell.open_edges.contains(topic) {
+                edge.system = system.clone();
+            }
+        }
+        let mut probe = Link::of_chain(&chain).job(&system);
+        probe.size = chain.edges.values().filter(|edge| edge.system == system).map(|edge| edge.size).max().unwrap_or(0);
+        if let Some(reason) = selection.variant(&system).and_then(|v| v.refuses(&probe)) {
+            leave_out(e, &format!("{} · {system}", cell.name), &reason);
+            continue;
+        }
+        let needed = peers::select(found, &chain.peers_needed())?;
+        if let Some((what, reason)) = needed.unavailable.first() {
+            leave_out(e, &format!("{} · {system}", cell.name), &format!("it needs {what}, which is {reason}"));
+            continue;
+        }
+        let mut case = Case { links: Vec::new(), chain: Some(chain), ..measured(cell, system, title, Metric::Transport) };
+        case.comparisons =
+            own.iter().filter(|id| **id != case.id).map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure }).collect();
+        add(e, case);
+    }
+    Ok(())
+}
+
 fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -> Case {
     Case {
         id: format!("{} · {system}", cell.name),
@@ -149,6 +192,7 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
         links: cell.links.clone(),
         beside: cell.beside.clone(),
         workload: None,
+        chain: None,
         comparisons: Vec::new(),
     }
 }
@@ -195,6 +239,7 @@ fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> 
         links: vec![link],
         beside: Beside::default(),
         workload: None,
+        chain: None,
         comparisons: Vec::new(),
     };
     add(e, case.clone());
@@ -248,3 +293,6 @@ fn workload(spec: &crate::scenario::WorkloadSpec, run: &RunSpec) -> Workload {
         warm_up_ms: ((seconds * 1000.0 / 5.0) as u64).min(2000),
     }
 }
+
+#[cfg(test)]
+mod tests;

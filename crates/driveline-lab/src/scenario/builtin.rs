@@ -19,5 +19,8 @@ macro_rules! files {
 /// All of them, in the order of the papers.
 #[must_use]
 pub fn builtin() -> &'static [Builtin] {
-    files!["W1", "S1"]
+    files![
+        "headline", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W11", "W13", "W14", "S1", "S2", "S3", "S4", "S5", "S6", "B1", "F",
+        "K1", "K2", "K3", "refsys",
+    ]
 }

@@ -88,6 +88,17 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
         if let Some(message) = bad_case(case, false) {
             return wrong(&["cases", name], message, "");
         }
+        if let Some(topic) = case.driveline_edges.iter().find(|t| !s.chain.as_ref().is_some_and(|c| c.edges.contains_key(*t))) {
+            return wrong(&["cases", name, "driveline_edges"], format!("the chain has no topic '{topic}'"), "");
+        }
+        if let Some(w) = &case.workload
+            && let Err(e) = driveline_workloads::check(&w.name, &serde_json::Value::Object(w.parameters.clone()))
+        {
+            return wrong(&["cases", name, "workload"], format!("{e:#}"), "");
+        }
+        if s.chain.is_some() && (case.workload.is_some() || !case.links.is_empty()) {
+            return wrong(&["cases", name], format!("the scenario is a chain, the case '{name}' something else"), "make two scenarios");
+        }
         if !case.links.is_empty() && (case.workload.is_some() || case.copies.is_some()) {
             let message = format!("the case '{name}' has `links` and something else");
             return wrong(&["cases", name], message, "put `copies` into single links; a workload has none");
@@ -199,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_word_that_is_nothing_is_answered_with_what_there_is() {
-        assert!(load("S11").unwrap_err().to_string().contains("Did you mean S1"));
+        assert!(load("refsis").unwrap_err().to_string().contains("Did you mean refsys"));
         assert!(load("no/such.yaml").unwrap_err().to_string().contains("no/such.yaml"));
         assert_eq!(load("s1").unwrap().id, "S1");
     }

@@ -49,6 +49,8 @@ pub struct Scenario {
     /// What all its links have in common.
     #[serde(default)]
     pub link: CaseSpec,
+    /// A processing chain instead of links, with the measured system on its edges (docs/protocols/chain.md).
+    pub chain: Option<ChainSpec>,
     /// What is measured of each system, by name: one link (what is not said here is as under `link`), several links at the same time, or a workload.
     #[serde(default)]
     pub cases: IndexMap<String, CaseSpec>,
@@ -132,6 +134,9 @@ pub struct CaseSpec {
     pub favour: Option<FavourSpec>,
     /// A workload instead of links.
     pub workload: Option<WorkloadSpec>,
+    /// Topics of the chain that Driveline carries whoever is measured.
+    #[serde(default)]
+    pub driveline_edges: Vec<String>,
     /// The systems of this case, if they are others than the scenario's.
     pub systems: Option<Vec<String>>,
 }
@@ -160,6 +165,34 @@ pub struct WorkloadSpec {
     /// How; what there is depends on the workload.
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A chain of stages, each a process that works on what it receives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainSpec {
+    /// Stages by name; exactly one has no inputs: the source.
+    pub stages: IndexMap<String, StageSpec>,
+    /// Greatest size of a message on each topic, its head of 48 bytes included.
+    pub edges: IndexMap<String, ByteSize>,
+}
+
+/// A stage of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StageSpec {
+    /// Topics: the first one triggers, the others contribute their newest.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// Topic.
+    pub output: Option<String>,
+    /// Name of a work that `make peers` builds, or the path of a library.
+    pub work: String,
+    /// For the work.
+    #[serde(default)]
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// CPU; the kernel decides if it is left out.
+    pub cpu: Option<usize>,
 }
 
 /// What varies. A list that is empty or left out varies nothing.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a workload in a process of its own, and reads what it observed.
+
+use crate::archive::Workload;
+use anyhow::{Context, Result, bail};
+use driveline_bench::Conductor;
+use driveline_bench::observations::Observations;
+use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// What starting, stopping and writing down may take beside the workload's own time.
+const REST: Duration = Duration::from_secs(90);
+/// How often an interruption is looked for.
+const LOOK: Duration = Duration::from_millis(500);
+/// More than a workload says.
+const SAID: u64 = 16 << 20;
+
+/// A process that does not outlive whoever started it.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpus: &[usize], dir: &Path) -> Result<Observations> {
+    let job = WorkloadJob {
+        protocol: PROTOCOL,
+        workload: workload.name.clone(),
+        parameters: workload.parameters.clone(),
+        domain_dir: dir.join("domain"),
+        raw_dir: dir.to_owned(),
+        warm_up_ms: workload.warm_up_ms,
+        duration_ms: workload.duration_ms,
+        seed,
+        cpus: cpus.to_vec(),
+    };
+    std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
+    let mut command = Command::new(&conductor.program.path);
+    command.arg(WORKLOAD_COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let mut child = Started(command.spawn().with_context(|| format!("cannot start {}", conductor.program.path.display()))?);
+    let mut input = child.0.stdin.take().context("the workload has no input")?;
+    let out = child.0.stdout.take().context("the workload has no output")?;
+    // It fails only if the workload is gone, which reading its output tells better.
+    let _ = writeln!(input, "{}", serde_json::to_string(&job)?);
+    let (tell, told) = channel();
+    let listener = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = tell.send(out.take(SAID).read_to_string(&mut text).map(|_| text));
+    });
+    let longest = Duration::from_millis(workload.warm_up_ms + workload.duration_ms) + REST;
+    let deadline = Instant::now() + longest;
+    let text = loop {
+        match told.recv_timeout(LOOK) {
+            Ok(text) => break text.context("what the workload says cannot be read")?,
+            Err(_) if conductor.interrupted.load(Relaxed) => bail!("interrupted"),
+            Err(_) if Instant::now() > deadline => bail!("the workload '{}' did not end within {longest:?}", workload.name),
+            Err(_) => {}
+        }
+    };
+    let _ = listener.join();
+    let event = text.lines().rev().find_map(|line| serde_json::from_str::<WorkloadEvent>(line).ok());
+    match event {
+        Some(WorkloadEvent::Done { observations }) => observations.read(),
+        Some(WorkloadEvent::Failed { error }) => bail!("the workload '{}' failed: {error}", workload.name),
+        None => {
+            let status = child.0.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+            bail!("the workload '{}' ended without a word ({status})", workload.name)
+        }
+    }
+}
