@@ -44,14 +44,15 @@ pub(crate) struct Fusion {
     /// Length of each sample in bytes.
     #[schemars(range(min = 8, max = 67_108_864))]
     payload_bytes: u32,
-    /// Samples of each channel that `approximate` keeps until their partners come.
-    #[schemars(range(min = 1, max = 32))]
+    /// Samples of each channel that `approximate` keeps until their partners come; 0 takes as many as the fastest channel
+    /// brings until the slowest brings one, and two more. With fewer than that it finds no partners.
+    #[schemars(range(max = 256))]
     queue: u32,
 }
 
 impl Default for Fusion {
     fn default() -> Self {
-        Self { periods_ms: vec![10.0; 4], trigger: FusionTrigger::FirstChannel, payload_bytes: 4 << 20, queue: 4 }
+        Self { periods_ms: vec![10.0; 4], trigger: FusionTrigger::FirstChannel, payload_bytes: 4 << 20, queue: 0 }
     }
 }
 
@@ -113,14 +114,15 @@ impl Experiment for Fusion {
             "'payload_bytes' is {}; it must be between 8 and 67108864",
             self.payload_bytes
         );
-        ensure!((1..=32).contains(&self.queue), "'queue' is {}; it must be between 1 and 32", self.queue);
+        let queue = self.queue();
+        ensure!(queue <= 256, "'queue' would have to be {queue} for channels of such different 'periods_ms'; at most 256 are kept");
         Ok(())
     }
 
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let trigger = match self.trigger {
             FusionTrigger::FirstChannel => Trigger::AllLatest { on: 0, max_age: None },
-            FusionTrigger::Approximate => Trigger::Approximate { queue: self.queue as usize, max_interval: None, max_age: None },
+            FusionTrigger::Approximate => Trigger::Approximate { queue: self.queue() as usize, max_interval: None, max_age: None },
         };
         // And those of one call.
         let max_held = trigger.holds() + 1;
@@ -170,6 +172,9 @@ impl Experiment for Fusion {
         latency.finish(FUSION, Quantity::Latency, &mut o);
         age.finish(FUSION, Quantity::Age, &mut o);
         after.tell_since(&before, &mut o);
+        if o.counters.get("fused") == Some(&0) {
+            o.invalid.push("nothing was fused: run longer than the slowest of 'periods_ms', or give a longer 'queue'".into());
+        }
         let stats = handle.stats();
         if stats.failed + stats.take_errors > 0 {
             o.invalid.push(format!("{} calls lacked an input, {} samples could not be taken", stats.failed, stats.take_errors));
@@ -179,6 +184,15 @@ impl Experiment for Fusion {
 }
 
 impl Fusion {
+    fn queue(&self) -> u32 {
+        if self.queue > 0 {
+            return self.queue;
+        }
+        let slowest = self.periods_ms.iter().copied().fold(0.0, f64::max);
+        let fastest = self.periods_ms.iter().copied().fold(f64::INFINITY, f64::min);
+        (slowest / fastest).ceil() as u32 + 2
+    }
+
     fn topics(&self) -> impl Iterator<Item = String> {
         (0..self.periods_ms.len()).map(|i| format!("channel/{i}"))
     }

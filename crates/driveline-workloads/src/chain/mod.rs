@@ -63,7 +63,7 @@ pub(crate) struct Chain {
     /// Part of the CPUs that chain and background keep busy together. The chain alone takes about half a CPU.
     #[schemars(range(min = 0.0, max = 4.0))]
     load: f64,
-    /// Threads of each process's executor.
+    /// Threads of each module's executor; modules that share a process keep theirs, so that processes are all that differs.
     #[schemars(range(min = 1, max = 256))]
     threads: u32,
 }

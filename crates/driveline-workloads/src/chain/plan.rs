@@ -81,7 +81,7 @@ impl Plan {
         }
         for (module, _) in MODULES {
             let spec = graph.modules.entry(process(module).to_owned()).or_default();
-            spec.executors.insert("main".into(), ExecutorSpec { threads: with.threads, ..ExecutorSpec::default() });
+            spec.executors.insert(module.to_owned(), ExecutorSpec { threads: with.threads, ..ExecutorSpec::default() });
             for n in self.nodes.iter().filter(|n| n.module == module) {
                 debug_assert!(n.input.as_deref().is_none_or(|i| module_of.contains_key(i)));
                 spec.components.insert(n.name.clone(), n.component(unit, library, account));
@@ -112,7 +112,7 @@ impl Node {
         ComponentSpec {
             library: library.to_owned(),
             class: self.class.into(),
-            executor: None,
+            executor: Some(self.module.to_owned()),
             callback_group: GroupSpec::MutuallyExclusive,
             parameters: parameters.into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
             inputs: self.input.iter().map(|i| ("in".to_owned(), InputSpec::Topic(i.clone()))).collect(),

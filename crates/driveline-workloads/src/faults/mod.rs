@@ -237,6 +237,14 @@ impl<'a> Scene<'a> {
             self.crew.order(self.readers[i], Order::End);
             self.crew.finish(self.readers[i], PATIENCE, o)?;
         }
+        let take = |o: &mut Observations, name: &str| o.counters.remove(name).unwrap_or(0);
+        let sent = take(o, "frames sent");
+        o.counters.insert("frames sent by the last writer".into(), sent);
+        let (frames, beside) = (take(o, "frames not whole"), take(o, "beside not whole"));
+        // What a writer does to its own memory while it is read is no torn sample of the transport.
+        let (torn, damaged) = if self.with.fault == Fault::RegionCorrupted { (beside, frames) } else { (beside + frames, 0) };
+        o.counters.insert("torn samples".into(), torn);
+        o.counters.insert("damaged samples delivered".into(), damaged);
         // Readers that lived through it all account for every sample that was not the victim's.
         let [sent, got, missed] = ["beside sent", "beside received", "beside missed"].map(|c| o.counters.get(c).copied().unwrap_or(0));
         let lived = self.readers.len() as u64;
