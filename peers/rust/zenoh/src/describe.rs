@@ -57,7 +57,9 @@ impl Carrier {
 
     fn note(self) -> &'static str {
         match self {
-            Self::Tcp => "samples above 64 KiB arrive in pieces, which are only joined if they are read as one",
+            Self::Tcp => {
+                "samples above 64 KiB arrive in pieces, which are only joined if they are read as one; best effort loses a sample that takes more than 50 ms to send (tens of MiB)"
+            }
             Self::Shm => "",
             Self::ShmImplicit => "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still read",
         }

@@ -4,6 +4,8 @@
 
 mod describe;
 mod link;
+mod receiving;
+mod sending;
 mod session;
 
 use std::process::ExitCode;

@@ -2,7 +2,8 @@
 //! Zenoh sessions that find each other through files, and what killed ones leave behind.
 
 use crate::describe::{Carrier, QUEUE_BATCHES, RX_BUFFER};
-use crate::link::{In, Out};
+use crate::receiving::In;
+use crate::sending::Out;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_bench::Middleware;
 use driveline_bench::harness::{Job, Role};

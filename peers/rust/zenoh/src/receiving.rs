@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The receiving end, and how it waits.
+
+use crate::describe::Carrier;
+use crate::link::{Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver_key, sender_key, token, wait_until};
+use anyhow::{Context, Result, anyhow, ensure};
+use driveline_bench::harness::{Job, Pace, Reliability, Wait as Waiting};
+use driveline_bench::{Received, Receiver};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::io::Read;
+use std::time::{Duration, Instant};
+use zenoh::handlers::{FifoChannel, FifoChannelHandler, RingChannel, RingChannelHandler};
+use zenoh::liveliness::LivelinessToken;
+use zenoh::pubsub::Subscriber;
+use zenoh::sample::Sample;
+use zenoh::{Session, Wait};
+
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// For ends to find each other, and for the end mark beyond its schedule.
+const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
+
+enum Samples {
+    /// The oldest gives way to the newest.
+    Ring(Subscriber<RingChannelHandler<Sample>>),
+    /// If it is full, senders wait.
+    Fifo(Subscriber<FifoChannelHandler<Sample>>),
+}
+
+impl Samples {
+    #[inline]
+    fn now(&self) -> Result<Option<Sample>> {
+        match self {
+            Self::Ring(s) => s.try_recv(),
+            Self::Fifo(s) => s.try_recv(),
+        }
+        .map_err(|e| anyhow!("cannot receive: {e}"))
+    }
+
+    #[inline]
+    fn within(&self, timeout: Duration) -> Result<Option<Sample>> {
+        match self {
+            Self::Ring(s) => s.recv_timeout(timeout),
+            Self::Fifo(s) => s.recv_timeout(timeout),
+        }
+        .map_err(|e| anyhow!("cannot receive: {e}"))
+    }
+}
+
+pub struct In {
+    session: Session,
+    samples: Samples,
+    /// What [`Receiver::wait`] has found.
+    found: Option<Sample>,
+    wait: Waiting,
+    longest_wait: Duration,
+    last: u64,
+    carrier: Carrier,
+    senders: Alive,
+    _token: LivelinessToken,
+}
+
+impl In {
+    pub fn new(session: &Session, carrier: Carrier, job: &Job, topic: &str) -> Result<Self> {
+        let subscriber = session.declare_subscriber(data_key(topic));
+        let refused = |e| anyhow!("cannot make the subscriber: {e}");
+        let depth = job.depth.max(1) as usize;
+        let samples = match job.reliability {
+            Reliability::BestEffort => Samples::Ring(subscriber.with(RingChannel::new(depth)).wait().map_err(refused)?),
+            Reliability::Reliable => Samples::Fifo(subscriber.with(FifoChannel::new(depth)).wait().map_err(refused)?),
+        };
+        let longest_wait = match job.pace {
+            Pace::PingPong => ANSWER_TIMEOUT,
+            Pace::RateHz(hz) => {
+                MATCH_TIMEOUT
+                    + ANSWER_TIMEOUT
+                    + Duration::try_from_secs_f64(2.0 * (job.warm_up + job.messages) as f64 / hz).context("the rate is no rate")?
+            }
+        };
+        let senders = Alive::watch(session, sender_key(topic))?;
+        // After the subscriber: who sees this token knows that one, too.
+        let token = token(session, receiver_key(topic, &job.index.to_string()))?;
+        Ok(Self { session: session.clone(), samples, found: None, wait: job.wait, longest_wait, last: 0, carrier, senders, _token: token })
+    }
+
+    fn missing(&self) -> anyhow::Error {
+        anyhow!("nothing came for {:?}: it was lost, or the other end is gone", self.longest_wait)
+    }
+
+    /// Looks without sleeping.
+    #[inline]
+    fn spin(&self, at_most: Duration) -> Result<Option<Sample>> {
+        let start = Instant::now();
+        loop {
+            if let Some(sample) = self.samples.now()? {
+                return Ok(Some(sample));
+            }
+            if start.elapsed() > at_most {
+                return Ok(None);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Receiver for In {
+    type Sample = Taken;
+
+    fn wait_matched(&mut self, timeout: Duration) -> Result<()> {
+        wait_until(timeout, || Ok(self.senders.count() > 0)).context("the publisher did not come")?;
+        check_transports(&self.session, self.carrier)
+    }
+
+    #[inline]
+    fn wait(&mut self) -> Result<()> {
+        if self.found.is_some() {
+            return Ok(());
+        }
+        let found = match self.wait {
+            Waiting::Block => self.samples.within(self.longest_wait)?,
+            Waiting::Spin => self.spin(self.longest_wait)?,
+            Waiting::SpinThenBlock(us) => match self.spin(Duration::from_micros(us))? {
+                Some(sample) => Some(sample),
+                None => self.samples.within(self.longest_wait)?,
+            },
+        };
+        self.found = Some(found.ok_or_else(|| self.missing())?);
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&mut self) -> Result<Option<Taken>> {
+        let sample = match self.found.take() {
+            Some(sample) => sample,
+            None => match self.samples.now()? {
+                Some(sample) => sample,
+                None => return Ok(None),
+            },
+        };
+        if self.carrier == Carrier::Shm {
+            ensure!(sample.payload().as_shm().is_some(), "a sample did not come through shared memory");
+        }
+        let mut head = [0; HEAD];
+        sample.payload().reader().read_exact(&mut head).context("a payload is shorter than its head")?;
+        let (mark, number) = head.split_at(SAMPLE.len());
+        let number = u64::from_le_bytes(number.try_into()?);
+        let missed = number.saturating_sub(self.last + 1);
+        self.last = number;
+        Ok(Some(Taken { number, missed, end: mark == END, sample, joined: OnceCell::new() }))
+    }
+}
+
+pub struct Taken {
+    number: u64,
+    missed: u64,
+    end: bool,
+    sample: Sample,
+    /// Pieces of a large sample that came over TCP, joined once somebody wants them so.
+    joined: OnceCell<Vec<u8>>,
+}
+
+impl Received for Taken {
+    #[inline]
+    fn sequence(&self) -> u64 {
+        self.number
+    }
+
+    #[inline]
+    fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        if let Some(joined) = self.joined.get() {
+            return joined;
+        }
+        match self.sample.payload().to_bytes() {
+            Cow::Borrowed(whole) => whole,
+            Cow::Owned(joined) => self.joined.get_or_init(|| joined),
+        }
+    }
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.sample.payload().len()
+    }
+
+    #[inline]
+    fn copy_to(&self, target: &mut [u8]) {
+        let mut rest = target;
+        for piece in self.sample.payload().slices() {
+            let (place, after) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            place.copy_from_slice(piece);
+            rest = after;
+        }
+    }
+
+    #[inline]
+    fn is_end(&self) -> bool {
+        self.end
+    }
+}

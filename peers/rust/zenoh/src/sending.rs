@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sending end, and the memory of its samples.
+
+use crate::describe::Carrier;
+use crate::link::{Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver_key, sender_key, token, wait_until};
+use crate::session::pool_size;
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::{Bytes, BytesMut};
+use driveline_bench::Sender;
+use driveline_bench::harness::{Job, Payload, Reliability, Role};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use zenoh::bytes::ZBytes;
+use zenoh::liveliness::LivelinessToken;
+use zenoh::pubsub::Publisher;
+use zenoh::qos::CongestionControl;
+use zenoh::shm::{
+    GarbageCollect, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ShmProviderState, ZAllocError, ZLayoutAllocError, ZShmMut,
+};
+use zenoh::{Session, Wait};
+
+/// How long a publication may wait for shared memory, as long as for a place in the queue to the link: Zenoh's own
+/// defaults, `wait_before_drop` and `wait_before_close`.
+const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(1);
+const RELIABLE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a sender that is done waits for its receivers to be done.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// Where the bytes of samples come from.
+enum Source {
+    /// A pool of shared memory.
+    Pool(ShmProvider<PosixShmProviderBackend>),
+    /// One buffer, which is free again once it has been published.
+    Buffer(Option<BytesMut>),
+    /// A body that all samples share, behind a head of their own: nobody writes to it.
+    Body(Bytes),
+}
+
+/// Memory for one sample.
+pub enum Loan {
+    Shared(ZShmMut),
+    Buffer(BytesMut),
+    /// Nothing but the head will be written.
+    Untouched,
+}
+
+pub struct Out {
+    session: Session,
+    key: String,
+    publisher: Publisher<'static>,
+    source: Source,
+    size: usize,
+    published: u64,
+    carrier: Carrier,
+    patience: Duration,
+    receivers: Alive,
+    /// Whether it is this end that sends last.
+    speaks_last: bool,
+    _token: LivelinessToken,
+}
+
+impl Out {
+    pub fn new(session: &Session, carrier: Carrier, job: &Job, topic: &str) -> Result<Self> {
+        let (congestion, patience) = match job.reliability {
+            Reliability::BestEffort => (CongestionControl::Drop, BEST_EFFORT_PATIENCE),
+            Reliability::Reliable => (CongestionControl::Block, RELIABLE_PATIENCE),
+        };
+        let key = data_key(topic);
+        let publisher = session
+            .declare_publisher(key.clone())
+            .congestion_control(congestion)
+            .express(true)
+            .wait()
+            .map_err(|e| anyhow!("cannot make the publisher: {e}"))?;
+        let body = job.size.checked_sub(HEAD).context("a payload is shorter than its head")?;
+        let source = match (carrier, job.payload) {
+            (Carrier::Shm, _) => {
+                let bytes = pool_size(job);
+                let pool = ShmProviderBuilder::default_backend(bytes).wait();
+                Source::Pool(pool.map_err(|e| {
+                    anyhow!("cannot make a pool of {bytes} bytes of shared memory: {e}. Zenoh locks it into memory: see `ulimit -l` and `df /dev/shm`")
+                })?)
+            }
+            (_, Payload::Filled) => Source::Buffer(None),
+            // Not zeros, which would be one page of the kernel, over and over.
+            (_, Payload::Untouched) => Source::Body(vec![0x5a; body].into()),
+        };
+        let receivers = Alive::watch(session, receiver_key(topic, "*"))?;
+        let token = token(session, sender_key(topic))?;
+        Ok(Self {
+            session: session.clone(),
+            key,
+            publisher,
+            source,
+            size: job.size,
+            published: 0,
+            carrier,
+            patience,
+            receivers,
+            speaks_last: matches!(job.role, Role::Publisher | Role::Echo),
+            _token: token,
+        })
+    }
+
+    #[inline]
+    fn send(&mut self, loan: Loan, mark: [u8; 8]) -> Result<u64, String> {
+        let number = self.published + 1;
+        let mut head = [0; HEAD];
+        let (m, n) = head.split_at_mut(mark.len());
+        m.copy_from_slice(&mark);
+        n.copy_from_slice(&number.to_le_bytes());
+        let mut again = None;
+        let payload: ZBytes = match (loan, &self.source) {
+            (Loan::Shared(mut buffer), _) => {
+                place(&mut buffer, head)?;
+                buffer.into()
+            }
+            (Loan::Buffer(mut buffer), _) => {
+                place(&mut buffer, head)?;
+                let buffer = buffer.freeze();
+                again = Some(buffer.clone());
+                buffer.into()
+            }
+            (Loan::Untouched, Source::Body(body)) => {
+                let mut writer = ZBytes::writer();
+                writer.write_all(&head).map_err(|e| e.to_string())?;
+                writer.append(body.clone().into());
+                writer.finish()
+            }
+            (Loan::Untouched, _) => return Err("this end has no body for untouched samples".into()),
+        };
+        if mark == END {
+            // Whatever the link may lose, not this.
+            let put = self.session.put(&self.key, payload).congestion_control(CongestionControl::Block).express(true);
+            put.wait().map_err(|e| e.to_string())?;
+        } else {
+            self.publisher.put(payload).wait().map_err(|e| e.to_string())?;
+        }
+        if let (Source::Buffer(spare), Some(buffer)) = (&mut self.source, again) {
+            *spare = buffer.try_into_mut().ok();
+        }
+        self.published = number;
+        Ok(number)
+    }
+}
+
+#[inline]
+fn place(payload: &mut [u8], head: [u8; HEAD]) -> Result<(), String> {
+    *payload.first_chunk_mut().ok_or("a payload is shorter than its head")? = head;
+    Ok(())
+}
+
+/// Memory of the pool; waits, for a bounded time, until readers give some back.
+fn allocate(pool: &ShmProvider<PosixShmProviderBackend>, len: usize, patience: Duration) -> Result<ZShmMut, String> {
+    let mut since = None;
+    loop {
+        match pool.alloc(len).with_policy::<GarbageCollect>().wait() {
+            Ok(buffer) => return Ok(buffer),
+            Err(ZLayoutAllocError::Alloc(ZAllocError::OutOfMemory | ZAllocError::NeedDefragment)) => {
+                if since.get_or_insert_with(Instant::now).elapsed() > patience {
+                    return Err("no shared memory was free: readers hold it all".into());
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            Err(e) => return Err(format!("cannot allocate shared memory: {e}")),
+        }
+    }
+}
+
+impl Sender for Out {
+    type Loan = Loan;
+
+    fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
+        wait_until(timeout, || {
+            Ok(self.receivers.count() >= receivers && self.publisher.matching_status().wait().is_ok_and(|m| m.matching()))
+        })
+        .with_context(|| format!("{} of {receivers} subscribers came", self.receivers.count()))?;
+        check_transports(&self.session, self.carrier)?;
+        if self.carrier == Carrier::ShmImplicit {
+            // Until its pool is there, Zenoh sends over TCP.
+            wait_until(timeout, || match self.session.get_shm_provider() {
+                ShmProviderState::Ready(_) => Ok(true),
+                ShmProviderState::Initializing(_) => Ok(false),
+                _ => bail!("Zenoh could not make its pool of shared memory, which it locks into memory: see `ulimit -l` and `df /dev/shm`"),
+            })
+            .context("the pool of shared memory is not there")?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn loan(&mut self, len: usize) -> Result<Loan, String> {
+        match &mut self.source {
+            Source::Pool(pool) => allocate(pool, len, self.patience).map(Loan::Shared),
+            Source::Buffer(spare) => {
+                let spare = spare.take().filter(|b| b.len() == len);
+                Ok(Loan::Buffer(spare.unwrap_or_else(|| BytesMut::zeroed(len))))
+            }
+            Source::Body(_) => Ok(Loan::Untouched),
+        }
+    }
+
+    #[inline]
+    fn payload(loan: &mut Loan) -> &mut [u8] {
+        match loan {
+            Loan::Shared(buffer) => buffer,
+            Loan::Buffer(buffer) => buffer,
+            Loan::Untouched => &mut [],
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan) -> Result<u64, String> {
+        self.send(loan, SAMPLE)
+    }
+
+    fn publish_end(&mut self) -> Result<u64, String> {
+        let loan = self.loan(self.size)?;
+        self.send(loan, END)
+    }
+
+    fn wake_calls(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Drop for Out {
+    /// A session that closes drops what it has not sent yet, so the last to speak stays until all have heard it.
+    fn drop(&mut self) {
+        if self.speaks_last && self.published > 0 {
+            // If somebody does not leave, its own timeout tells.
+            let _ = wait_until(LINGER, || Ok(self.receivers.count() == 0));
+        }
+    }
+}
