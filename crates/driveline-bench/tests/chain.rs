@@ -160,3 +160,21 @@ fn a_match_that_fails_shows_in_the_pose_error() {
     let o = closed(&job);
     assert!(o.counters["localization: pose_error_mm"] > 1000, "{:?}", o.counters);
 }
+
+#[test]
+fn a_vision_node_finds_every_tag() {
+    if !has_work("apriltag") {
+        return;
+    }
+    for system in ["cyclonedds/udp", "driveline"] {
+        for channels in [1, 3] {
+            let stages = vec![
+                stage("camera", &[], Some("frames"), "tag_source", json!({"channels": channels, "frames": 4})),
+                stage("vision", &["frames"], None, "apriltag", json!({})),
+            ];
+            let o = closed(&chain(stages, &[("frames", system, 1_000_000)], 6));
+            let c = &o.counters;
+            assert_eq!((c["vision: tags_shown"], c["vision: tags_found"], c["vision: tags_wrong"]), (36, 36, 0), "{c:?}");
+        }
+    }
+}
