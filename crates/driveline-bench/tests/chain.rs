@@ -178,3 +178,26 @@ fn a_vision_node_finds_every_tag() {
         }
     }
 }
+
+#[test]
+fn perception_of_a_drive_runs_over_whatever_carries_it() {
+    if !has_work("comp_yolo") {
+        return;
+    }
+    for system in ["cyclonedds/udp", "driveline"] {
+        let stages = vec![
+            stage("camera", &[], Some("image"), "comp_camera", json!({})),
+            stage("lane", &["image"], Some("lanes"), "comp_lane", json!({})),
+            stage("yolo", &["image"], Some("detections"), "comp_yolo", json!({})),
+            stage("mosse", &["image", "detections"], Some("tracks"), "comp_mosse", json!({})),
+            stage("fusion", &["tracks", "lanes", "detections"], None, "comp_fusion", json!({})),
+        ];
+        let edges = [("image", system, 1_600_000), ("lanes", system, 65_536), ("detections", system, 8_192), ("tracks", system, 8_192)];
+        let o = closed(&ChainJob { rate_hz: Some(5.0), ..chain(stages, &edges, 8) });
+        let c = &o.counters;
+        assert!(c["lane: lines_found"] >= c["lane: frames"] && c["yolo: vehicles_found"] > 0 && c["mosse: started"] > 0, "{c:?}");
+        // The first frames may come before the first detections.
+        assert!(c["completed"] >= 4 && c["fusion: objects"] > 0, "{c:?}");
+        assert_eq!((c["yolo: network"], c["lane: frames"]), (0, 11), "{c:?}");
+    }
+}
