@@ -83,6 +83,12 @@ STEPS = [
         "tests",
         {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},
     ),
+    Step(
+        "experiments",
+        "Every experiment of the evaluation lab, quickly, for function",
+        [["python3", "tools/check_experiments.py", "build/bin/driveline"]],
+        "tests",
+    ),
     Step("ctest", "C++ tests of the SDK and the examples", [ctest("build")], "tests"),
     Step(
         "sanitize",
@@ -101,6 +107,8 @@ PATTERNS = [
     (re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"), lambda m: Tally(int(m[1]), int(m[2]), int(m[3]))),
     # ctest
     (re.compile(r"^\d+% tests passed, (\d+) tests failed out of (\d+)"), lambda m: Tally(int(m[2]) - int(m[1]), int(m[1]))),
+    # check_experiments.py
+    (re.compile(r"^(\d+) passed, (\d+) failed$"), lambda m: Tally(int(m[1]), int(m[2]))),
     # python's unittest
     (re.compile(r"^Ran (\d+) tests? in "), lambda m: Tally(int(m[1]))),
     (re.compile(r"^FAILED \((.*)\)"), lambda m: (lambda n: Tally(-n, n))(sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", m[1]))))),

@@ -39,8 +39,8 @@ Numbers mean something on a quiet machine only; how busy it was otherwise stands
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Experiments (`driveline bench list`), or scenario files
-    #[arg(value_name = "ID|FILE", required_unless_present = "resume")]
+    /// Experiments (`driveline bench list`), scenario files, or all
+    #[arg(value_name = "ID|FILE|all", required_unless_present = "resume")]
     pub what: Vec<String>,
     /// Driveline and two peers, few samples: minutes
     #[arg(long, conflicts_with = "paper")]
@@ -109,7 +109,9 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
     let placement = Placement::automatic(machine::usable_cpus()?);
     let found = peers::discover(peers::directory().as_deref())?;
     let mut experiments: Vec<Experiment> = Vec::new();
-    for word in &args.what {
+    let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
+    let words: Vec<String> = args.what.iter().flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] }).collect();
+    for word in &words {
         let mut scenario = scenario::load(word)?;
         ensure!(
             experiments.iter().all(|e| e.scenario.id != scenario.id),

@@ -34,10 +34,12 @@ fn sample_variant() -> Variant {
 
 fn peers() -> Vec<Peer> {
     vec![
-        peer("cyclonedds", &["udp", "udp_default"]),
+        peer("cyclonedds", &["udp", "udp_default", "udp_1500", "udp_500"]),
         peer("iceoryx2", &["ipc"]),
         peer("iceoryx", &["shm"]),
-        peer("fastdds", &["udp", "shm"]),
+        peer("fastdds", &["udp", "shm", "udp_1500", "udp_500"]),
+        peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500"]),
+        peer("baseline", &["tcp", "tcp_nagle", "udp", "udp_1500", "udp_500"]),
         peer("as_published", &["sim", "fastcycle"]),
         peer("zenoh", &["tcp"]),
         peer("driveline_cpp", &["sdk"]),
