@@ -105,6 +105,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn the_page_for_people_has_every_parameter_with_its_default() {
+        let page = include_str!("../../../docs/workloads.md");
+        for w in workloads() {
+            let section = page.split("\n## ").find(|s| s.starts_with(&format!("`{}`", w.name))).unwrap();
+            for (name, default) in w.defaults.as_object().unwrap() {
+                let row = section.lines().find(|l| l.starts_with(&format!("| `{name}` |"))).unwrap_or_else(|| panic!("{} {name}", w.name));
+                let told = row.split('|').nth(2).unwrap().trim().trim_matches('`');
+                let number = |v: &Value| v.as_f64().map(|f| f.to_string());
+                let list = |v: &Value| Some(format!("[{}]", v.as_array()?.iter().filter_map(number).collect::<Vec<_>>().join(", ")));
+                let meant = default.as_str().map(str::to_owned).or_else(|| number(default)).or_else(|| list(default)).unwrap();
+                assert_eq!(told, meant, "{} {name}", w.name);
+            }
+            let rows = section.lines().filter(|l| l.starts_with("| `")).count();
+            assert_eq!(rows, w.defaults.as_object().unwrap().len(), "{}", w.name);
+        }
+    }
+
+    #[test]
     fn every_workload_accepts_its_defaults_and_nothing_and_names_what_it_does_not_know() {
         for w in workloads() {
             check(w.name, &w.defaults).unwrap();

@@ -7,6 +7,7 @@
 //! travel in the messages, as in the original, because they pass through what the fusing nodes keep.
 
 mod nodes;
+mod pair;
 mod table;
 
 use crate::catalogue::Experiment;

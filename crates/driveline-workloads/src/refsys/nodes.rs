@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The nodes of the table as callbacks of executors.
 
+use super::pair::Pair;
 use super::table::{CALLBACKS, Callback, END, LIDARS, PLANNER, Rule, is_hot_edge};
 use super::{HOT_PATH, PROCESS};
 use crate::record::{Random, Recorder, Window};
@@ -53,7 +54,7 @@ struct Stage {
     message_bytes: usize,
     output: Option<Arc<Mutex<RawPublisher>>>,
     /// Samples that wait for their partner.
-    kept: Mutex<[Option<RawSample>; 2]>,
+    kept: Mutex<Pair<RawSample>>,
     replaced: Arc<AtomicU64>,
     probes: Arc<Probes>,
 }
@@ -92,19 +93,16 @@ impl Stage {
     }
 
     fn fuse(&self, invocation: &Invocation<'_>) -> Result<()> {
-        let both = {
+        let offered = {
             let mut kept = lock(&self.kept);
-            for (place, i) in kept.iter_mut().zip(0..) {
-                if let Some(sample) = invocation.sample(i)
-                    && place.replace(sample.clone()).is_some()
-                {
-                    self.replaced.fetch_add(1, Relaxed);
-                }
-            }
-            if kept.iter().all(Option::is_some) { std::mem::take(&mut *kept) } else { return Ok(()) }
+            let before = kept.replaced;
+            let both = invocation.trigger().and_then(|i| kept.offer(i, invocation.sample(i)?.clone()));
+            self.replaced.fetch_add(kept.replaced - before, Relaxed);
+            both
         };
+        let Some(both) = offered else { return Ok(()) };
         self.crunch.run();
-        self.publish(both.iter().flatten().map(stamps).fold([0; 2], newest))
+        self.publish(both.iter().map(stamps).fold([0; 2], newest))
     }
 
     fn plan(&self, invocation: &Invocation<'_>, period: Duration) -> Result<()> {
