@@ -8,10 +8,12 @@ cd "$(dirname "$0")/.."
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 
+# Lists of packages: without those of the first nothing works, without those of the second something is left out.
+optional=()
 case "${1:-}" in
     demo) lists=(tools/packages/demo.txt) ;;
     test) lists=(tools/packages/demo.txt tools/packages/test.txt) ;;
-    peers) lists=(tools/packages/peers.txt) ;;
+    peers) lists=(tools/packages/peers.txt) optional=(tools/packages/middleware.txt) ;;
     *) die "usage: tools/setup.sh demo|test|peers" ;;
 esac
 
@@ -19,23 +21,53 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-install_packages() {
-    local missing=() name why
+# Sets `missing` to the packages of these lists that are not installed.
+find_missing() {
+    local name why
+    missing=()
     while read -r name why; do
         case "$name" in '' | '#'*) continue ;; esac
         if [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" != installed ]; then
             missing+=("$name")
             say "missing: $name ($why)"
         fi
-    done < <(cat "${lists[@]}")
+    done < <(cat "$@")
+}
+
+apt_install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
+
+install_packages() {
+    local missing
+    find_missing "${lists[@]}"
     [ ${#missing[@]} -eq 0 ] && return
     command -v apt-get >/dev/null || die "no apt-get here; install by other means: ${missing[*]}"
     [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
         die "installing needs root and there is no sudo; run as root: apt-get install ${missing[*]}"
     say "installing with apt-get: ${missing[*]}"
     as_root apt-get update -q || say "apt-get update failed; trying with the package lists that are here"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" ||
-        die "apt-get could not install the packages; its reason is above"
+    apt_install "${missing[@]}" || die "apt-get could not install the packages; its reason is above"
+}
+
+# What cannot be had is said, and is no failure.
+install_optional() {
+    local missing name
+    find_missing "$@"
+    [ ${#missing[@]} -eq 0 ] && return
+    if ! command -v apt-get >/dev/null; then
+        say "no apt-get here: what needs these is left out unless you install them by other means: ${missing[*]}"
+        return
+    fi
+    if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+        say "installing needs root and there is no sudo: what needs these is left out; to add it, run as root: apt-get install ${missing[*]}"
+        return
+    fi
+    say "installing with apt-get: ${missing[*]}"
+    as_root apt-get update -q || say "apt-get update failed; trying with the package lists that are here"
+    apt_install "${missing[@]}" && return
+    say "apt-get could not install all of them; trying one at a time"
+    for name in "${missing[@]}"; do
+        apt_install "$name" || say "left out: $name; apt-get's reason is above"
+    done
 }
 
 # Succeeds if version $1 is at least version $2.
@@ -77,4 +109,5 @@ install_rust() {
 # Where rustup puts its programs; a fresh installation is not yet in anybody's PATH.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 install_packages
+[ ${#optional[@]} -eq 0 ] || install_optional "${optional[@]}"
 install_rust "$1"

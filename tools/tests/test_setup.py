@@ -15,7 +15,8 @@ REAL_TOOLS = ["bash", "sh", "cat", "sed", "sort", "head", "printf", "dirname", "
 class Machine:
     """A PATH with the few real programs the script needs, and stand-ins for those that would change the system."""
 
-    def __init__(self, directory, *, missing=(), cargo="1.95.0", root=True, sudo=False, rustup=False, components=True):
+    def __init__(self, directory, *, missing=(), cargo="1.95.0", root=True, sudo=False, rustup=False, components=True,
+                 refused=()):
         self.bin = Path(directory) / "bin"
         self.bin.mkdir()
         self.notes = Path(directory) / "notes"
@@ -25,7 +26,8 @@ class Machine:
         absent = " ".join(missing) or "-"
         self.stand_in("id", f"echo {0 if root else 1000}")
         self.stand_in("dpkg-query", f'for m in {absent}; do [ "${{!#}}" = "$m" ] && exit 1; done; printf installed')
-        self.stand_in("apt-get", self.note("apt-get"))
+        unknown = " ".join(refused) or "-"
+        self.stand_in("apt-get", self.note("apt-get") + f'; for r in {unknown}; do case " $* " in *" $r "*) exit 100 ;; esac; done')
         self.stand_in("curl", self.note("curl") + "; exit 22")
         if sudo:
             self.stand_in("sudo", self.note("sudo") + '; "$@"')
@@ -81,6 +83,23 @@ class Setup(unittest.TestCase):
         self.assertRegex(said, "run as root: .*apt-get install .*cmake")
         self.assertNotIn("apt-get install", did)
 
+    def test_middleware_that_cannot_be_had_is_left_out_and_the_rest_is_installed(self):
+        missing = ["libroscpp-dev", "cyclonedds-dev"]
+        status, said, did = self.run_on("peers", missing=missing, refused=["libroscpp-dev"])
+        self.assertEqual(status, 0, said)
+        self.assertRegex(did, r"apt-get install .* cyclonedds-dev\n")
+        self.assertIn("left out: libroscpp-dev", said)
+        self.assertNotIn("left out: cyclonedds-dev", said)
+        status, said, did = self.run_on("peers", missing=missing, root=False)
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, "run as root: apt-get install cyclonedds-dev libroscpp-dev")
+        self.assertNotIn("apt-get install", did)
+        # What every peer needs is another matter.
+        status, said, _ = self.run_on("peers", missing=["libxxhash-dev"], refused=["libxxhash-dev"])
+        self.assertNotEqual(status, 0)
+        self.assertIn("apt-get could not install", said)
+        self.assertEqual(self.run_on("peers"), (0, "", ""))
+
     def test_an_old_rust_of_rustup_is_left_alone_outside_this_directory(self):
         status, said, did = self.run_on(cargo="1.70.0", rustup=True)
         self.assertEqual(status, 0, said)
@@ -104,7 +123,9 @@ class Setup(unittest.TestCase):
 
     def test_the_package_lists_are_well_formed(self):
         seen = set()
-        for name in ("demo", "test"):
+        for name in ("demo", "test", "peers", "middleware"):
+            # Peers are set up by themselves.
+            seen = set() if name == "peers" else seen
             for line in (ROOT / f"tools/packages/{name}.txt").read_text().splitlines():
                 if line and not line.startswith("#"):
                     package, why = line.split(maxsplit=1)
