@@ -110,7 +110,8 @@ impl Subject {
 
 /// How the names of a middleware's files in shared memory, and of its daemons, begin or end. Runs of other peers may be under way on
 /// the same machine; theirs come and go.
-const TRACES: [(&str, &[&str]); 6] = [
+const TRACES: [(&str, &[&str]); 7] = [
+    ("cyclonedds", &["ddsperf"]),
     ("driveline", &["driveline-"]),
     ("fastdds", &["fast", "sem.fast"]),
     ("iceoryx", &["iceoryx_mgmt", "iox-roudi"]),
@@ -132,7 +133,7 @@ fn surroundings(name: &str) -> BTreeSet<String> {
     }
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         if let Ok(command) = std::fs::read_to_string(entry.path().join("comm"))
-            && ["iox-roudi", "rosmaster"].contains(&command.trim())
+            && ["iox-roudi", "rosmaster", "ddsperf"].contains(&command.trim())
             && !of_others(command.trim())
         {
             all.insert(format!("process {} {}", entry.file_name().to_string_lossy(), command.trim()));
@@ -205,6 +206,23 @@ fn falls_behind(s: &Subject) -> Vec<String> {
     faults
 }
 
+/// What a middleware brings for measuring its latency runs and says something; whether it agrees is a matter of speed.
+fn own_tool(s: &Subject) -> Vec<String> {
+    if s.about["own_tool"] == "" {
+        return Vec::new();
+    }
+    let out = s.command("--size 1k --wait block --messages 20 --own-tools").output().unwrap();
+    let m: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system && c["kind"] == "own_tool").unwrap();
+    let said = &case["runs"][0]["own_tool"];
+    let positive = |field: &str| said[field].as_u64().is_some_and(|n| n > 0);
+    if said["name"] == s.about["own_tool"] && positive("p50_ns") && positive("n") {
+        Vec::new()
+    } else {
+        vec![format!("{}", case["runs"][0])]
+    }
+}
+
 /// SIM's protocol tears if the writer comes round twice while a reader copies: large payloads, faster than they can be
 /// copied, to three readers on two CPUs. If none tore, the harness would be blind.
 fn tears(s: &Subject) -> Vec<String> {
@@ -249,6 +267,7 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
         faults
     });
     check("slow reader", falls_behind);
+    check("own tool", own_tool);
     check("torn payloads", tears);
     check("interrupted", |s| ended_early(s, |bench, _| signal(bench.id(), rustix::process::Signal::INT), 130));
     check("killed ends", |s| {
