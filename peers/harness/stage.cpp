@@ -176,7 +176,7 @@ class Stage {
 class Inputs final : public Loop {
  public:
   Inputs(const Job& job, Stage& stage, const Edge& trigger, std::vector<std::unique_ptr<OtherInput>>& others)
-      : stage_(stage), tally_(trigger.topic), others_(others), given_(1 + others.size()) {
+      : stage_(stage), tally_(trigger.topic), others_(others), given_(1 + others.size()), unmatched_(others.size()) {
     silence_ns_ = silence_limit_ns + static_cast<std::uint64_t>(2e9 / job.rate_hz.value_or(1e3));
     give_up_at(now_ns() + first_limit_ns);
   }
@@ -202,6 +202,13 @@ class Inputs final : public Loop {
     return !tally_.has_ended();
   }
 
+  /// Before the first message comes, some middleware has to be asked until it has connected the other inputs.
+  bool is_restless() const override { return unmatched_ > 0; }
+  void on_silence() override {
+    unmatched_ = 0;
+    for (auto& other : others_) unmatched_ += other->receiver().matched() ? 0U : 1U;
+  }
+
   const Tally& tally() const { return tally_; }
   std::uint64_t silence_ns() const { return silence_ns_; }
 
@@ -210,6 +217,7 @@ class Inputs final : public Loop {
   Tally tally_;
   std::vector<std::unique_ptr<OtherInput>>& others_;
   std::vector<work_input> given_;
+  std::size_t unmatched_;
   std::uint64_t silence_ns_;
 };
 
