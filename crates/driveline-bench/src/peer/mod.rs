@@ -154,6 +154,9 @@ fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
             end.unset.extend(unset);
             Ok(vec![end])
         }
+        Role::Stage => {
+            bail!("this program has no role 'stage', so it cannot carry chains: peers over peers/harness can (docs/protocols/chain.md)")
+        }
         role => bail!("{role:?} is no part of this program's"),
     }
 }
