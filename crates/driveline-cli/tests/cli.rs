@@ -495,5 +495,6 @@ fn a_link_can_be_measured() {
     let result =
         f.json(&["--json", "bench", "link", "--messages", "20", "--warm-up", "5", "--rounds", "1", "--size", "64", "--extra", "none"]);
     assert!(result["cases"].as_array().is_some_and(|c| !c.is_empty()), "{result}");
-    assert!(!f.run(&["--help"]).1.contains("bench-peer"));
+    let help = f.run(&["--help"]).1;
+    assert!(!help.contains("bench-peer") && !help.contains("bench-workload"), "{help}");
 }

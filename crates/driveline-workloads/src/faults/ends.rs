@@ -15,6 +15,8 @@ use std::time::Duration;
 
 const ENCODING: &str = "faults";
 const TOPICS: [&str; 2] = ["frames", "beside"];
+/// Samples that a reader may hold at once.
+pub(super) const HELD: u32 = 1;
 /// A reader that is told to end looks for samples until none came for this long.
 const DRAINED: Duration = Duration::from_millis(100);
 /// Where a segment says which sample is the newest; see `docs/protocols/shm.md`.
@@ -27,6 +29,8 @@ pub(crate) struct FaultWriter {
     pub(super) epoch: u64,
     pub(super) payload_bytes: usize,
     pub(super) period_ns: u64,
+    /// Samples that all readers together hold. Memory for each is reserved, which is part of a writer's recovery.
+    pub(super) pins: u32,
     /// Readers that it waits for before it is ready.
     pub(super) wait_for: usize,
 }
@@ -42,7 +46,7 @@ pub(crate) struct FaultReader {
 impl FaultWriter {
     pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
-        let options = PublisherOptions { reach: Reach::Host, max_payload: self.payload_bytes, pins: 64, ..Default::default() };
+        let options = PublisherOptions { reach: Reach::Host, max_payload: self.payload_bytes, pins: self.pins, ..Default::default() };
         let mut publisher = node.bytes_publisher(&self.topic, ENCODING, options)?;
         wait_matched("the writer", self.wait_for, Duration::from_secs(20), || publisher.matched())?;
         superior.ready()?;
@@ -101,7 +105,7 @@ fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
 impl FaultReader {
     pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
-        let options = SubscriptionOptions { reach: Reach::Host, ..Default::default() };
+        let options = SubscriptionOptions { reach: Reach::Host, max_held: HELD, ..Default::default() };
         let mut subscriptions = Vec::new();
         for topic in TOPICS {
             subscriptions.push((topic, node.bytes_subscription(topic, ENCODING, options.clone())?));

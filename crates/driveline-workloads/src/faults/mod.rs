@@ -266,6 +266,8 @@ impl Faults {
             epoch,
             payload_bytes: self.payload_bytes as usize,
             period_ns: (self.period_ms * 1e6) as u64,
+            // And one for a reader that comes before the kernel has told of the death of the one in whose place it is.
+            pins: ends::HELD * (self.readers + 1),
             wait_for: wait_for as usize,
         })
     }
