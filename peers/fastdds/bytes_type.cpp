@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bytes_type.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace fast {
@@ -14,6 +15,8 @@ constexpr eprosima::fastrtps::rtps::octet encapsulation[encapsulation_size] = {0
 
 }  // namespace
 
+thread_local std::size_t BytesType::written_length = SIZE_MAX;
+
 BytesType::BytesType(std::size_t size) : size_(size) {
   m_typeSize = static_cast<std::uint32_t>(size) + encapsulation_size;
   m_isGetKeyDefined = false;
@@ -26,15 +29,16 @@ BytesType::BytesType(std::size_t size) : size_(size) {
 bool BytesType::serialize(void* data, Payload* payload) {
   if (payload->max_size < m_typeSize) return false;
   payload->encapsulation = CDR_LE;
-  payload->length = m_typeSize;
+  const auto length = std::min(written_length, size_);
+  payload->length = static_cast<std::uint32_t>(length) + encapsulation_size;
   std::memcpy(payload->data, encapsulation, encapsulation_size);
-  std::memcpy(payload->data + encapsulation_size, data, size_);
+  std::memcpy(payload->data + encapsulation_size, data, length);
   return true;
 }
 
 bool BytesType::deserialize(Payload* payload, void* data) {
-  if (payload->length != m_typeSize) return false;
-  std::memcpy(data, payload->data + encapsulation_size, size_);
+  if (payload->length < encapsulation_size || payload->length > m_typeSize) return false;
+  std::memcpy(data, payload->data + encapsulation_size, payload->length - encapsulation_size);
   return true;
 }
 

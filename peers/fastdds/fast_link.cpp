@@ -145,7 +145,10 @@ class Writer final : public peers::Sender {
     return {static_cast<std::byte*>(loaned_), size_};
   }
 
+  void shorten(std::size_t size) override { length_ = size; }
+
   void publish() override {
+    BytesType::written_length = std::exchange(length_, size_);
     if (!writer_->write(loans_ ? loaned_ : payload_.data())) throw peers::NotSent("the write was refused: slow readers, or no memory");
     loaned_ = nullptr;
   }
@@ -160,6 +163,7 @@ class Writer final : public peers::Sender {
  private:
   dds::DomainParticipant& participant_;
   std::size_t size_;
+  std::size_t length_ = size_;
   bool reliable_;
   bool loans_;
   dds::Publisher* publisher_ = nullptr;
