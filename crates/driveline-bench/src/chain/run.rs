@@ -57,8 +57,11 @@ impl Conductor<'_> {
     /// ran to its end but does not count is in [`Observations::invalid`] instead.
     pub fn run_chain(&self, job: &ChainJob, directory: &Path) -> Result<Observations> {
         let shape = Shape::new(job)?;
-        if let Some((peer, reason)) = self.peers.unavailable.first() {
-            bail!("the chain needs the peer {peer}: {reason}");
+        for needed in job.peers_needed() {
+            let name = needed.split('/').next().unwrap_or_default();
+            if let Some((_, reason)) = self.peers.unavailable.iter().find(|(peer, _)| peer == name) {
+                bail!("the chain needs the peer {name}: {reason}");
+            }
         }
         let domain = directory.join("domain");
         std::fs::create_dir_all(&domain).with_context(|| format!("cannot make {}", domain.display()))?;
