@@ -61,7 +61,7 @@ def main(arguments):
         command = [program, "bench", "run", *ids, "--quick", "--rounds", "1", "--out", str(archive)]
         # 1: some runs are invalid, which is looked at below.
         status = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
-        if status not in (0, 1):
+        if status not in (0, 1) or not (archive / "manifest.json").is_file():
             print(f"error: `{' '.join(command)}` ended with {status}")
             print("0 passed, 1 failed")
             return 1
