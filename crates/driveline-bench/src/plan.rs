@@ -401,7 +401,7 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
 }
 
 /// Whether a link is what own tools measure: a ping-pong between processes that sleep, payloads neither written nor copied.
-pub(crate) fn has_own_tool(link: &Job) -> bool {
+pub fn has_own_tool(link: &Job) -> bool {
     let shape = (link.reach, link.wait, link.pace, link.take, link.payload);
     shape == (Reach::Host, Wait::Block, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(link.system, System::Peer { .. })
 }

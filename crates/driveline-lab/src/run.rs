@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
 
-use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Run};
+use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
 use crate::plan;
 use crate::scenario::{self, Extent};
 use crate::workload;
@@ -271,6 +271,10 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     }
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
     let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };
+    if case.role == Role::OwnTool {
+        let account = conductor.run(&bench::Case::alone(&case.id, Kind::OwnTool, job.clone()), dir)?;
+        return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
+    }
     let open = job.pace != bench::harness::Pace::PingPong && job.reach == Reach::Host;
     if open && !matches!(case.system, System::Futex | System::Spin) {
         return conductor.run_links(&jobs, &case.beside, dir);

@@ -115,6 +115,8 @@ pub enum Role {
     Floor,
     /// The same floor once more: how much two equal things differ.
     Control,
+    /// A peer's own latency tool, beside the row of the same system and cell.
+    OwnTool,
 }
 
 /// A link of a case.

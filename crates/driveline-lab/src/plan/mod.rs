@@ -11,7 +11,7 @@ use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take, Wait};
 use driveline_bench::peers::{self, Peer, Selection};
 use driveline_bench::stats::Random;
-use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
+use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement, has_own_tool};
 
 /// Most cases of one experiment.
 const MAX_CASES: usize = 2000;
@@ -140,7 +140,16 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         let title = selection.title(&system);
         let to_own = with_driveline.then(|| Comparison { metric: figure, to: own_id.clone(), of: figure });
         let comparisons = to_own.into_iter().chain(to_floor(figure)).collect();
-        add(e, Case { comparisons, ..measured(cell, system, title, figure) });
+        let case = Case { comparisons, ..measured(cell, system, title, figure) };
+        if let [link] = cell.links.as_slice()
+            && e.scenario.own_tools
+            && !variant.own_tool.is_empty()
+            && has_own_tool(&link.job(&case.system))
+        {
+            let id = format!("own tool {} · {}", variant.own_tool, case.id);
+            add(e, Case { id, role: Role::OwnTool, comparisons: Vec::new(), ..case.clone() });
+        }
+        add(e, case);
     }
 }
 

@@ -72,6 +72,9 @@ pub struct Scenario {
     /// How often processor time and memory of each process are noted, in milliseconds; not at all if it is left out, because looking costs processor time too.
     #[schemars(range(min = 10, max = 60000))]
     pub watch_every_ms: Option<u64>,
+    /// Whether the latency tools that peers bring run beside their ping-pong rows, which must agree with them.
+    #[serde(default)]
+    pub own_tools: bool,
     /// What was published about it.
     #[serde(default)]
     pub published: Vec<Published>,
