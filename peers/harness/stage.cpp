@@ -87,7 +87,8 @@ class Links {
 /// The work and what becomes of it.
 class Stage {
  public:
-  Stage(const Job& job, const StageJob& stage) : job_(job), name_(stage.name), work_(stage.work, stage.parameters), rows_(job.total() + 1, StageRow{1}) {
+  Stage(const Job& job, const StageJob& stage)
+      : job_(job), name_(stage.name), total_(job.total() + stage.cool_down), work_(stage.work, stage.parameters), rows_(total_ + 1, StageRow{1}) {
     rows_.clear();
   }
 
@@ -127,14 +128,13 @@ class Stage {
 
   void produce() {
     std::this_thread::sleep_for(before_first);
-    const auto total = job_.total();
     const auto start = now_ns() + 1'000'000U;
     const auto due = [&](std::uint64_t i) { return job_.rate_hz ? start + static_cast<std::uint64_t>(static_cast<double>(i) * 1e9 / *job_.rate_hz) : now_ns(); };
-    const auto give_up = job_.rate_hz ? start + 2 * (due(total) - start) + patience_ns : UINT64_MAX;
-    for (std::uint64_t i = 0; i < total; ++i) {
+    const auto give_up = job_.rate_hz ? start + 2 * (due(total_) - start) + patience_ns : UINT64_MAX;
+    for (std::uint64_t i = 0; i < total_; ++i) {
       if (now_ns() > give_up) {
-        account_.not_sent["the source fell behind its schedule for too long"] += total - i;
-        account_.worked += total - i;
+        account_.not_sent["the source fell behind its schedule for too long"] += total_ - i;
+        account_.worked += total_ - i;
         break;
       }
       const auto at = due(i);
@@ -166,6 +166,7 @@ class Stage {
  private:
   const Job& job_;
   std::string name_;
+  std::uint64_t total_;
   WorkLibrary work_;
   std::vector<StageRow> rows_;
   std::optional<Output> output_;

@@ -39,6 +39,7 @@ StageJob StageJob::parse(const std::string& line) {
     if (const auto output = stage.find("output"); output != stage.end() && !output->is_null()) job.output = edge_of(*output);
     job.work = stage.at("work").get<std::string>();
     job.parameters = stage.value("parameters", json::object()).dump();
+    job.cool_down = stage.value("cool_down", std::uint64_t{0});
     if (job.inputs.empty() && !job.output) throw std::runtime_error("the stage '" + job.name + "' has neither inputs nor an output");
     return job;
   } catch (const json::exception& e) {

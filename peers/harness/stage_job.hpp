@@ -29,6 +29,8 @@ struct StageJob {
   std::filesystem::path work;
   /// JSON.
   std::string parameters;
+  /// Samples of the source behind those that count.
+  std::uint64_t cool_down = 0;
   /// The job's own system.
   std::string system;
 

@@ -101,6 +101,29 @@ fn accounts_close_whoever_carries_the_edges() {
     }
 }
 
+/// A source that is faster than what reads it: what is lost on the way is counted, and the account closes.
+#[test]
+fn what_is_too_fast_is_lost_and_counted() {
+    for (first, second) in [("cyclonedds/udp", "driveline"), ("driveline", "driveline")] {
+        let stages = vec![
+            stage("source", &[], Some("x"), "bytes", json!({"size": 1000})),
+            stage("relay", &["x"], Some("y"), "copy", json!({"burn_us": 20_000})),
+            stage("sink", &["y", "x"], None, "copy", json!({})),
+        ];
+        let job = ChainJob {
+            rate_hz: Some(200.0),
+            reliability: Reliability::BestEffort,
+            depth: 1,
+            ..chain(stages, &[("x", first, 1048), ("y", second, 1048)], 200)
+        };
+        let o = closed(&job);
+        let c = &o.counters;
+        let lost = c["lost: x to relay"] + c["lost: y to sink"];
+        assert!(lost > 0 && c["relay: damaged"] == 0 && c["sink: damaged"] == 0, "{c:?}");
+        assert_eq!(c["completed"] + lost + c["not passed on by relay"], 200, "{c:?}");
+    }
+}
+
 #[test]
 fn what_cannot_run_says_why() {
     let said = |job: &ChainJob| format!("{:#}", run(job).unwrap_err());
@@ -141,7 +164,7 @@ fn a_vehicle_finds_itself_and_decides() {
         eprintln!("{first}, {second}");
         let o = closed(&localization(first, second));
         let c = &o.counters;
-        assert_eq!((c["completed"], c["localization: not_converged"], c["planning: decisions"]), (6, 0, 9), "{c:?}");
+        assert_eq!((c["completed"], c["localization: not_converged"], c["planning: decisions"]), (6, 0, 12), "{c:?}");
         // The vehicle drives some centimetres; a match that did nothing would be off by them.
         assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
         assert!(c["perception: obstacles_mean"] > 5, "{c:?}");
@@ -174,7 +197,7 @@ fn a_vision_node_finds_every_tag() {
             ];
             let o = closed(&chain(stages, &[("frames", system, 1_000_000)], 6));
             let c = &o.counters;
-            assert_eq!((c["vision: tags_shown"], c["vision: tags_found"], c["vision: tags_wrong"]), (36, 36, 0), "{c:?}");
+            assert_eq!((c["vision: tags_shown"], c["vision: tags_found"], c["vision: tags_wrong"]), (48, 48, 0), "{c:?}");
         }
     }
 }
@@ -198,6 +221,6 @@ fn perception_of_a_drive_runs_over_whatever_carries_it() {
         assert!(c["lane: lines_found"] >= c["lane: frames"] && c["yolo: vehicles_found"] > 0 && c["mosse: started"] > 0, "{c:?}");
         // The first frames may come before the first detections.
         assert!(c["completed"] >= 4 && c["fusion: objects"] > 0, "{c:?}");
-        assert_eq!((c["yolo: network"], c["lane: frames"]), (0, 11), "{c:?}");
+        assert_eq!((c["yolo: network"], c["lane: frames"]), (0, 14), "{c:?}");
     }
 }

@@ -5,7 +5,7 @@
 //! against each other, so a mistake in either shows.
 
 use super::StageAccount;
-use super::shape::Shape;
+use super::shape::{COOL_DOWN, Shape};
 use crate::harness::End;
 use crate::observations::{Observations, Point, Quantity};
 use anyhow::{Context, Result, ensure};
@@ -87,7 +87,7 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told]) -> Observations {
         check_totals(shape, told, index, &mut o);
         check_rows(shape, told, index, &mut o);
     }
-    let counts = |r: &&StageRow| r.origin > shape.job.warm_up;
+    let counts = |r: &&StageRow| r.origin > shape.job.warm_up && r.origin <= shape.job.warm_up + shape.job.messages;
     let sinks: Vec<&str> = shape.job.stages.iter().filter(|s| s.output.is_none()).map(|s| s.name.as_str()).collect();
     for &index in &shape.order {
         let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { continue };
@@ -158,7 +158,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
             wrong(format!("{} messages of '{topic}' were damaged", input.damaged));
         }
     }
-    let total = shape.job.warm_up + shape.job.messages;
+    let total = shape.job.warm_up + shape.job.messages + COOL_DOWN;
     match t.stage.inputs.first() {
         Some(first) if first.received != t.stage.worked + t.stage.skipped + first.damaged + 1 => wrong(format!(
             "{} messages came with the end mark, {} were worked on, {} skipped and {} damaged",

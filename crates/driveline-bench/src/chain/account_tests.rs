@@ -38,10 +38,10 @@ fn told(rows: Vec<StageRow>, published: u64, inputs: &[(&str, u64, u64)], skippe
     Told { end: End { published, ..End::new(Role::Stage, 0) }, stage, rows }
 }
 
-/// Six samples, 1000 apart. The middle misses the fourth and gives nothing for the fifth; the sink skips the first, which
+/// Nine samples, 1000 apart, the last three to cool down. The middle misses the fourth and gives nothing for the fifth; the sink skips the first, which
 /// comes before anything of its other input.
 fn run() -> Vec<Told> {
-    let source: Vec<_> = (1..=6)
+    let source: Vec<_> = (1..=9)
         .map(|n| StageRow {
             origin: n,
             source: n * 1000 + 20,
@@ -79,7 +79,7 @@ fn run() -> Vec<Told> {
             ..*r
         })
         .collect();
-    vec![told(source, 7, &[], 0, 0), told(middle, 5, &[("x", 6, 1)], 0, 1), told(sink, 0, &[("y", 5, 0), ("x", 4, 3)], 1, 0)]
+    vec![told(source, 10, &[], 0, 0), told(middle, 8, &[("x", 9, 1)], 0, 1), told(sink, 0, &[("y", 8, 0), ("x", 7, 3)], 1, 0)]
 }
 
 fn accounted(told: &[Told]) -> Observations {
@@ -161,10 +161,10 @@ fn a_chain_that_gets_nothing_through_is_invalid() {
 #[test]
 fn a_source_that_gives_up_is_accounted_for() {
     let mut t = run();
-    // The last two were never made.
+    // The last five were never made.
     t[0].rows.truncate(4);
     t[0].end.published = 5;
-    t[0].end.not_sent.insert("late".into(), 2);
+    t[0].end.not_sent.insert("late".into(), 5);
     t[1].rows.truncate(3);
     (t[1].stage.worked, t[1].stage.no_output, t[1].end.published) = (3, 0, 4);
     (t[1].stage.inputs[0].received, t[1].stage.inputs[0].missed) = (4, 1);
@@ -174,7 +174,7 @@ fn a_source_that_gives_up_is_accounted_for() {
     (t[2].stage.inputs[1].received, t[2].stage.inputs[1].missed) = (4, 1);
     let o = accounted(&t);
     assert_eq!(o.invalid, Vec::<String>::new());
-    assert_eq!((o.counters["sent"], o.counters["completed"], o.counters["not sent by source: late"]), (2, 1, 2));
+    assert_eq!((o.counters["sent"], o.counters["completed"], o.counters["not sent by source: late"]), (2, 1, 5));
 }
 
 #[test]

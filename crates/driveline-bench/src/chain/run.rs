@@ -2,7 +2,7 @@
 //! Runs a chain once: keepers, stages from the sinks to the source, and what they told.
 
 use super::account::{Told, account};
-use super::shape::Shape;
+use super::shape::{COOL_DOWN, Shape};
 use super::{ChainJob, DRIVELINE_PEER};
 use crate::conduct::Conductor;
 use crate::conduct::process::{Troupe, Until};
@@ -36,6 +36,7 @@ struct StagePart<'a> {
     output: Option<EdgePart<'a>>,
     work: PathBuf,
     parameters: &'a serde_json::Map<String, serde_json::Value>,
+    cool_down: u64,
 }
 
 #[derive(Serialize)]
@@ -195,6 +196,7 @@ fn line<'a>(shape: &Shape<'a>, peers: &'a Selection, index: usize, directory: &P
         output: stage.output.as_ref().map(edge).transpose()?,
         work,
         parameters: &stage.parameters,
+        cool_down: COOL_DOWN,
     };
     Ok((program, StageLine { job: Job { publisher_cpu: stage.cpu, ..common(shape, &system, Role::Stage, directory) }, stage: part }))
 }

@@ -6,6 +6,9 @@ use crate::harness::System;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
+/// Samples of the source behind those that count. Where the newest wins, the last ones are replaced by nothing but the end; those
+/// that count shall be replaced by what follows, as in the middle of a drive.
+pub(crate) const COOL_DOWN: u64 = 3;
 /// Bytes of a message's head.
 pub(crate) const HEAD: usize = 48;
 
