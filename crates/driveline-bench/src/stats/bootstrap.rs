@@ -34,22 +34,50 @@ pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Opt
     if system.samples() < rank.needs || floor.samples() < rank.needs {
         return None;
     }
-    let ratio = |s: Option<u64>, f: Option<u64>| match (s, f) {
-        (Some(s), Some(f)) if f > 0 => Some(s as f64 / f as f64),
-        _ => None,
-    };
     let estimate = ratio(system.at(rank), floor.at(rank))?;
     let rounds = system.count().min(floor.count());
     let mut random = Random::new(seed);
     let mut drawn = vec![0; rounds];
-    let mut values = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        for place in &mut drawn {
-            *place = random.below(rounds);
-        }
+    let values = (0..RESAMPLES).filter_map(|_| {
+        draw(&mut random, &mut drawn);
         // A draw may hit only runs that failed; it says nothing then.
-        values.extend(ratio(system.at_of(rank, &drawn), floor.at_of(rank, &drawn)));
+        ratio(system.at_of(rank, &drawn), floor.at_of(rank, &drawn))
+    });
+    interval(estimate, values.collect(), rounds)
+}
+
+/// Likewise, of two measurements that were not made side by side: the rounds of each are drawn on their own.
+#[must_use]
+pub fn ratio_interval_apart(one: &Runs, other: &Runs, rank: Rank, seed: u64) -> Option<Interval> {
+    if one.samples() < rank.needs || other.samples() < rank.needs {
+        return None;
     }
+    let estimate = ratio(one.at(rank), other.at(rank))?;
+    let mut random = Random::new(seed);
+    let (mut ones, mut others) = (vec![0; one.count()], vec![0; other.count()]);
+    let values = (0..RESAMPLES).filter_map(|_| {
+        draw(&mut random, &mut ones);
+        draw(&mut random, &mut others);
+        ratio(one.at_of(rank, &ones), other.at_of(rank, &others))
+    });
+    interval(estimate, values.collect(), one.count().min(other.count()))
+}
+
+fn ratio(above: Option<u64>, below: Option<u64>) -> Option<f64> {
+    match (above, below) {
+        (Some(a), Some(b)) if b > 0 => Some(a as f64 / b as f64),
+        _ => None,
+    }
+}
+
+fn draw(random: &mut Random, places: &mut [usize]) {
+    let rounds = places.len();
+    for place in places {
+        *place = random.below(rounds);
+    }
+}
+
+fn interval(estimate: f64, mut values: Vec<f64>, rounds: usize) -> Option<Interval> {
     values.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| values.get(((values.len() as f64 * share) as usize).min(values.len().saturating_sub(1))).copied();
     Some(Interval { estimate, low: at(0.025)?, high: at(0.975)?, rounds })

@@ -13,8 +13,12 @@ pub struct Rank {
 }
 
 impl Rank {
+    /// A quarter lies at or below it.
+    pub const P25: Self = Self { per_myriad: 2500, needs: 1 };
     /// The median.
     pub const P50: Self = Self { per_myriad: 5000, needs: 1 };
+    /// Three quarters lie at or below it.
+    pub const P75: Self = Self { per_myriad: 7500, needs: 1 };
     /// 19 of 20.
     pub const P95: Self = Self { per_myriad: 9500, needs: 60 };
     /// 99 of 100: three samples lie beyond it from 300 on.
@@ -71,6 +75,42 @@ impl Runs {
     pub fn at_of(&self, rank: Rank, chosen: &[usize]) -> Option<u64> {
         let some: Vec<&[u64]> = chosen.iter().filter_map(|&i| self.runs.get(i)).map(Vec::as_slice).collect();
         select(&some, rank)
+    }
+
+    /// Without the runs that have no samples.
+    #[must_use]
+    pub fn without_empty(&self) -> Self {
+        Self { runs: self.runs.iter().filter(|r| !r.is_empty()).cloned().collect() }
+    }
+
+    /// How many samples of all runs are not above `x`.
+    #[must_use]
+    pub fn not_above(&self, x: u64) -> u64 {
+        self.runs.iter().map(|r| r.partition_point(|&y| y <= x) as u64).sum()
+    }
+
+    /// The percentile of each run on its own; `None` for an empty one. It says nothing about whether its samples are enough.
+    #[must_use]
+    pub fn each(&self, rank: Rank) -> Vec<Option<u64>> {
+        self.runs.iter().map(|r| select(&[r.as_slice()], rank)).collect()
+    }
+
+    /// Quartiles and moments beyond the second, over all runs; `None` without samples.
+    #[must_use]
+    pub fn shape(&self) -> Option<Shape> {
+        let n = self.samples() as f64;
+        let (quarter, three_quarters) = (self.at(Rank::P25)?, self.at(Rank::P75)?);
+        let mean = self.runs.iter().flatten().map(|&x| u128::from(x)).sum::<u128>() as f64 / n;
+        let moment = |k: i32| self.runs.iter().flatten().map(|&x| (x as f64 - mean).powi(k)).sum::<f64>() / n;
+        let variance = moment(2);
+        // Of equal samples there is no form; rounding of the mean must not make one up.
+        let spread = variance > 0.0 && variance.sqrt() > 1e-12 * mean.abs();
+        Some(Shape {
+            p25: quarter,
+            p75: three_quarters,
+            skewness: spread.then(|| moment(3) / variance.powf(1.5)),
+            excess_kurtosis: spread.then(|| moment(4) / variance.powi(2) - 3.0),
+        })
     }
 
     /// What a report shows.
@@ -141,6 +181,20 @@ pub struct Percentiles {
     pub mean: Option<f64>,
     /// Of the samples (with n − 1).
     pub standard_deviation: Option<f64>,
+}
+
+/// What a distribution looks like, beside its percentiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Lower quartile.
+    pub p25: u64,
+    /// Upper quartile.
+    pub p75: u64,
+    /// Third standardised moment of the samples (Fisher and Pearson's g₁): 0 if symmetric, positive with a tail to the right; none
+    /// if all are equal.
+    pub skewness: Option<f64>,
+    /// Fourth standardised moment less 3 (g₂): 0 for a normal distribution, positive with heavy tails; none if all are equal.
+    pub excess_kurtosis: Option<f64>,
 }
 
 #[cfg(test)]
