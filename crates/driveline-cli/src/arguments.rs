@@ -130,6 +130,10 @@ pub(crate) enum Bench {
     },
     /// Measure experiments over Driveline and other middleware, interleaved
     Run(Box<driveline_lab::RunArgs>),
+    /// Tell what a measurement says, anew: report.html, results.csv, summary.json, and a summary
+    Report(driveline_lab::ReportArgs),
+    /// Which differences between two measurements are real
+    Compare(driveline_lab::CompareArgs),
     /// Latency of a link between two ends, against the machine's own floor
     Link(Box<driveline_bench::LinkArgs>),
     /// Other middleware that can be measured, how it is configured, and how to add what is not there

@@ -6,12 +6,20 @@
 //!
 //! Not here: how a link is measured and what stamps mean (crate `driveline-bench`), and the command line around it.
 
+pub mod analysis;
 pub mod archive;
+pub mod compare;
+pub mod csv;
 mod list;
 pub mod plan;
+mod publish;
+pub mod report;
 mod run;
 pub mod scenario;
+mod table;
 mod workload;
 
+pub use compare::{CompareArgs, compare};
 pub use list::{list, show};
+pub use publish::{ReportArgs, report};
 pub use run::{RunArgs, run};

@@ -3,6 +3,7 @@
 
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
 use crate::plan;
+use crate::publish::{PAGE, publish, summary};
 use crate::scenario::{self, Extent};
 use crate::workload;
 use anyhow::{Context, Result, bail, ensure};
@@ -84,15 +85,15 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
         None => prepare(args)?,
     };
     let archive = measure(archive, &program, &interrupted)?;
-    let complete = archive.manifest.finished_at.is_some();
-    let mut valid = true;
-    for e in &archive.manifest.experiments {
-        for case in &e.cases {
-            valid &= archive.runs(e, case)?.iter().all(Run::is_valid);
-        }
+    // Also of what was interrupted: what was measured until then is told.
+    let page = archive.directory().join(PAGE);
+    let analysis = publish(&archive, &page)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&analysis)?);
+    } else {
+        println!("{}", summary(&archive, &analysis, &page));
     }
-    println!("{}", archive.directory().display());
-    Ok(match (complete, valid) {
+    Ok(match (analysis.complete, analysis.is_valid()) {
         (false, _) => Ending::Interrupted,
         (true, true) => Ending::Valid,
         (true, false) => Ending::Invalid,

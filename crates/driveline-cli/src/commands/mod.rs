@@ -46,6 +46,20 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
             run.json |= screen.json;
             driveline_lab::run(&run).map(driveline_bench::Ending::exit_code)
         }
+        Bench::Report(mut report) => {
+            report.json |= screen.json;
+            driveline_lab::report(&report).map(|text| {
+                screen.print(&text);
+                ExitCode::from(exit::DONE)
+            })
+        }
+        Bench::Compare(mut compare) => {
+            compare.json |= screen.json;
+            driveline_lab::compare(&compare).map(|text| {
+                screen.print(&text);
+                ExitCode::from(exit::DONE)
+            })
+        }
         Bench::Peers => driveline_bench::list_peers(screen.json).map(|text| {
             screen.print(&format!("{}\n", text.trim_end()));
             ExitCode::from(exit::DONE)

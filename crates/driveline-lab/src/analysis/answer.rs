@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The answer to an experiment's question, as far as figures give one.
+
+use super::{CaseResult, ExperimentResult};
+use driveline_bench::stats::Interval;
+use std::fmt::Write as _;
+
+/// Rounds below which an interval is not to be trusted.
+pub(crate) const ENOUGH_ROUNDS: usize = 5;
+
+/// How a system stands beside Driveline, by the interval of the ratio of their medians.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It takes longer: the whole interval lies above 1.
+    Slower,
+    /// It takes less.
+    Faster,
+    /// The interval contains 1.
+    NotShown,
+    /// Too few rounds to say.
+    TooFewRounds,
+}
+
+/// By an interval of a ratio to Driveline.
+#[must_use]
+pub fn standing(i: &Interval) -> Standing {
+    match i {
+        i if i.rounds < ENOUGH_ROUNDS => Standing::TooFewRounds,
+        i if i.low > 1.0 => Standing::Slower,
+        i if i.high < 1.0 => Standing::Faster,
+        _ => Standing::NotShown,
+    }
+}
+
+pub(super) fn sentence(e: &ExperimentResult) -> String {
+    let cells = e.cells();
+    let (mut compared, mut rounds) = (0, usize::MAX);
+    let mut ahead = 0;
+    let mut closest: Option<(&CaseResult, Interval)> = None;
+    let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
+    for cell in &cells {
+        let ratios: Vec<(&CaseResult, Interval)> =
+            e.in_cell(cell).filter_map(|c| c.to_driveline().and_then(|r| r.p50).map(|i| (c, i))).collect();
+        let Some(least) = ratios.iter().min_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate)) else { continue };
+        compared += 1;
+        rounds = ratios.iter().map(|(_, i)| i.rounds).min().unwrap_or(0).min(rounds);
+        if least.1.estimate > 1.0 {
+            ahead += 1;
+        } else {
+            faster.push(*least);
+        }
+        if closest.is_none_or(|c| least.1.estimate < c.1.estimate) {
+            closest = Some(*least);
+        }
+    }
+    let Some((closest, interval)) = closest else { return alone(e, &cells) };
+    let mut text = match (ahead, compared) {
+        (1, 1) => "Driveline has the least median latency".to_owned(),
+        (0, 1) => "Driveline has not the least median latency".to_owned(),
+        (a, n) if a == n => format!("Driveline has the least median latency in all {n} cells"),
+        (0, n) => format!("Driveline has the least median latency in none of {n} cells"),
+        (a, n) => format!("Driveline has the least median latency in {a} of {n} cells"),
+    };
+    let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
+    let who = closest.name();
+    let (low, high) = (times(interval.low), times(interval.high));
+    let _ = write!(text, "; closest to it comes {who}{place} with {} times its median (95 % {low} to {high})", times(interval.estimate));
+    if faster.len() > 1 {
+        let names: Vec<String> = faster.iter().skip(1).take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
+        let more = if faster.len() > 4 { format!(" and {} more", faster.len() - 4) } else { String::new() };
+        let _ = write!(text, "; ahead of it also {}{more}", names.join(", "));
+    }
+    text.push('.');
+    if rounds < ENOUGH_ROUNDS {
+        let _ = write!(
+            text,
+            " With fewer than {ENOUGH_ROUNDS} rounds the interval is not to be trusted: measure more rounds before you rely on it."
+        );
+    }
+    text
+}
+
+/// Without anything to compare with.
+fn alone(e: &ExperimentResult, cells: &[&str]) -> String {
+    let mut parts = Vec::new();
+    for cell in cells {
+        for c in e.in_cell(cell) {
+            let Some((of, f)) = c.headline() else { continue };
+            let (Some(p50), n) = (f.percentiles.p50, f.percentiles.n) else { continue };
+            let tail = f.percentiles.p99.map_or_else(|| "n too small for p99".to_owned(), |p| format!("p99 {}", crate::table::duration(p)));
+            parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}", c.case.cell, c.name(), of.label(), crate::table::duration(p50)));
+        }
+    }
+    let more = parts.len().saturating_sub(4);
+    parts.truncate(4);
+    match (parts.is_empty(), more) {
+        (true, _) => "No valid run: there is nothing to say yet.".into(),
+        (false, 0) => format!("{}.", parts.join("; ")),
+        (false, more) => format!("{}; and {more} more below.", parts.join("; ")),
+    }
+}
+
+fn times(x: f64) -> String {
+    crate::table::ratio(x)
+}

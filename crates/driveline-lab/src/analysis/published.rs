@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Figures of papers beside those of this machine. Microseconds of two machines say nothing beside each other; how many times one
+//! system takes what another takes does.
+
+use super::case::{CaseResult, handling};
+use super::figure::Figure;
+use crate::scenario::Published;
+use driveline_bench::harness::{Payload, System};
+use serde::Serialize;
+
+/// A published figure and what belongs beside it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PublishedRow {
+    /// As in the scenario.
+    pub published: Published,
+    /// How many times the time of the paper's reference it took: its median if both have one, else its mean.
+    pub published_ratio: Option<f64>,
+    /// The paper's system that it is a ratio to.
+    pub published_reference: Option<String>,
+    /// What was measured here.
+    pub here: Option<Beside>,
+}
+
+/// The measurement here.
+#[derive(Clone, Debug, Serialize)]
+pub struct Beside {
+    /// Id of the case.
+    pub case: String,
+    /// Title of the system.
+    pub system: String,
+    /// Median, in microseconds.
+    pub p50_us: Option<f64>,
+    /// Mean, in microseconds.
+    pub mean_us: Option<f64>,
+    /// 99th percentile, in microseconds; none if n is too small.
+    pub p99_us: Option<f64>,
+    /// How many times the time of Driveline here it took, by medians.
+    pub ratio: Option<f64>,
+}
+
+pub(super) fn beside(published: &[Published], cases: &[CaseResult]) -> Vec<PublishedRow> {
+    published.iter().map(|p| row(p, published, cases)).collect()
+}
+
+fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
+    let same = |q: &&Published| (&q.case, q.size, q.subscribers, &q.figure) == (&p.case, p.size, p.subscribers, &p.figure);
+    // Ratios are to what stands beside Driveline, in the paper as here.
+    let reference = all.iter().filter(same).find(|q| q.beside.as_deref() == Some("driveline"));
+    let ratio = |q: &Published| match (p.p50_us.zip(q.p50_us), p.mean_us.zip(q.mean_us)) {
+        (Some((own, its)), _) | (None, Some((own, its))) if its > 0.0 => Some(own / its),
+        _ => None,
+    };
+    let found = p.beside.as_deref().and_then(|system| find(p, system, cases));
+    let driveline = found.and_then(|(c, _)| cases.iter().find(|d| d.case.system == System::Driveline && d.case.cell == c.case.cell));
+    let ours = driveline.and_then(|d| figure(p, d)).and_then(|f| f.percentiles.p50);
+    let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
+    PublishedRow {
+        published: p.clone(),
+        published_ratio: reference.and_then(ratio),
+        published_reference: reference.map(|r| r.system.clone()),
+        here: found.map(|(c, f)| Beside {
+            case: c.case.id.clone(),
+            system: c.case.system_title.clone(),
+            p50_us: us(f.percentiles.p50),
+            mean_us: f.percentiles.mean.map(|m| m / 1000.0),
+            p99_us: us(f.percentiles.p99),
+            ratio: f.percentiles.p50.zip(ours.filter(|ns| *ns > 0)).map(|(a, b)| a as f64 / b as f64),
+        }),
+    }
+}
+
+/// The first case that fits, loan-only before filled: papers take their stamps when the message exists.
+fn find<'a>(p: &Published, system: &str, cases: &'a [CaseResult]) -> Option<(&'a CaseResult, &'a Figure)> {
+    let fits = |c: &&CaseResult| {
+        let link = c.case.links.first();
+        c.case.system.to_string() == system
+            && p.case.as_ref().is_none_or(|name| *name == c.case.scenario_case)
+            && p.size.is_none_or(|s| link.is_some_and(|l| l.size as u64 == s.0))
+            && p.subscribers.is_none_or(|n| link.is_some_and(|l| l.subscribers == n))
+    };
+    let with_figure = |c: &'a CaseResult| figure(p, c).map(|f| (c, f));
+    let all = || cases.iter().filter(fits);
+    let filled = |c: &&CaseResult| handling(&c.case) == Some(Payload::Filled);
+    all().filter(|c| !filled(c)).find_map(with_figure).or_else(|| all().find_map(with_figure))
+}
+
+/// The figure that a published one names: a figure of links, or a subject that a workload observes.
+fn figure<'a>(p: &Published, c: &'a CaseResult) -> Option<&'a Figure> {
+    match &p.figure {
+        None => c.figures.get(&c.case.figure).or_else(|| c.headline().map(|(_, f)| f)),
+        Some(name) => {
+            let metric = c.figures.iter().find(|(m, _)| m.label() == name || word(m) == *name).map(|(_, f)| f);
+            metric.or_else(|| {
+                let named = |o: &&super::Observed| o.subject == *name || format!("{} · {}", o.subject, word(&o.quantity)) == *name;
+                c.observed.iter().find(named).map(|o| &o.figure)
+            })
+        }
+    }
+}
+
+fn word<T: Serialize>(value: &T) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What changes during a run: latency, processor time, memory, drops.
+
+use crate::archive::LinkSample;
+use driveline_bench::observations::{Observations, Quantity};
+
+/// Points of a timeline that are kept.
+const MAX_POINTS: usize = 240;
+/// Timelines of one case: more make no picture.
+const MAX_TIMELINES: usize = 64;
+
+/// One quantity over the time of the first valid run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timeline {
+    /// Of what: `latency`, or a process.
+    pub subject: String,
+    /// Which quantity.
+    pub quantity: Quantity,
+    /// Seconds since the run's first stamp, and the value: CPUs for processor time, else in the quantity's unit. Where there were too
+    /// many points, the greatest of each stretch.
+    pub points: Vec<(f64, f64)>,
+}
+
+pub(super) fn timelines(samples: &[LinkSample], observations: &Observations) -> Vec<Timeline> {
+    let mut all = Vec::new();
+    let received = || samples.iter().filter(|s| s.sample.received.is_some());
+    if let Some(start) = received().map(|s| s.sample.sent.before_publish).min() {
+        let at = |s: &LinkSample| (seconds(s.sample.sent.before_publish, start), s.sample.transport_ns as f64);
+        let mut points: Vec<_> = received().map(at).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.push(Timeline { subject: "transport".into(), quantity: Quantity::Latency, points: thinned(&points) });
+    }
+    let first = observations.series.iter().flat_map(|s| s.points.first()).map(|p| p.time_ns).min();
+    for s in &observations.series {
+        let Some(start) = first else { break };
+        let mut points = Vec::with_capacity(s.points.len());
+        let mut before = None;
+        for p in &s.points {
+            let at = seconds(p.time_ns, start);
+            match (s.quantity, before) {
+                // Processor time since the point before, as a share of the time since then; the first one began nowhere.
+                (Quantity::Cpu, Some(before)) if p.time_ns > before => {
+                    points.push((at, p.value as f64 / (p.time_ns - before) as f64));
+                }
+                (Quantity::Cpu, _) => {}
+                _ => points.push((at, p.value as f64)),
+            }
+            before = Some(p.time_ns);
+        }
+        // One point is no course.
+        if points.len() > 1 {
+            all.push(Timeline { subject: s.subject.clone(), quantity: s.quantity, points: thinned(&points) });
+        }
+    }
+    // What was watched before what workloads observed.
+    all.sort_by_key(|t| !matches!(t.quantity, Quantity::Cpu | Quantity::ResidentMemory | Quantity::Drops));
+    all.truncate(MAX_TIMELINES);
+    all
+}
+
+fn seconds(time_ns: u64, start_ns: u64) -> f64 {
+    time_ns.saturating_sub(start_ns) as f64 / 1e9
+}
+
+/// At most [`MAX_POINTS`]: the greatest value of each stretch of points, because peaks are what is looked for.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let stretch = points.len().div_ceil(MAX_POINTS).max(1);
+    points.chunks(stretch).filter_map(|c| c.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_survive_thinning() {
+        let points: Vec<_> = (0..10_000).map(|i| (f64::from(i), if i == 7777 { 5.0 } else { 1.0 })).collect();
+        let few = thinned(&points);
+        assert!(few.len() <= MAX_POINTS && few.contains(&(7777.0, 5.0)), "{}", few.len());
+        assert_eq!(thinned(&points[..3]), points[..3]);
+    }
+}

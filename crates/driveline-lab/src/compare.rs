@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which differences between two measurements are real.
+//!
+//! Both hold rounds that were measured at different times, so rounds are not paired: the interval of a ratio draws the rounds of each
+//! on their own (percentile bootstrap). Many comparisons find differences by chance; a verdict therefore needs two things: the 95 %
+//! interval excludes 1, and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
+//! 5 % after Holm's correction (1979) over all comparisons made.
+
+use crate::analysis::{Compared, ENOUGH_ROUNDS, pooled_headline};
+use crate::archive::{Archive, Case, Experiment, Role};
+use crate::table;
+use anyhow::{Context, Result, ensure};
+use driveline_bench::stats::{Interval, Rank, Runs, ratio_interval_apart};
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Probability of finding any difference where there is none.
+pub const SIGNIFICANCE: f64 = 0.05;
+
+const EXAMPLES: &str = "\
+Examples:
+  driveline bench compare results/before results/after
+      was anything slower after the change?
+  driveline bench compare results/before results/after --json | jq '.rows[] | select(.verdict == \"slower\")'
+
+Measure both with the same experiments on the same quiet machine, at least five rounds each.";
+
+/// Say which differences between two measurements are real.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareArgs {
+    /// Directory of the first measurement: before
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// Directory of the second measurement: after
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Print JSON instead of a table
+    #[arg(skip)]
+    pub json: bool,
+}
+
+/// Two measurements beside each other.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// How it is found out what is real.
+    pub method: String,
+    /// What makes the two incomparable, or less comparable.
+    pub warnings: Vec<String>,
+    /// What is in both.
+    pub rows: Vec<Row>,
+}
+
+/// One figure in both.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Experiment.
+    pub experiment: String,
+    /// Cell.
+    pub cell: String,
+    /// System.
+    pub system: String,
+    /// What it stands for: a floor that changed means that the machine did.
+    pub role: Role,
+    /// Which figure.
+    pub of: Compared,
+    /// `p50` or `p99`.
+    pub rank: &'static str,
+    /// In A, in nanoseconds.
+    pub a_ns: Option<u64>,
+    /// In B, in nanoseconds.
+    pub b_ns: Option<u64>,
+    /// B ÷ A with its 95 % interval by rounds; none if n is too small.
+    pub ratio: Option<Interval>,
+    /// Probability of so great a difference by chance, corrected for the number of comparisons.
+    pub p_corrected: Option<f64>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// B beside A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// B takes less.
+    Faster,
+    /// B takes longer.
+    Slower,
+    /// A difference is not shown; that does not prove that there is none.
+    NoDifferenceShown,
+    /// One of both has fewer than five rounds with samples.
+    TooFewRounds,
+    /// Too few samples for this percentile.
+    TooFewSamples,
+}
+
+impl Verdict {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "SLOWER",
+            Self::NoDifferenceShown => "no difference shown",
+            Self::TooFewRounds => "too few rounds",
+            Self::TooFewSamples => "n too small",
+        }
+    }
+}
+
+/// Compares two archives and returns what is to be printed.
+///
+/// # Errors
+/// If one of them is none, or they have nothing in common.
+pub fn compare(args: &CompareArgs) -> Result<String> {
+    let comparison = archives(&Archive::open(&args.a)?, &Archive::open(&args.b)?)?;
+    ensure!(
+        !comparison.rows.is_empty(),
+        "{} and {} have no case in common (same experiment, cell and system): measure the same experiments",
+        args.a.display(),
+        args.b.display()
+    );
+    if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text(&comparison)) }
+}
+
+/// Compares what is in both.
+///
+/// # Errors
+/// If one of them is damaged.
+pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
+    let mut warnings = warnings(a, b);
+    let (mut rows, mut chances) = (Vec::new(), Vec::new());
+    for e in &a.manifest.experiments {
+        let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
+        for case in e.cases.iter().filter(|c| c.role != Role::Control) {
+            let twin = |c: &&Case| (&c.system, &c.cell, c.role) == (&case.system, &case.cell, case.role);
+            let Some(theirs) = other.cases.iter().find(twin) else { continue };
+            differing(case, theirs, &e.scenario.id, &mut warnings);
+            let at = || format!("{} · {}", e.scenario.id, case.id);
+            let pair = pooled_headline(a, e, case).with_context(at)?.zip(pooled_headline(b, other, theirs).with_context(at)?);
+            let Some(((of, ours), (same, runs))) = pair else { continue };
+            if of != same {
+                continue;
+            }
+            for (rank, name) in [(Rank::P50, "p50"), (Rank::P99, "p99")] {
+                let (row, chance) = row(e, case, &of, (&ours, &runs), rank, name, a.manifest.seed ^ b.manifest.seed);
+                rows.push(row);
+                chances.push(chance);
+            }
+        }
+    }
+    for (row, p) in rows.iter_mut().zip(holm(&chances)) {
+        row.p_corrected = p;
+        row.verdict = verdict(row, p);
+    }
+    let made = chances.iter().flatten().count();
+    let method = format!(
+        "Ratio B ÷ A with 95 % interval (percentile bootstrap, rounds of each drawn on their own). A difference is called real if the interval \
+         excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons.",
+        SIGNIFICANCE * 100.0
+    );
+    Ok(Comparison { method, warnings, rows })
+}
+
+fn row(
+    e: &Experiment,
+    case: &Case,
+    of: &Compared,
+    (a, b): (&Runs, &Runs),
+    rank: Rank,
+    name: &'static str,
+    seed: u64,
+) -> (Row, Option<f64>) {
+    let enough = |r: &Runs| (r.samples() >= rank.needs).then(|| r.at(rank)).flatten();
+    // B ÷ A: more than 1 is slower.
+    // Rounds that do not count are not drawn: there are fewer.
+    let ratio = ratio_interval_apart(&b.without_empty(), &a.without_empty(), rank, seed);
+    let chance = ratio.filter(|i| i.rounds >= ENOUGH_ROUNDS).and_then(|_| welch(&logarithms(a, rank), &logarithms(b, rank)));
+    let verdict = if ratio.is_none() { Verdict::TooFewSamples } else { Verdict::TooFewRounds };
+    let row = Row {
+        experiment: e.scenario.id.clone(),
+        cell: case.cell.clone(),
+        system: case.system.to_string(),
+        role: case.role,
+        of: of.clone(),
+        rank: name,
+        a_ns: enough(a),
+        b_ns: enough(b),
+        ratio,
+        p_corrected: None,
+        verdict,
+    };
+    (row, chance)
+}
+
+fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
+    // A latency of 0 ns is below the clock's resolution.
+    runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
+}
+
+fn verdict(row: &Row, p: Option<f64>) -> Verdict {
+    match (&row.ratio, p) {
+        (Some(i), Some(p)) if p < SIGNIFICANCE && i.low > 1.0 => Verdict::Slower,
+        (Some(i), Some(p)) if p < SIGNIFICANCE && i.high < 1.0 => Verdict::Faster,
+        (Some(_), Some(_)) => Verdict::NoDifferenceShown,
+        _ => row.verdict,
+    }
+}
+
+/// Two-sided probability of Welch's t test; `None` with fewer than two values on a side.
+fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
+    let moments = |x: &[f64]| {
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        (n, mean, x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0))
+    };
+    if a.len() < 2 || b.len() < 2 {
+        return None;
+    }
+    let ((n, mean, variance), (m, other, its)) = (moments(a), moments(b));
+    let (va, vb) = (variance / n, its / m);
+    let error = va + vb;
+    if error == 0.0 {
+        // Every round is the same: equal, or different for sure.
+        return Some(if mean == other { 1.0 } else { 0.0 });
+    }
+    let t = (mean - other) / error.sqrt();
+    let freedom = error.powi(2) / (va.powi(2) / (n - 1.0) + vb.powi(2) / (m - 1.0));
+    let distribution = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some((2.0 * distribution.cdf(-t.abs())).min(1.0))
+}
+
+/// Holm's step-down correction; what was not tested takes no part.
+fn holm(chances: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut order: Vec<(usize, f64)> = chances.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p))).collect();
+    order.sort_by(|x, y| x.1.total_cmp(&y.1));
+    let tests = order.len();
+    let mut corrected = vec![None; chances.len()];
+    let mut least: f64 = 0.0;
+    for (place, (i, p)) in order.into_iter().enumerate() {
+        least = least.max((p * (tests - place) as f64).min(1.0));
+        if let Some(c) = corrected.get_mut(i) {
+            *c = Some(least);
+        }
+    }
+    corrected
+}
+
+/// What differs beside the figures.
+fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
+    let (m, n) = (&a.manifest, &b.manifest);
+    let mut warnings = Vec::new();
+    let mut differs = |what: &str, one: String, other: String| {
+        if one != other {
+            warnings.push(format!("{what} differs: {one} and {other}"));
+        }
+    };
+    differs("the processor", m.machine.cpu.clone(), n.machine.cpu.clone());
+    differs("the set of usable CPUs", format!("{:?}", m.machine.usable_cpus), format!("{:?}", n.machine.usable_cpus));
+    differs("the kernel", m.machine.kernel.clone(), n.machine.kernel.clone());
+    differs("the clock source", m.machine.clock_source.clone(), n.machine.clock_source.clone());
+    differs("the frequency governor", m.machine.governor.clone(), n.machine.governor.clone());
+    differs("the CPU limit", m.machine.cgroup_cpu_limit.clone(), n.machine.cgroup_cpu_limit.clone());
+    for d in &m.peers {
+        if let Some(other) = n.peers.iter().find(|p| p.name == d.name) {
+            differs(&format!("the version of {}", d.title), d.version.clone(), other.version.clone());
+        }
+    }
+    for (which, x) in [("A", m), ("B", n)] {
+        if !x.optimised {
+            warnings.push(format!("{which} is of a debug build: its figures say nothing about speed"));
+        }
+        if x.finished_at.is_none() {
+            warnings.push(format!("{which} is not complete"));
+        }
+    }
+    for e in &m.experiments {
+        match n.experiments.iter().find(|o| o.scenario.id == e.scenario.id) {
+            None => warnings.push(format!("{} is only in A", e.scenario.id)),
+            Some(o) if o.scenario != e.scenario => warnings.push(format!("the scenario {} is not the same in both", e.scenario.id)),
+            Some(_) => {}
+        }
+    }
+    for o in n.experiments.iter().filter(|o| m.experiments.iter().all(|e| e.scenario.id != o.scenario.id)) {
+        warnings.push(format!("{} is only in B", o.scenario.id));
+    }
+    warnings
+}
+
+/// Cases of the same name may still do different things.
+fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
+    let handling = |c: &Case| c.links.iter().map(|l| (l.payload, l.take)).collect::<Vec<_>>();
+    let shape =
+        |c: &Case| c.links.iter().map(|l| (l.size, l.subscribers, l.pace, l.wait, l.reliability, l.depth, l.priority)).collect::<Vec<_>>();
+    let mut differs = |what: &str| warnings.push(format!("{experiment} · {}: {what} differs, so its rows compare two things", a.id));
+    if handling(a) != handling(b) {
+        differs("payload handling");
+    }
+    if shape(a) != shape(b) {
+        differs("size, rate, waiting or QoS");
+    }
+}
+
+fn text(c: &Comparison) -> String {
+    let mut text = String::new();
+    for w in &c.warnings {
+        let _ = writeln!(text, "WARNING  {w}");
+    }
+    let mut last = String::new();
+    let mut columns = table::Columns::new(&["", "A", "B", "B ÷ A", "p, corrected", "verdict"]);
+    for r in &c.rows {
+        let place = format!("{} · {} ({})", r.experiment, r.cell, r.of.label());
+        if place != last {
+            columns.row(vec![place.clone()]);
+            last = place;
+        }
+        columns.row(vec![
+            format!("  {} {}", r.system, r.rank),
+            table::percentile(r.a_ns),
+            table::percentile(r.b_ns),
+            table::interval(r.ratio.as_ref()),
+            r.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
+            r.verdict.label().into(),
+        ]);
+    }
+    columns.write(&mut text);
+    let of = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v && r.role == Role::Measured).count();
+    let floors = c.rows.iter().filter(|r| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower)).count();
+    let _ = writeln!(
+        text,
+        "\n{} faster, {} slower, {} without a difference shown.",
+        of(Verdict::Faster),
+        of(Verdict::Slower),
+        of(Verdict::NoDifferenceShown)
+    );
+    if floors > 0 {
+        let _ = writeln!(text, "{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
+    }
+    if c.rows.iter().any(|r| r.verdict == Verdict::TooFewRounds) {
+        let _ = writeln!(
+            text,
+            "Where there are fewer than {ENOUGH_ROUNDS} rounds nothing is said: measure with --rounds {ENOUGH_ROUNDS} or more."
+        );
+    }
+    let _ = writeln!(text, "{}", c.method);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn welch_says_what_tables_say() {
+        // Student (1908), sleep: extra hours with two drugs; R's t.test says p = 0.07939414.
+        let one = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
+        let other = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
+        assert!((welch(&one, &other).unwrap() - 0.079_394_14).abs() < 1e-7);
+        assert_eq!(welch(&[1.0, 1.0], &[1.0, 1.0]), Some(1.0));
+        assert_eq!(welch(&[1.0, 1.0], &[2.0, 2.0]), Some(0.0));
+        assert_eq!(welch(&[1.0], &[2.0, 2.0]), None);
+    }
+
+    #[test]
+    fn a_difference_where_there_is_none_is_as_rare_as_promised() {
+        // Families of 16 comparisons of five rounds each; rounds are off by a few percent, alike in both.
+        let mut random = driveline_bench::stats::Random::new(11);
+        let mut uniform = || (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30);
+        let mut rounds =
+            || -> Vec<f64> { (0..5).map(|_| 0.03 * (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()).collect() };
+        let mut wrong = 0;
+        for _ in 0..1000 {
+            let chances: Vec<_> = (0..16).map(|_| welch(&rounds(), &rounds())).collect();
+            wrong += u32::from(holm(&chances).into_iter().flatten().any(|p| p < SIGNIFICANCE));
+        }
+        assert!((20..=70).contains(&wrong), "{wrong} of 1000 families");
+    }
+
+    #[test]
+    fn holm_corrects_step_by_step() {
+        // As R's p.adjust(c(0.01, 0.04, 0.03), "holm").
+        let corrected = holm(&[Some(0.01), None, Some(0.04), Some(0.03)]);
+        let close = |x: Option<f64>, y: f64| (x.unwrap() - y).abs() < 1e-12;
+        assert!(close(corrected[0], 0.03) && close(corrected[2], 0.06) && close(corrected[3], 0.06) && corrected[1].is_none());
+    }
+}

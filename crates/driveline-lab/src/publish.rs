@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes what people read of an archive: page, table, summary.
+
+use crate::analysis::{Analysis, analyse};
+use crate::archive::Archive;
+use crate::report::page;
+use crate::{csv, table};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Name of the page in an archive.
+pub(crate) const PAGE: &str = "report.html";
+
+const EXAMPLES: &str = "\
+Examples:
+  driveline bench report results/monday
+      writes report.html, results.csv and summary.json anew, and prints a summary
+  driveline bench report results/monday --out monday.html
+      the page somewhere else
+  driveline bench report results/monday --json | jq '.experiments[].answer'";
+
+/// Tell what a measurement says: a page, tables, a summary.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReportArgs {
+    /// Directory of a measurement
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Where the page goes [default: DIR/report.html]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print the summary as JSON instead of text
+    #[arg(skip)]
+    pub json: bool,
+}
+
+/// Writes the report of an archive and returns what is to be printed.
+///
+/// # Errors
+/// If there is no archive, it is damaged, or a file cannot be written.
+pub fn report(args: &ReportArgs) -> Result<String> {
+    let archive = Archive::open(&args.directory)?;
+    let path = args.out.clone().unwrap_or_else(|| archive.directory().join(PAGE));
+    let analysis = publish(&archive, &path)?;
+    if args.json {
+        return Ok(format!("{}\n", serde_json::to_string_pretty(&analysis)?));
+    }
+    Ok(summary(&archive, &analysis, &path))
+}
+
+/// What a terminal shows.
+pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
+    format!("{}\nReport: {}\n", table::summary(&archive.manifest, analysis), page.display())
+}
+
+/// Writes page, table and summary.
+pub(crate) fn publish(archive: &Archive, path: &Path) -> Result<Analysis> {
+    let analysis = analyse(archive)?;
+    let write = |path: &Path, text: &str| fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    write(&archive.directory().join("results.csv"), &csv::csv(&analysis))?;
+    write(&archive.directory().join("summary.json"), &serde_json::to_string_pretty(&analysis)?)?;
+    write(path, &page(&archive.manifest, &analysis))?;
+    Ok(analysis)
+}

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The section of one experiment: answer, tables, plots.
+
+use super::html::{Table, escape, json};
+use super::look::Looks;
+use super::views;
+use crate::analysis::{Beside, CaseResult, ExperimentResult, Ratio, Standing, standing};
+use crate::table::{TOO_SMALL, controls, digits, duration, quantity, ratio, span};
+use driveline_bench::observations::Quantity;
+use driveline_bench::stats::Interval;
+use std::fmt::Write as _;
+
+/// What a car drives while a sample is on its way: speeds in km/h.
+const SPEEDS_KMH: [f64; 2] = [64.0, 112.0];
+
+pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
+    let mut out = format!(
+        "<p class=question>{}</p><p class=source>{}</p><p class=answer>{}</p>\n",
+        escape(&e.question),
+        escape(&e.source),
+        escape(&e.answer)
+    );
+    out.push_str(&headline(e));
+    plots(&mut out, e, looks);
+    out.push_str(&workloads(e));
+    out.push_str(&road(e));
+    out.push_str(&published(e));
+    out.push_str(&accounts(e));
+    out.push_str(&control(e));
+    out.push_str(&own_tools(e));
+    out.push_str(&invalid(e));
+    out.push_str(&left_out(e));
+    if !e.notes.is_empty() {
+        let items: String = e.notes.iter().map(|n| format!("<li>{}</li>", escape(n))).collect();
+        let _ = write!(out, "<h3>To know</h3><ul>{items}</ul>");
+    }
+    out
+}
+
+/// Cells that differ in nothing but what is done with payloads, under one name.
+fn without_handling(cell: &str) -> String {
+    let parts: Vec<&str> = cell.split(" · ").filter(|p| !matches!(*p, "untouched" | "filled")).collect();
+    if parts.is_empty() { "all".into() } else { parts.join(" · ") }
+}
+
+fn small(text: &str) -> String {
+    format!("<small>{}</small>", escape(text))
+}
+
+fn cell_of(p: Option<u64>) -> String {
+    p.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |ns| escape(&duration(ns)))
+}
+
+fn ratio_cell(r: Option<&Interval>, driveline: bool) -> String {
+    match r {
+        None if driveline => "1".into(),
+        None => String::new(),
+        Some(i) => {
+            let class = match standing(i) {
+                Standing::Slower => "slower",
+                Standing::Faster => "faster",
+                Standing::NotShown | Standing::TooFewRounds => "unsure",
+            };
+            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), small(&format!("{} to {}", ratio(i.low), ratio(i.high))))
+        }
+    }
+}
+
+/// Loan-only and filled-and-read beside each other, where both were measured.
+fn headline(e: &ExperimentResult) -> String {
+    let mut groups: Vec<String> = Vec::new();
+    for cell in e.cells() {
+        let group = without_handling(cell);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let filled = e.measured().any(views::is_filled);
+    let plain = e.measured().any(|c| !views::is_filled(c));
+    let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
+    let links = e.measured().any(|c| !c.case.links.is_empty());
+    let each = ["p50", "p99", "p99.9", "÷ Driveline, p50", "p99"];
+    let costs: &[&str] = if links { &["CPU per message", "late", "lost", "not sent", "torn"] } else { &[] };
+    let columns = 1 + kinds.len() * each.len() + costs.len();
+    let over: String = kinds
+        .iter()
+        .map(|filled| {
+            let title = match (filled, links) {
+                (true, _) => "filled and read",
+                (false, true) => "loan-only: payload untouched",
+                (false, false) => "latency of the whole",
+            };
+            format!("<th scope=colgroup colspan={} class=kind>{title}</th>", each.len())
+        })
+        .collect();
+    let per_kind: String = each.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
+    let per_cost: String = costs.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
+    let costs_over = if costs.is_empty() {
+        String::new()
+    } else {
+        format!("<th scope=colgroup colspan={} class=kind>cost and losses</th>", costs.len())
+    };
+    let head = format!("<tr><th rowspan=2 scope=col>system</th>{over}{costs_over}</tr><tr>{}{per_cost}</tr>", per_kind.repeat(kinds.len()));
+    let mut table = Table::with_head("", &head, true);
+    for group in &groups {
+        let members: Vec<&CaseResult> = e.measured().filter(|c| without_handling(&c.case.cell) == *group).collect();
+        let mut systems: Vec<&CaseResult> = Vec::new();
+        for c in &members {
+            if systems.iter().all(|s| s.case.system != c.case.system) {
+                systems.push(c);
+            }
+        }
+        table.group(&format!("{group}{}", conditions(&members)), columns);
+        for system in systems {
+            let own: Vec<&&CaseResult> = members.iter().filter(|c| c.case.system == system.case.system).collect();
+            let mut cells = Vec::new();
+            for kind in &kinds {
+                let case = own.iter().find(|c| views::is_filled(c) == *kind);
+                match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
+                    Some((c, f)) => {
+                        let r = c.to_driveline();
+                        cells.extend([
+                            cell_of(f.percentiles.p50),
+                            cell_of(f.percentiles.p99),
+                            cell_of(f.percentiles.p999),
+                            ratio_cell(r.and_then(|r: &Ratio| r.p50.as_ref()), c.is_driveline()),
+                            ratio_cell(r.and_then(|r| r.p99.as_ref()), c.is_driveline()),
+                        ]);
+                    }
+                    None => {
+                        let why = if case.is_some() { "<span class=bad>no valid run</span>" } else { "" };
+                        cells.push(why.to_owned());
+                        cells.extend((1..each.len()).map(|_| String::new()));
+                    }
+                }
+            }
+            if links {
+                let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), span)).collect();
+                let sum = |of: fn(&CaseResult) -> u64| own.iter().map(|c| of(c)).sum::<u64>();
+                cells.push(escape(&cpu.join(" / ")));
+                cells.extend([
+                    count(sum(|c| c.totals.late)),
+                    count(sum(|c| c.totals.missed)),
+                    count(sum(|c| c.totals.not_sent.values().sum())),
+                    count(sum(|c| c.totals.torn)),
+                ]);
+            }
+            let doubt = if own.iter().any(|c| c.is_contradicted()) { " <span class=bad>invalid</span>" } else { "" };
+            table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
+        }
+    }
+    let figures: Vec<String> =
+        e.measured().filter_map(|c| c.headline().map(|(of, _)| of.label().to_owned())).fold(Vec::new(), |mut all, l| {
+            if !all.contains(&l) {
+                all.push(l);
+            }
+            all
+        });
+    format!(
+        "<h3>Latency</h3>{}<p class=legend>Figure: {}. Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more. \
+         CPU per message: processor time of all ends together (a middleware's own daemon is not in it){}.</p>\n",
+        table.finish(),
+        escape(&figures.join("; ")),
+        if kinds.len() > 1 { ", loan-only / filled and read" } else { "" }
+    )
+}
+
+fn count(n: u64) -> String {
+    if n == 0 { "0".into() } else { format!("<span class=bad>{n}</span>") }
+}
+
+/// What is not in the short name.
+fn title_beyond_name(c: &CaseResult) -> String {
+    let title = escape(&c.case.system_title);
+    if c.is_driveline() { String::new() } else { format!("<small class=title title=\"{title}\">{title}</small>") }
+}
+
+/// Size, rate, waiting and QoS that all links of a group have in common.
+fn conditions(cases: &[&CaseResult]) -> String {
+    let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
+    if cases.first().is_some_and(|c| c.case.links.len() > 1) {
+        return format!(" ({} links at the same time)", cases.first().map_or(0, |c| c.case.links.len()));
+    }
+    let pace = match link.pace {
+        driveline_bench::harness::Pace::PingPong => "ping-pong".to_owned(),
+        driveline_bench::harness::Pace::RateHz(hz) => format!("{hz} Hz"),
+    };
+    let word = |v: serde_json::Value| v.as_str().unwrap_or_default().replace('_', " ");
+    format!(
+        " ({}, {pace}, 1→{}, readers {}, {}, depth {})",
+        driveline_bench::bytes(link.size),
+        link.subscribers,
+        link.wait,
+        word(serde_json::to_value(link.reliability).unwrap_or_default()),
+        link.depth
+    )
+}
+
+fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
+    if let Some(plot) = views::overview(e, looks) {
+        let _ = write!(
+            out,
+            "<h3>Ratios at a glance</h3><div class=plot data-plot role=img aria-label=\"Ratios of medians to Driveline's, by cell; the numbers stand in the table above\">\
+             <script type=application/json>{}</script></div><p class=legend>Medians, with 95 % intervals. Left of the dotted line is faster than Driveline.</p>",
+            json(&views::figure(&plot).to_string())
+        );
+    }
+    let views = views::views(e, looks);
+    if views["views"].as_array().is_some_and(|v| !v.is_empty()) {
+        let _ = write!(
+            out,
+            "<h3>Look closer</h3><div class=explorer><script type=application/json>{}</script>\
+             <div role=tablist aria-label=\"Views of {}\"></div><label class=cell>cell <select></select></label>\
+             <p class=legend></p><div class=plot role=img aria-live=polite></div></div>",
+            json(&views.to_string()),
+            escape(&e.id)
+        );
+    }
+}
+
+pub(super) fn label(q: Quantity) -> &'static str {
+    match q {
+        Quantity::Latency => "latency",
+        Quantity::Idle => "idle",
+        Quantity::Communication => "communication",
+        Quantity::Computation => "computation",
+        Quantity::PeriodDeviation => "deviation from the period",
+        Quantity::Age => "age",
+        Quantity::Recovery => "recovery",
+        Quantity::StartUp => "start-up",
+        Quantity::Cpu => "processor time",
+        Quantity::ResidentMemory => "resident memory",
+        Quantity::Switches => "context switches",
+        Quantity::Drops => "drops",
+    }
+}
+
+/// Distributions and counters of workloads and chains.
+fn workloads(e: &ExperimentResult) -> String {
+    let mut out = String::new();
+    let head = ["what", "n", "mean", "sd", "skewness", "kurtosis", "min", "p25", "p50", "p75", "p99", "max"];
+    let mut table = Table::new("", &head, true);
+    for c in e.measured().filter(|c| c.case.links.is_empty() && !c.observed.is_empty()) {
+        table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
+        for o in &c.observed {
+            let p = &o.figure.percentiles;
+            let v = |x: Option<f64>| x.map_or_else(String::new, |x| escape(&quantity(o.quantity, x)));
+            let w = |x: Option<u64>| v(x.map(|x| x as f64));
+            let plain = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.2}"));
+            let shape = o.figure.shape;
+            let p99 = if p.p99.is_some() { w(p.p99) } else { format!("<span class=few>{TOO_SMALL}</span>") };
+            table.row(
+                &format!("{}{}", escape(&o.subject), small(label(o.quantity))),
+                &[
+                    p.n.to_string(),
+                    v(p.mean),
+                    v(p.standard_deviation),
+                    plain(shape.and_then(|s| s.skewness)),
+                    plain(shape.and_then(|s| s.excess_kurtosis)),
+                    w(p.min),
+                    w(shape.map(|s| s.p25)),
+                    w(p.p50),
+                    w(shape.map(|s| s.p75)),
+                    p99,
+                    w(p.max),
+                ],
+            );
+        }
+    }
+    if !table.is_empty() {
+        out.push_str("<h3>Distributions</h3>");
+        out.push_str(&table.finish());
+        out.push_str("<p class=legend>Kurtosis is the excess over that of a normal distribution.</p>");
+    }
+    let mut table = Table::new("", &["counter", "sum of valid runs", "each run"], true);
+    for c in e.measured().filter(|c| !c.counters.is_empty()) {
+        table.group(&format!("{} · {}", c.case.cell, c.name()), 3);
+        for (what, counts) in &c.counters {
+            let each: Vec<String> = counts.iter().map(u64::to_string).collect();
+            table.row(&escape(what), &[counts.iter().sum::<u64>().to_string(), each.join(", ")]);
+        }
+    }
+    if !table.is_empty() {
+        let _ = write!(out, "<details><summary>Counters</summary>{}</details>", table.finish());
+    }
+    out
+}
+
+/// Latency as metres.
+fn road(e: &ExperimentResult) -> String {
+    let mut head = vec!["system".to_owned(), "latency".to_owned()];
+    head.extend(SPEEDS_KMH.iter().map(|v| format!("at {v:.0} km/h")));
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let mut table = Table::new("", &head, true);
+    for cell in e.cells() {
+        let rows: Vec<_> = e.in_cell(cell).filter_map(|c| c.headline().map(|(_, f)| (c, f.percentiles))).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        table.group(cell, head.len());
+        for (c, p) in rows {
+            let (Some(ns), which) = (p.p99.or(p.max), if p.p99.is_some() { "p99" } else { "greatest of the few" }) else { continue };
+            let mut cells = vec![format!("{} {}", escape(&duration(ns)), small(which))];
+            cells.extend(SPEEDS_KMH.iter().map(|v| escape(&distance(v / 3.6 * ns as f64 / 1e9))));
+            table.row(&escape(&c.name()), &cells);
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<details><summary>What it means on the road</summary><p class=legend>Reaction distance: how far a car drives while the sample is on its way (speed times latency). \
+         Each hop of a chain adds its own.</p>{}</details>\n",
+        table.finish()
+    )
+}
+
+fn distance(metres: f64) -> String {
+    match metres {
+        m if m < 1e-3 => format!("{} µm", digits(m * 1e6)),
+        m if m < 1.0 => format!("{} mm", digits(m * 1e3)),
+        m => format!("{} m", digits(m)),
+    }
+}
+
+/// The papers' figures beside those of this machine.
+fn published(e: &ExperimentResult) -> String {
+    if e.published.is_empty() {
+        return String::new();
+    }
+    let head = ["system in the paper", "p50 / mean", "p99", "÷ reference", "system here", "p50", "p99", "÷ Driveline"];
+    let mut table = Table::new("", &head, true);
+    for row in &e.published {
+        let p = &row.published;
+        let us = |x: Option<f64>| x.map(|us| span(us * 1000.0));
+        let or_none = |t: Option<String>| t.map_or_else(String::new, |t| escape(&t));
+        let middle = match (us(p.p50_us), us(p.mean_us)) {
+            (Some(p50), Some(mean)) => format!("{p50} / {mean}"),
+            (Some(one), None) => one,
+            (None, Some(mean)) => format!("mean {mean}"),
+            (None, None) => String::new(),
+        };
+        let what: Vec<String> = [
+            p.case.clone(),
+            p.size.map(|s| driveline_bench::bytes(s.0 as usize)),
+            p.subscribers.map(|n| format!("1→{n}")),
+            p.figure.clone(),
+        ]
+        .into_iter()
+        .flatten()
+        .chain((!p.on.is_empty()).then(|| p.on.clone()))
+        .collect();
+        let times = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{}×", ratio(r)));
+        let mut cells = vec![escape(&middle), or_none(us(p.p99_us)), times(row.published_ratio)];
+        match &row.here {
+            Some(Beside { case, system, p50_us, p99_us, ratio, .. }) => cells.extend([
+                format!("{}{}", escape(system), small(case)),
+                or_none(us(*p50_us)),
+                p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&span(x * 1000.0))),
+                times(*ratio),
+            ]),
+            None => cells.extend([
+                p.beside.as_ref().map_or_else(String::new, |b| format!("{} was not measured", escape(b))),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]),
+        }
+        table.row(&format!("{}{}", escape(&p.system), small(&what.join(" · "))), &cells);
+    }
+    format!(
+        "<h3>Published, and measured here</h3>{}<p class=legend>Times of two machines say nothing beside each other: compare the ratios. \
+         The paper's reference is the system that stands beside Driveline.</p>\n",
+        table.finish()
+    )
+}
+
+/// Whether everything that was due is accounted for.
+fn accounts(e: &ExperimentResult) -> String {
+    let head =
+        ["case", "runs that count", "scheduled", "sent", "not sent", "due at readers", "received", "late", "lost", "torn", "wake calls"];
+    let mut table = Table::new("", &head, true);
+    for c in e.cases.iter().filter(|c| !c.case.links.is_empty()) {
+        let t = &c.totals;
+        let reasons: Vec<String> = t.not_sent.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
+        table.row(
+            &escape(&c.case.id),
+            &[
+                format!("{} of {}", c.valid_runs(), c.runs.len()),
+                t.scheduled.to_string(),
+                t.sent.to_string(),
+                if reasons.is_empty() { "0".into() } else { format!("<span class=bad>{}</span>", escape(&reasons.join("; "))) },
+                t.deliveries.to_string(),
+                t.received.to_string(),
+                count(t.late),
+                count(t.missed),
+                count(t.torn),
+                t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
+            ],
+        );
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<details><summary>Accounts: scheduled = sent + not sent, sent = received + lost</summary>{}<p class=legend>Late: more than one period after it was due. \
+         'Not sent' includes samples of the warm-up. Wake calls: system calls per publish.</p></details>\n",
+        table.finish()
+    )
+}
+
+fn control(e: &ExperimentResult) -> String {
+    let mut table = Table::new("", &["floor", "p50", "p99"], true);
+    for (c, r) in controls(e) {
+        let show = |i: Option<&Interval>| {
+            i.map_or_else(
+                || TOO_SMALL.to_owned(),
+                |i| format!("{}× {}", ratio(i.estimate), small(&format!("{} to {}", ratio(i.low), ratio(i.high)))),
+            )
+        };
+        table.row(&escape(&c.case.cell), &[show(r.p50.as_ref()), show(r.p99.as_ref())]);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h3>A/A control</h3>{}<p class=legend>The same floor measured twice, as two systems: how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
+        table.finish()
+    )
+}
+
+/// What the middleware's own latency tools say of the same links.
+fn own_tools(e: &ExperimentResult) -> String {
+    let head = ["case", "tool", "tool's p50", "p50 here", "÷ tool", "verdict"];
+    let mut table = Table::new("", &head, true);
+    for (c, a) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
+        let verdict = if a.agrees { "agrees" } else { "<span class=bad>differs: the row is invalid</span>" };
+        table.row(
+            &escape(&c.case.id),
+            &[
+                escape(&format!("{} {}", a.tool, a.version)),
+                escape(&duration(a.tool_p50_ns)),
+                escape(&duration(a.ours_p50_ns)),
+                ratio(a.ratio),
+                verdict.into(),
+            ],
+        );
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row counts if its median is within {:.0} % of what the latency tool of the middleware itself says.</p>",
+        table.finish(),
+        driveline_bench::TOLERANCE * 100.0
+    )
+}
+
+fn invalid(e: &ExperimentResult) -> String {
+    let mut table = Table::new("", &["run", "why it does not count"], false);
+    for c in &e.cases {
+        for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
+            table.row(&format!("{}, round {}", escape(&c.case.id), r.round + 1), &[escape(&r.reasons.join("; "))]);
+        }
+    }
+    if table.is_empty() { String::new() } else { format!("<h3>Invalid runs</h3>{}", table.finish()) }
+}
+
+fn left_out(e: &ExperimentResult) -> String {
+    let mut table = Table::new("", &["what", "why, and how to add it"], false);
+    for l in &e.left_out {
+        table.row(&escape(&l.what), &[escape(&l.reason)]);
+    }
+    if table.is_empty() { String::new() } else { format!("<h3>Left out</h3>{}", table.finish()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_told_in_what_people_measure_with() {
+        // 112 km/h is 31.1 m/s.
+        let at = |ns: f64| distance(112.0 / 3.6 * ns / 1e9);
+        assert_eq!([4e3, 1e6, 100e6].map(at), ["124 µm", "31.1 mm", "3.11 m"]);
+    }
+
+    #[test]
+    fn handling_is_taken_out_of_a_cells_name() {
+        assert_eq!(without_handling("camera · block · filled"), "camera · block");
+        assert_eq!(without_handling("untouched"), "all");
+    }
+}

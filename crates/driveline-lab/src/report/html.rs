@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Text as HTML.
+
+use std::fmt::Write as _;
+
+/// Text that may stand anywhere, attributes included.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// JSON that may stand in a script element: nothing in it can end the element.
+pub(super) fn json(text: &str) -> String {
+    text.replace('<', "\\u003c")
+}
+
+/// A section that can be linked to.
+pub(super) fn section(anchor: &str, title: &str, content: &str) -> String {
+    format!("<section id=\"{}\"><h2>{}</h2>\n{content}</section>\n", escape(anchor), escape(title))
+}
+
+/// A table: cells are HTML already. The first cell of each row names it; the others are numbers if `numbers`.
+pub(super) struct Table {
+    head: String,
+    body: String,
+    numbers: bool,
+}
+
+impl Table {
+    pub(super) fn new(caption: &str, head: &[&str], numbers: bool) -> Self {
+        let cells: String = head.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
+        Self::with_head(caption, &format!("<tr>{cells}</tr>"), numbers)
+    }
+
+    /// With a head of several rows.
+    pub(super) fn with_head(caption: &str, rows: &str, numbers: bool) -> Self {
+        let caption = if caption.is_empty() { String::new() } else { format!("<caption>{}</caption>", escape(caption)) };
+        Self { head: format!("{caption}<thead>{rows}</thead>"), body: String::new(), numbers }
+    }
+
+    /// A row over the whole width.
+    pub(super) fn group(&mut self, title: &str, columns: usize) {
+        let _ = write!(self.body, "<tr class=group><th colspan={columns} scope=colgroup><span>{}</span></th></tr>", escape(title));
+    }
+
+    pub(super) fn row(&mut self, name: &str, cells: &[String]) {
+        let _ = write!(self.body, "<tr><th scope=row>{name}</th>");
+        for cell in cells {
+            let _ = write!(self.body, "<td>{cell}</td>");
+        }
+        self.body.push_str("</tr>");
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    pub(super) fn finish(self) -> String {
+        let class = if self.numbers { " class=numbers" } else { "" };
+        // Wide tables scroll by themselves, by keyboard too.
+        format!(
+            "<div class=wide tabindex=0 role=group aria-label=Table><table{class}>{}<tbody>{}</tbody></table></div>\n",
+            self.head, self.body
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_out_of_its_place() {
+        assert_eq!(escape("<a href='x' b=\"&\">"), "&lt;a href=&#39;x&#39; b=&quot;&amp;&quot;&gt;");
+        assert_eq!(json("\"</script>\""), "\"\\u003c/script>\"");
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Under which conditions the figures arose: machine, settings, rules.
+
+use super::html::{Table, escape, section};
+use crate::analysis::Analysis;
+use crate::archive::Manifest;
+use driveline_bench::harness::{Reach, System, Wait};
+use std::fmt::Write as _;
+
+/// Anchors and names.
+pub(super) const SECTIONS: [(&str, &str); 4] =
+    [("rules", "Rules"), ("machine", "Machine"), ("settings", "Settings of peers"), ("measurement", "Measurement")];
+
+/// What a reader wants to know first.
+pub(super) fn lead(m: &Manifest) -> String {
+    let k = &m.machine;
+    format!(
+        "<p>{} · kernel {} · {} usable CPUs{}</p><p>{}{} · driveline {} ({})</p>",
+        escape(&k.cpu),
+        escape(k.kernel.split(' ').next().unwrap_or_default()),
+        k.usable_cpus.len(),
+        if k.virtual_machine { " · virtual machine" } else { "" },
+        escape(&date(&m.started_at)),
+        m.finished_at.as_ref().map_or_else(|| " · unfinished".to_owned(), |f| format!(" to {}", escape(&date(f)))),
+        escape(&m.version),
+        escape(&m.commit)
+    )
+}
+
+/// RFC 3339 without fractions.
+fn date(time: &str) -> String {
+    let whole = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
+    format!("{} UTC", whole.replace('T', " "))
+}
+
+pub(super) fn sections(m: &Manifest, a: &Analysis) -> String {
+    let [rules_at, machine_at, settings_at, measurement_at] = SECTIONS;
+    [
+        section(rules_at.0, rules_at.1, &rules(m)),
+        section(machine_at.0, machine_at.1, &machine(m, a)),
+        section(settings_at.0, settings_at.1, &settings(m)),
+        section(measurement_at.0, measurement_at.1, &measurement(m, a)),
+    ]
+    .concat()
+}
+
+fn rules(m: &Manifest) -> String {
+    format!(
+        "<h3>Fairness</h3><ul>\
+         <li>Within a cell all systems have the same size, rate, number of subscribers, way of waiting (asleep or spinning), handling of payloads, reliability, history depth, CPUs and priority. Who cannot is left out of the cell, and listed.</li>\
+         <li>Every round measures all systems in a new random order, each in fresh processes.</li>\
+         <li>Loan-only: the payload is not touched, so a middleware without copies has nothing to do that grows with size. Filled and read: every byte is written and read, sequence and checksum are verified outside the timed window.</li>\
+         <li>Each middleware is configured as its own documentation recommends; its settings stand below with why.</li>\
+         <li>Rates are open loops with absolute deadlines: a slow receiver does not slow the sender, and what is missed is counted.</li>\
+         <li>Percentiles are exact, of all samples of all valid runs; none is an average of percentiles. p95 needs 60 samples, p99 300, p99.9 3 000, p99.99 30 000.</li>\
+         <li>Intervals: 95 %, percentile bootstrap that draws whole rounds, of both systems together.</li></ul>\
+         <h3>Validity, declared beforehand</h3><p>{}</p>\n",
+        escape(&m.validity_rule)
+    )
+}
+
+fn machine(m: &Manifest, a: &Analysis) -> String {
+    let k = &m.machine;
+    let mut table = Table::new("", &["", ""], false);
+    let mut row = |name: &str, value: String| table.row(name, &[escape(&value)]);
+    row("Processor", k.cpu.clone());
+    row("CPUs", format!("usable {:?}, online {}", k.usable_cpus, k.online_cpus));
+    row("Virtual machine", if k.virtual_machine { "yes" } else { "no" }.into());
+    row("Kernel", format!("{}{}", k.kernel, if k.real_time_kernel { " (real-time)" } else { "" }));
+    row("Clock", format!("CLOCK_MONOTONIC on {}, {} ns a stamp", k.clock_source, k.clock_cost_ns));
+    row("Frequency governor", k.governor.clone());
+    row("Idle states", k.idle_states.clone());
+    row("Memory", driveline_bench::bytes(k.memory_bytes as usize));
+    row("CPU limit", k.cgroup_cpu_limit.clone());
+    row("Load before", k.load_before.map_or_else(|| "unknown".into(), |l| format!("{l:.2}")));
+    row(
+        "Disturbance",
+        format!(
+            "{} of {} runs disturbed by other processes (in the worst they used {:.0} % of the machine); the hypervisor took at most {:.1} %",
+            a.disturbed,
+            a.made,
+            a.worst_others * 100.0,
+            a.worst_stolen * 100.0
+        ),
+    );
+    let cpu = |c: Option<usize>| c.map_or_else(|| "any".to_owned(), |c| c.to_string());
+    row(
+        "Placement",
+        format!("publisher on CPU {}, subscribers on {:?} in turn", cpu(m.placement.publisher_cpu), m.placement.subscriber_cpus),
+    );
+    let mut out = table.finish();
+    let mut unset: Vec<&str> = k.not_set.iter().map(String::as_str).collect();
+    for text in a.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.runs).flat_map(|r| &r.unset) {
+        if !unset.contains(&text.as_str()) {
+            unset.push(text);
+        }
+    }
+    if !unset.is_empty() {
+        let items: String = unset.iter().map(|u| format!("<li>{}</li>", escape(u))).collect();
+        let _ = write!(out, "<h3>What could not be set</h3><ul>{items}</ul>");
+    }
+    out
+}
+
+fn settings(m: &Manifest) -> String {
+    let mut out = String::new();
+    for d in &m.peers {
+        let _ = write!(out, "<h3>{} {}</h3>", escape(&d.title), escape(&d.version));
+        for v in &d.variants {
+            let used = m
+                .experiments
+                .iter()
+                .flat_map(|e| &e.cases)
+                .any(|c| matches!(&c.system, System::Peer { .. } if c.system.to_string() == format!("{}/{}", d.name, v.name)));
+            if !used {
+                continue;
+            }
+            let mut table = Table::new(&format!("{}/{}: {}", d.name, v.name, v.title), &["setting", "value", "why"], false);
+            for s in &v.settings {
+                table.row(&escape(&s.name), &[escape(&s.value), escape(&s.why)]);
+            }
+            if !v.note.is_empty() {
+                table.row("note", &[String::new(), escape(&v.note)]);
+            }
+            out.push_str(&table.finish());
+        }
+    }
+    if out.is_empty() { "<p>No peer took part.</p>".into() } else { out }
+}
+
+fn measurement(m: &Manifest, a: &Analysis) -> String {
+    let mut table = Table::new("", &["", ""], false);
+    let mut row = |name: &str, value: String| table.row(name, &[escape(&value)]);
+    row("Command", m.command.join(" "));
+    row("Extent", serde_json::to_value(m.extent).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default());
+    row("Seed", format!("{} (orders and intervals)", m.seed));
+    row("Program", format!("driveline {}, commit {}{}", m.version, m.commit, if m.optimised { "" } else { ", NOT optimised" }));
+    row("Runs", format!("{} of {} planned; {} count", a.made, a.planned, a.valid));
+    row("Begun", date(&m.started_at));
+    row("Ended", m.finished_at.as_deref().map_or_else(|| "not complete".into(), date));
+    let reaches: Vec<&str> = [(Reach::Process, "threads of one process"), (Reach::Host, "processes of one host")]
+        .into_iter()
+        .filter(|(r, _)| m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).any(|l| l.reach == *r))
+        .map(|(_, name)| name)
+        .collect();
+    row("Ends", reaches.join(", "));
+    let mut waits: Vec<String> = Vec::new();
+    for w in m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).map(|l: &crate::archive::Link| -> Wait { l.wait }) {
+        if !waits.contains(&w.to_string()) {
+            waits.push(w.to_string());
+        }
+    }
+    row("Readers wait", waits.join(", "));
+    format!(
+        "{}<p>Raw samples of every run lie beside this page (<code>runs/</code>, Arrow files), figures in <code>results.csv</code> and <code>summary.json</code>. \
+         <code>driveline bench report</code> writes this page anew from them, <code>driveline bench compare</code> says what changed between two measurements.</p>\n",
+        table.finish()
+    )
+}

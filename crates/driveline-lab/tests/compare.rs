@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Differences that are there are found, and others are not.
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
+
+mod fixture;
+
+use driveline_lab::compare::{Verdict, archives};
+use fixture::pair;
+
+fn verdicts(rounds: u64, factors: (f64, f64), noise: f64, seeds: (u64, u64)) -> Vec<(String, Verdict)> {
+    let dir = tempfile::tempdir().unwrap();
+    let a = pair(&dir.path().join("a"), rounds, factors.0, noise, seeds.0);
+    let b = pair(&dir.path().join("b"), rounds, factors.1, noise, seeds.1);
+    let p50 = archives(&a, &b).unwrap().rows.into_iter().filter(|r| r.rank == "p50");
+    p50.map(|r| (r.system, r.verdict)).collect()
+}
+
+// Seeds are fixed: with others, one of twenty families of comparisons may show a difference that is none.
+
+#[test]
+fn the_same_thing_measured_twice_shows_no_difference() {
+    for seed in 1..4 {
+        for (system, verdict) in verdicts(5, (2.0, 2.0), 0.05, (seed, seed + 7_000)) {
+            assert_eq!(verdict, Verdict::NoDifferenceShown, "{system}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn ten_percent_more_are_found_where_they_are() {
+    for seed in 1..4 {
+        for (system, verdict) in verdicts(6, (2.0, 2.2), 0.01, (seed, seed + 7_000)) {
+            let expected = if system == "driveline" { Verdict::NoDifferenceShown } else { Verdict::Slower };
+            assert_eq!(verdict, expected, "{system}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn an_archive_beside_itself_shows_nothing_and_warns_of_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut a = pair(&dir.path().join("a"), 5, 2.0, 0.05, 1);
+    a.finish("2020-01-01T00:01:00Z".into()).unwrap();
+    let c = archives(&a, &a).unwrap();
+    assert!(c.warnings.is_empty(), "{:?}", c.warnings);
+    assert_eq!(c.rows.len(), 16);
+    for r in c.rows {
+        let i = r.ratio.unwrap();
+        assert!(
+            r.verdict == Verdict::NoDifferenceShown && i.low <= 1.0 && 1.0 <= i.high && i.estimate == 1.0 && r.p_corrected == Some(1.0)
+        );
+    }
+}
+
+#[test]
+fn the_other_direction_is_faster_and_few_rounds_say_nothing() {
+    let faster = verdicts(5, (2.2, 2.0), 0.005, (3, 4));
+    assert!(faster.iter().filter(|(s, _)| s != "driveline").all(|(_, v)| *v == Verdict::Faster), "{faster:?}");
+    let few = verdicts(4, (4.0, 2.0), 0.0, (3, 4));
+    assert!(few.iter().all(|(_, v)| *v == Verdict::TooFewRounds), "{few:?}");
+}
+
+#[test]
+fn what_else_differs_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = pair(&dir.path().join("a"), 1, 2.0, 0.0, 1);
+    let mut b = pair(&dir.path().join("b"), 1, 2.0, 0.0, 1);
+    b.manifest.machine.kernel = "another".into();
+    b.manifest.machine.cpu = "another".into();
+    b.manifest.optimised = false;
+    b.manifest.experiments[0].scenario.question = "Something else?".into();
+    b.manifest.experiments[0].cases[0].links[0].payload = driveline_bench::harness::Payload::Filled;
+    b.manifest.experiments[0].cases[1].links[0].size = 7;
+    let warnings = archives(&a, &b).unwrap().warnings.join("\n");
+    for what in
+        ["processor differs", "kernel differs", "B is of a debug build", "not complete", "scenario X", "payload handling", "size, rate"]
+    {
+        assert!(warnings.contains(what), "{what} is missing in:\n{warnings}");
+    }
+}

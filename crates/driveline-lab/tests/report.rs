@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The report as a reader has it: in a real browser, light and dark, wide and narrow.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod fixture;
+
+use driveline_bench::harness::{Payload, System};
+use driveline_bench::observations::Observations;
+use driveline_bench::stats::Random;
+use driveline_lab::archive::{Archive, Case};
+use driveline_lab::{ReportArgs, report};
+use fixture::{case, experiment, floors, latencies, link, manifest, observed, peer, run, watched, workload_case};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Programs that are the same browser under other names.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+/// A browser that takes longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn browser() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::env::split_paths(&path).flat_map(|d| BROWSERS.map(|b| d.join(b)));
+    let found = all.into_iter().find(|p| p.is_file());
+    found.unwrap_or_else(|| panic!("no browser ({}) is installed: `make setup`, or `apt install chromium`", BROWSERS.join(", ")))
+}
+
+/// A little of everything: peers, handling, sizes, several subscribers, watched processes, a workload, what went wrong.
+fn archive(directory: &Path) -> Archive {
+    let systems = || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
+    let mut cases = Vec::new();
+    for (cell, size, subscribers, payload) in [
+        ("64 B · untouched", 64, 1, Payload::Untouched),
+        ("64 B · filled", 64, 1, Payload::Filled),
+        ("1 MiB · untouched", 1 << 20, 1, Payload::Untouched),
+        ("1 MiB · filled", 1 << 20, 1, Payload::Filled),
+        ("to four", 1 << 20, 4, Payload::Untouched),
+    ] {
+        for system in systems() {
+            cases.push(case(system, cell, cases.len(), vec![link(size, subscribers, payload)]));
+        }
+    }
+    cases.extend(floors(cases.len()));
+    for c in cases.iter_mut().filter(|c| c.system == System::Driveline) {
+        c.comparisons = vec![driveline_bench::Comparison { metric: c.figure, to: "floor".into(), of: c.figure }];
+    }
+    let mut links = experiment("X1", 5, cases);
+    links.scenario.published = driveline_lab::scenario::load("S1").unwrap().published;
+    links.scenario.published[0].size = None;
+    let graphs = experiment("refsys", 5, vec![workload_case(0)]);
+    let mut archive = Archive::create(directory, manifest(vec![links, graphs], 1)).unwrap();
+    let mut random = Random::new(5);
+    for e in &archive.manifest.experiments {
+        for c in &e.cases {
+            for round in 0..e.rounds {
+                add(&archive, &e.scenario.id, c, round, &mut random);
+            }
+        }
+    }
+    archive.finish("2020-01-01T00:10:00Z".into()).unwrap();
+    archive
+}
+
+fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut Random) {
+    let median = match c.system.to_string().as_str() {
+        "driveline" => 12_000.0,
+        "futex" => 9_000.0,
+        "fastdds/shm" => 48_000.0,
+        "cyclonedds/udp" => 160_000.0 + c.links.first().map_or(0, |l| l.size) as f64,
+        _ => 21_000.0,
+    };
+    let mut values = latencies(random, 100, median, 0.05);
+    // One that is more than a period late, at one peer.
+    if c.system.to_string() == "cyclonedds/udp" {
+        values[50] = 25_000_000;
+    }
+    let mut run = run(c, round, &values);
+    let observations = if c.links.is_empty() {
+        let o = observed(random);
+        run.counters = o.counters.clone();
+        o
+    } else if c.cell == "to four" {
+        watched()
+    } else {
+        Observations::default()
+    };
+    if c.system.to_string() == "iceoryx2/ipc" && round == 0 {
+        run.failure = Some("the publisher said: </script><b>no</b>".into());
+        run.accounts.clear();
+    }
+    archive.add(experiment, c, &run, &observations).unwrap();
+}
+
+/// What the page told after everything in it was opened.
+#[derive(Debug, serde::Deserialize)]
+struct Told {
+    errors: Vec<String>,
+    plots: usize,
+    views: Vec<String>,
+    empty: Vec<String>,
+    dark: bool,
+    width: f64,
+    page_width: f64,
+    text_colour: String,
+    plot_text_colour: String,
+    sections: usize,
+    fetched: Vec<String>,
+}
+
+/// Clicks through everything and notes what happens; runs behind the page's own script.
+const PROBE: &str = r##"<script>
+(async () => {
+  const wait = (ms) => new Promise((r) => setTimeout(r, ms));
+  const told = { errors: window.__errors, plots: 0, views: [], empty: [], fetched: [] };
+  for (const d of document.querySelectorAll("details")) d.open = true;
+  for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); for (let i = 0; i < 100 && !p.querySelector("svg"); i++) await wait(50); }
+  for (const box of document.querySelectorAll(".explorer")) {
+    const tabs = [...box.querySelectorAll("[role=tab]")];
+    if (tabs.length === 0) { told.errors.push("an explorer came to nothing"); continue; }
+    { tabs[0].focus(); tabs[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true })); await wait(50); }
+    if (tabs.length > 1 && document.activeElement !== tabs[1]) told.errors.push("the arrow key does not reach the next tab");
+    for (const tab of tabs) {
+      tab.click();
+      const select = box.querySelector("select");
+      for (const cell of [...select.options].map((o) => o.value)) {
+        select.value = cell;
+        select.dispatchEvent(new Event("change"));
+        await wait(30);
+        const drawn = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
+        told.views.push(`${tab.textContent} | ${cell}`);
+        if (drawn === 0) told.empty.push(`${tab.textContent} | ${cell}`);
+      }
+    }
+    tabs[0].click();
+    await wait(50);
+  }
+  told.plots = document.querySelectorAll("svg.main-svg").length;
+  told.sections = document.querySelectorAll("main > section").length;
+  told.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  told.width = document.documentElement.clientWidth;
+  told.page_width = document.documentElement.scrollWidth;
+  told.text_colour = getComputedStyle(document.body).color;
+  const tick = document.querySelector(".xtick text");
+  told.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
+  told.fetched = performance.getEntriesByType("resource").map((r) => r.name);
+  const out = document.createElement("pre");
+  out.id = "told";
+  out.textContent = JSON.stringify(told);
+  document.body.append(out);
+})();
+</script>"##;
+
+const CATCH: &str = r#"<script>
+window.__errors = [];
+addEventListener("error", (e) => window.__errors.push(String(e.message)));
+addEventListener("unhandledrejection", (e) => window.__errors.push(String(e.reason)));
+addEventListener("securitypolicyviolation", (e) => window.__errors.push("refused: " + e.blockedURI));
+for (const level of ["error", "warn"]) { const own = console[level]; console[level] = (...a) => { window.__errors.push(a.join(" ")); own.apply(console, a); }; }
+</script>"#;
+
+/// Opens a page and returns what it told, and what the browser complained of.
+fn open(page: &Path, dir: &Path, dark: bool, width: u32) -> Told {
+    let text = std::fs::read_to_string(page).unwrap();
+    let (head, body) = text.split_once("<title>").unwrap();
+    let watched = format!("{head}{CATCH}<title>{}", body.replace("</body>\n</html>", &format!("{PROBE}</body>\n</html>")));
+    let name = format!("{}-{width}", if dark { "dark" } else { "light" });
+    let (copy, profile, out) = (dir.join(format!("{name}.html")), dir.join(&name), dir.join(format!("{name}.out")));
+    std::fs::write(&copy, watched).unwrap();
+    let mut child = Command::new(browser())
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
+        .arg(format!("--window-size={width},900"))
+        .args(["--virtual-time-budget=60000", "--dump-dom"])
+        .arg(format!("file://{}", copy.display()))
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the browser did not end within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let dom = std::fs::read_to_string(&out).unwrap();
+    let (_, told) = dom
+        .split_once("<pre id=\"told\">")
+        .unwrap_or_else(|| panic!("the page came to no end:\n{}", dom.get(dom.len().saturating_sub(2000)..).unwrap_or_default()));
+    let (told, _) = told.split_once("</pre>").unwrap();
+    let told = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {told}"))
+}
+
+fn brightness(colour: &str) -> f64 {
+    let inner = colour.split_once('(').map_or("", |(_, rest)| rest);
+    let parts: Vec<f64> = inner.trim_end_matches(')').split(',').take(3).filter_map(|p| p.trim().parse().ok()).collect();
+    assert_eq!(parts.len(), 3, "'{colour}' is no colour");
+    parts.iter().sum::<f64>() / 3.0
+}
+
+#[test]
+fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(&dir.path().join("a"));
+    report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    let page = archive.directory().join("report.html");
+    let size = std::fs::metadata(&page).unwrap().len();
+    assert!(size < 8_000_000, "the page has {size} bytes");
+    for (dark, width) in [(false, 1280), (true, 1280), (false, 500)] {
+        let told = open(&page, dir.path(), dark, width);
+        assert!(told.errors.is_empty(), "{told:?}");
+        assert!(told.fetched.is_empty(), "{told:?}");
+        assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
+        assert_eq!((told.dark, told.sections), (dark, 6));
+        assert!(told.page_width <= told.width, "the page is wider than the window: {} > {}", told.page_width, told.width);
+        // An overview and two explorers, of three layers each.
+        assert!(told.plots >= 3 * 2, "{told:?}");
+        for view in [
+            "Percentiles | 64 B · filled",
+            "Histogram | to four",
+            "ECDF | 1 MiB · untouched",
+            "Per subscriber | to four",
+            "Ratios | to four",
+            "Layers | 1 MiB · filled",
+            "Deliveries | 64 B · untouched",
+            "Latency over time | to four",
+            "CPU over time | to four",
+            "Memory over time | to four",
+            "Drops over time | to four",
+            "By size | filled",
+            "Idle, communication, computation | reference",
+            "Observed | reference",
+        ] {
+            assert!(told.views.iter().any(|v| v == view), "{view} is missing in {:#?}", told.views);
+        }
+        let readable = |b: f64| if dark { b > 180.0 } else { b < 80.0 };
+        assert!(readable(brightness(&told.text_colour)) && readable(brightness(&told.plot_text_colour)), "{told:?}");
+    }
+}
+
+#[test]
+fn the_page_says_what_a_sceptic_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(&dir.path().join("a"));
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
+    let (_, body) = page.split_once("<body>").unwrap();
+    for what in [
+        "Driveline has the least median latency in all 5 cells",
+        "loan-only: payload untouched",
+        "filled and read",
+        "n too small",
+        "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
+        "not installed: apt install &lt;ecal&gt;",
+        "SCHED_FIFO was refused",
+        "A/A control",
+        "A run counts unless it says why not.",
+        "X &lt;&amp;&gt; &quot;quoted&quot;",
+        "64 km/h",
+        "Published, and measured here",
+        "hot path drops",
+        "random order",
+    ] {
+        assert!(body.contains(what), "the page lacks '{what}'");
+    }
+    assert!(!body.contains("<b>no</b>"));
+    for what in ["iceoryx2/ipc", "INVALID  64 B · untouched · iceoryx2/ipc in round 1", "left out  ecal", "A/A control", "n too small"] {
+        assert!(text.contains(what), "the summary lacks '{what}':\n{text}");
+    }
+}
+
+#[test]
+fn csv_and_summary_say_what_the_archive_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(&dir.path().join("a"));
+    let json = report(&ReportArgs { directory: archive.directory().into(), out: None, json: true }).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        summary,
+        serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(archive.directory().join("summary.json")).unwrap()).unwrap()
+    );
+    assert_eq!((&summary["complete"], &summary["planned"], &summary["made"]), (&true.into(), &115.into(), &115.into()));
+    // One of five rounds of one peer does not count, in five cells.
+    assert_eq!(summary["valid"], 110);
+    let cases = summary["experiments"][0]["cases"].as_array().unwrap();
+    let of = |id: &str| cases.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+    let dds = of("64 B · untouched · cyclonedds/udp");
+    assert_eq!((&dds["totals"]["late"], &dds["totals"]["sent"], &dds["totals"]["received"]), (&5.into(), &500.into(), &500.into()));
+    assert_eq!(dds["figures"]["transport"]["max"], 25_000_000);
+    assert_eq!(dds["totals"]["cpu_ns_per_sample"], 5_000.0);
+    let four = of("to four · driveline");
+    assert_eq!((&four["totals"]["received"], &four["totals"]["cpu_ns_per_sample"]), (&2000.into(), &8_000.0.into()));
+    assert_eq!(four["subscribers"].as_array().unwrap().len(), 4);
+    assert_eq!(of("64 B · untouched · iceoryx2/ipc")["figures"]["transport"]["n"], 400);
+    // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are told.
+    let ratio = |id: &str, metric: &str| {
+        let ratios = of(id)["ratios"].as_array().unwrap().clone();
+        let r = ratios.into_iter().find(|r| r["of"]["metric"] == metric).unwrap_or_else(|| panic!("{id} has no ratio of {metric}"));
+        r["p50"]["estimate"].as_f64().unwrap()
+    };
+    let [plain, filled] = ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
+    assert!((3.7..4.3).contains(&plain) && (2.5..3.0).contains(&filled), "{plain} {filled}");
+    let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
+    let columns = csv.lines().next().unwrap().split(',').count();
+    for line in csv.lines() {
+        // No cell of this archive has a comma.
+        assert_eq!(line.split(',').count(), columns, "{line}");
+    }
+    assert!(csv.contains("X1,64 B · untouched · cyclonedds/udp,measured,64 B · untouched,cyclonedds/udp,late,all,count,,,,,,,,,,,,,,,5"));
+    assert!(csv.lines().any(|l| l.starts_with("refsys,") && l.contains(",latency,hot path,ns,2000,")));
+}
+
+#[test]
+fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 3, vec![c.clone()])], 1)).unwrap();
+    let told = || report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    assert!(told().contains("PARTIAL: 0 of 3 runs"), "{}", told());
+    archive.add("X", &c, &run(&c, 0, &[5_000; 100]), &Observations::default()).unwrap();
+    assert!(told().contains("PARTIAL: 1 of 3 runs") && told().contains("--resume"));
+    let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
+    assert!(page.contains("PARTIAL: 1 of 3 runs"));
+}
