@@ -15,6 +15,7 @@ use driveline_bench::peers;
 use driveline_bench::stats::Random;
 use driveline_bench::{self as bench, Conductor, Ending, Kind, PEER_COMMAND, Placement, Program};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,6 +65,9 @@ pub struct RunArgs {
     /// Seed of the random order and of the intervals; without it, a new one, which is shown
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
+    /// Only tell what would be measured, and how long that takes
+    #[arg(long)]
+    pub dry_run: bool,
     /// Print a summary as JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -80,6 +84,10 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
         signal_hook::flag::register(signal, interrupted.clone())?;
     }
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
+    if args.dry_run {
+        print!("{}", outline(&plan_all(args)?.0));
+        return Ok(Ending::Valid);
+    }
     let archive = match &args.resume {
         Some(directory) => reopen(directory)?,
         None => prepare(args)?,
@@ -100,8 +108,35 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     })
 }
 
-/// Plans everything and makes the archive, so that what cannot be measured is known before the first run.
-fn prepare(args: &RunArgs) -> Result<Archive> {
+/// What would be measured, for people.
+fn outline(experiments: &[Experiment]) -> String {
+    let mut text = String::new();
+    let mut total = 0.0;
+    for e in experiments {
+        let seconds = e.cases.iter().map(plan::expected_seconds).sum::<f64>() * e.rounds as f64;
+        total += seconds;
+        let _ = writeln!(text, "{}: {} cases × {} rounds, about {}", e.scenario.id, e.cases.len(), e.rounds, minutes(seconds));
+        for case in &e.cases {
+            let _ = writeln!(text, "    {}", case.id);
+        }
+        for left in &e.left_out {
+            let _ = writeln!(text, "    left out: {}: {}", left.what, left.reason);
+        }
+    }
+    let _ = writeln!(text, "about {} in all", minutes(total));
+    text
+}
+
+fn minutes(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// Plans everything, so that what cannot be measured is known before the first run. With the peers that take part.
+fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers::Selection)> {
     let extent = match (args.quick, args.paper) {
         (true, _) => Extent::Quick,
         (_, true) => Extent::Paper,
@@ -136,6 +171,12 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
         experiments.push(plan::plan(&scenario, extent, &found, &placement)?);
     }
     let selection = plan::selection(&experiments, &found)?;
+    Ok((experiments, extent, placement, selection))
+}
+
+/// Makes the archive of what is planned.
+fn prepare(args: &RunArgs) -> Result<Archive> {
+    let (experiments, extent, placement, selection) = plan_all(args)?;
     let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
     let manifest = Manifest {
         format: FORMAT,
