@@ -104,20 +104,12 @@ fn experiment(text: &mut String, e: &ExperimentResult) {
     for cell in e.cells() {
         let cases: Vec<&CaseResult> = e.in_cell(cell).collect();
         let of = cases.iter().find_map(|c| c.headline()).map(|(of, _)| of.label().to_owned()).unwrap_or_default();
-        let title = format!("{cell} ({of})");
-        let mut columns = Columns::new(&[
-            &title,
-            "n",
-            "p50",
-            "p99",
-            "p99.9",
-            "÷ Driveline, p50",
-            "÷ Driveline, p99",
-            "CPU/message",
-            "missed",
-            "not sent",
-            "torn",
-        ]);
+        let title = if of.is_empty() { cell.to_owned() } else { format!("{cell} ({of})") };
+        let mut head = vec![title.as_str(), "n", "p50", "p99", "p99.9", "÷ Driveline, p50", "÷ Driveline, p99"];
+        if cases.iter().any(|c| !c.case.links.is_empty()) {
+            head.extend(["CPU/message", "missed", "not sent", "torn"]);
+        }
+        let mut columns = Columns::new(&head);
         columns.rows.extend(cases.iter().map(|c| row(c)));
         columns.write(text);
         text.push('\n');
@@ -166,9 +158,9 @@ fn row(c: &CaseResult) -> Vec<String> {
         percentile(p999),
         interval(r.and_then(|r| r.p50.as_ref())),
         interval(r.and_then(|r| r.p99.as_ref())),
-        t.cpu_ns_per_sample.map_or_else(String::new, span),
     ]);
     if !c.case.links.is_empty() {
+        row.push(t.cpu_ns_per_sample.map_or_else(String::new, span));
         row.extend([t.missed.to_string(), t.not_sent.values().sum::<u64>().to_string(), t.torn.to_string()]);
     }
     row

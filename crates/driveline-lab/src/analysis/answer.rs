@@ -56,7 +56,7 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
     let Some((closest, interval)) = closest else { return alone(e, &cells) };
     let mut text = match (ahead, compared) {
         (1, 1) => "Driveline has the least median latency".to_owned(),
-        (0, 1) => "Driveline has not the least median latency".to_owned(),
+        (0, 1) => "Driveline does not have the least median latency".to_owned(),
         (a, n) if a == n => format!("Driveline has the least median latency in all {n} cells"),
         (0, n) => format!("Driveline has the least median latency in none of {n} cells"),
         (a, n) => format!("Driveline has the least median latency in {a} of {n} cells"),
