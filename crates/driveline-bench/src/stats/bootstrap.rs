@@ -9,6 +9,7 @@
 use super::percentile::{Rank, Runs};
 use super::random::Random;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// How many times rounds are drawn.
 pub const RESAMPLES: usize = 2000;
@@ -38,10 +39,18 @@ pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Opt
     let rounds = system.count().min(floor.count());
     let mut random = Random::new(seed);
     let mut drawn = vec![0; rounds];
+    // Of five rounds there are only 126 different draws.
+    let mut known = HashMap::<Vec<usize>, Option<f64>>::new();
     let values = (0..RESAMPLES).filter_map(|_| {
         draw(&mut random, &mut drawn);
+        drawn.sort_unstable();
+        if let Some(value) = known.get(&drawn) {
+            return *value;
+        }
         // A draw may hit only runs that failed; it says nothing then.
-        ratio(system.at_of(rank, &drawn), floor.at_of(rank, &drawn))
+        let value = ratio(system.at_of(rank, &drawn), floor.at_of(rank, &drawn));
+        known.insert(drawn.clone(), value);
+        value
     });
     interval(estimate, values.collect(), rounds)
 }

@@ -38,11 +38,11 @@
     const rows = Math.ceil(shown.length / perRow);
     const categories = new Set(figure.data.flatMap((t) => (t.orientation === "h" || t.error_x ? t.y : [])));
     const body = Math.max(narrow ? 300 : 360, categories.size * 34);
-    layout.height = body + 70 + rows * 20;
+    layout.height = body + 88 + rows * 20;
     layout.autosize = true;
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 };
-    layout.margin = { l: narrow ? 48 : 64, r: 16, t: 12 + rows * 20, b: 52 };
+    layout.margin = { l: narrow ? 48 : 64, r: 16, t: 32 + rows * 20, b: 52 };
     layout.legend = { orientation: "h", traceorder: "normal", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { size: narrow ? 10 : 12 } };
     layout.showlegend = shown.length > 1;
     layout.hoverlabel = { namelength: -1 };

@@ -75,6 +75,11 @@ pub(super) fn histogram(lines: &[(String, Look, &Figure)]) -> Plot {
             x.push(s((b.low * b.high).sqrt()));
             y.push((b.count as f64 / n * 1e4).round() / 100.0);
         }
+        // Down to the axis behind the last one; the first is empty anyway.
+        if let Some(b) = f.bins.last() {
+            x.push(s(b.high * (b.high / b.low).sqrt()));
+            y.push(0.0);
+        }
         p.add_trace(Scatter::new(x, y).name(name).mode(Mode::Lines).line(look.line().shape(LineShape::Hvh)));
     }
     p

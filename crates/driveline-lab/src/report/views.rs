@@ -159,7 +159,7 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     for (label, symbol, pick) in ranks {
         let dots: Vec<_> = of.iter().filter_map(|(c, r)| pick(r).map(|i| dot(c.name(), i))).collect();
         if !dots.is_empty() {
-            series.push((label.to_owned(), looks.look(ours), Some(symbol), dots));
+            series.push((label.to_owned(), looks.look(ours).nth(series.len()), Some(symbol), dots));
         }
     }
     let rows: Vec<String> = of.iter().map(|(c, _)| c.name()).collect();

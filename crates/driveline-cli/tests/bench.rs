@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lab from the command line: what it does, never how fast.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = "scenario: 1
+id: mine
+title: A small link
+source: a test
+question: Does it arrive?
+systems: [driveline]
+link: {size: 1 KiB, rate_hz: 100, cpus: any}
+cases:
+  small: {}
+run: {rounds: 5, messages: 20, warm_up: 2}
+";
+
+fn driveline(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_driveline"));
+    // Peers of this machine do not take part.
+    command.args(arguments).current_dir(dir).env("DRIVELINE_PEERS", dir).stdin(Stdio::null());
+    command
+}
+
+fn ended(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = driveline(dir, arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// Accounts of runs that are there.
+fn runs(archive: &Path) -> usize {
+    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect::<Vec<_>>();
+    let cases = entries(&archive.join("runs/mine"));
+    cases.iter().flat_map(|c| entries(c)).filter(|p| p.extension().is_some_and(|e| e == "json")).count()
+}
+
+#[test]
+fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO).unwrap();
+    let archive = dir.path().join("a");
+    let child = driveline(dir.path(), &["bench", "run", "./mine.yaml", "--out", "a", "--seed", "7"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while runs(&archive) == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no run within a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(130), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    let made = runs(&archive);
+    assert!((1..15).contains(&made), "{made} runs");
+    assert!(text.contains(&format!("PARTIAL: {made} of 15 runs")), "{text}");
+    assert!(std::fs::read_to_string(archive.join("report.html")).unwrap().contains("PARTIAL"));
+
+    let (code, text, err) = ended(dir.path(), &["bench", "run", "--resume", "a"]);
+    // A hypervisor may spoil a run.
+    assert!(code == 0 || code == 1, "{text}{err}");
+    assert!(runs(&archive) == 15 && !text.contains("PARTIAL"), "{text}");
+    let report = std::fs::read_to_string(archive.join("report.html")).unwrap();
+    assert!(!report.contains("PARTIAL") && report.contains("Does it arrive?"));
+
+    let (code, text, err) = ended(dir.path(), &["bench", "report", "a", "--out", "elsewhere.html", "--json"]);
+    let summary: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{err}"));
+    assert_eq!((code, &summary["complete"], &summary["made"]), (0, &true.into(), &15.into()));
+    assert!(dir.path().join("elsewhere.html").is_file());
+
+    let (code, text, _) = ended(dir.path(), &["bench", "compare", "a", "a"]);
+    assert!(code == 0 && text.contains("0 faster, 0 slower"), "{text}");
+    let (code, text, _) = ended(dir.path(), &["--json", "bench", "compare", "a", "a"]);
+    let comparison: Value = serde_json::from_str(&text).unwrap();
+    let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
+    assert_eq!((code, comparison["warnings"].as_array().unwrap().len()), (0, of_debug_builds), "{text}");
+}
+
+#[test]
+fn what_is_no_measurement_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [&["bench", "report", "."][..], &["bench", "compare", ".", "."]] {
+        let (code, _, err) = ended(dir.path(), arguments);
+        assert_eq!(code, 1);
+        assert!(err.contains("manifest.json") && err.contains("bench run"), "{err}");
+    }
+}
