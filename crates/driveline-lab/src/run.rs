@@ -56,7 +56,7 @@ pub struct RunArgs {
     /// Rounds, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: Option<u64>,
-    /// Directory for samples and report; it must be new or empty [default: bench-<ids>-<time>]
+    /// Directory for samples and report; it must be new or empty [default: bench-IDS-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with an interrupted measurement in this directory

@@ -78,6 +78,9 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
             return wrong(&[part, "vary", "wait"], message, "");
         }
     }
+    if let Some(unknown) = s.published.iter().filter_map(|p| p.case.as_ref()).find(|c| !s.cases.contains_key(*c)) {
+        return wrong(&["published"], format!("a published figure belongs to the case '{unknown}', which there is not"), "");
+    }
     if let Some(message) = bad_wait(&s.vary.wait) {
         return wrong(&["vary", "wait"], message, "");
     }
