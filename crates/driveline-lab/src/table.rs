@@ -41,7 +41,8 @@ pub(crate) fn ratio(x: f64) -> String {
 pub(crate) fn quantity(q: Quantity, value: f64) -> String {
     match q {
         Quantity::ResidentMemory => format!("{} MiB", digits(value / f64::from(1 << 20))),
-        Quantity::Switches | Quantity::Drops => format!("{value:.0}"),
+        Quantity::Switches | Quantity::Drops if value.fract() == 0.0 => format!("{value:.0}"),
+        Quantity::Switches | Quantity::Drops => digits(value),
         _ => span(value),
     }
 }

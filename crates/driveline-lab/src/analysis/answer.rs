@@ -64,10 +64,12 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
     let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
     let who = closest.name();
     let (low, high) = (times(interval.low), times(interval.high));
-    let _ = write!(text, "; closest to it comes {who}{place} with {} times its median (95 % {low} to {high})", times(interval.estimate));
-    if faster.len() > 1 {
-        let names: Vec<String> = faster.iter().skip(1).take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
-        let more = if faster.len() > 4 { format!(" and {} more", faster.len() - 4) } else { String::new() };
+    let stands = if interval.estimate < 1.0 { "furthest ahead of it is" } else { "closest to it comes" };
+    let _ = write!(text, "; {stands} {who}{place} with {} times its median (95 % {low} to {high})", times(interval.estimate));
+    faster.retain(|(c, _)| c.case.id != closest.case.id);
+    if !faster.is_empty() {
+        let names: Vec<String> = faster.iter().take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
+        let more = if faster.len() > 3 { format!(" and {} more", faster.len() - 3) } else { String::new() };
         let _ = write!(text, "; ahead of it also {}{more}", names.join(", "));
     }
     text.push('.');

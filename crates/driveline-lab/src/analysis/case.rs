@@ -47,6 +47,8 @@ pub struct SubscriberResult {
     pub name: String,
     /// Its transport latency.
     pub transport: Figure,
+    /// Of the samples that all subscribers of its link received: the share for which it took longest.
+    pub last_share: Option<f64>,
 }
 
 /// Accounts of all valid runs, all links and all subscribers together.
@@ -221,6 +223,7 @@ pub(super) struct Pooled {
     observed: Vec<(String, Quantity, Runs)>,
     timelines: Vec<Timeline>,
     late: u64,
+    lasts: BTreeMap<(usize, usize), u64>,
 }
 
 /// Samples by round; a round that is missing or does not count is empty.
@@ -240,7 +243,7 @@ impl Pooled {
         let rounds = e.rounds as usize;
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
-        let (mut timelines, mut late) = (Vec::new(), 0);
+        let (mut timelines, mut late, mut lasts) = (Vec::new(), 0, BTreeMap::new());
         for run in runs.iter().filter(|r| r.is_valid()) {
             let samples = archive.samples(id, case, run.round)?;
             for (metric, values) in metrics(case, &samples) {
@@ -251,6 +254,7 @@ impl Pooled {
                     put(&mut by_subscriber, (*link, sample.subscriber), rounds, run.round, [sample.transport_ns]);
                 }
             }
+            count_last(case, &samples, &mut lasts);
             late += samples.iter().filter(|s| is_late(case, s)).count() as u64;
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
@@ -273,6 +277,7 @@ impl Pooled {
             observed: by_series.into_iter().map(|((s, q), r)| (s, q, Runs::new(r))).collect(),
             timelines,
             late,
+            lasts,
         })
     }
 
@@ -292,7 +297,10 @@ impl Pooled {
         let case = &self.case;
         let subscriber = |(&(link, subscriber), runs): (&(usize, usize), &Runs)| {
             let topic = case.links.get(link).filter(|_| case.links.len() > 1).map_or_else(String::new, |l| format!("{} · ", l.topic));
-            SubscriberResult { name: format!("{topic}subscriber {subscriber}"), transport: Figure::of(runs) }
+            let all: u64 = self.lasts.iter().filter(|((l, _), _)| *l == link).map(|(_, n)| n).sum();
+            let last = self.lasts.get(&(link, subscriber)).copied().unwrap_or(0);
+            let last_share = (all > 0).then(|| last as f64 / all as f64);
+            SubscriberResult { name: format!("{topic}subscriber {subscriber}"), transport: Figure::of(runs), last_share }
         };
         let mut counters = BTreeMap::<String, Vec<u64>>::new();
         for run in self.runs.iter().filter(|r| r.is_valid()) {
@@ -400,6 +408,21 @@ impl Mean {
 
     fn value(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.sum / self.samples as f64)
+    }
+}
+
+/// Counts, by link and subscriber, for how many samples it was the last of all.
+fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, usize), u64>) {
+    // How many received it, and who took longest: how long, and which one.
+    let mut of = BTreeMap::<(usize, u64), (usize, (u64, usize))>::new();
+    for LinkSample { link, sample } in samples.iter().filter(|s| s.sample.received.is_some()) {
+        let entry = of.entry((*link, sample.sent.sequence)).or_default();
+        *entry = (entry.0 + 1, entry.1.max((sample.transport_ns, sample.subscriber)));
+    }
+    for ((link, _), (received, (_, subscriber))) in of {
+        if case.links.get(link).is_some_and(|l| l.subscribers > 1 && l.subscribers == received) {
+            *lasts.entry((link, subscriber)).or_default() += 1;
+        }
     }
 }
 

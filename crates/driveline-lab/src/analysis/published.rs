@@ -34,7 +34,7 @@ pub struct Beside {
     pub mean_us: Option<f64>,
     /// 99th percentile, in microseconds; none if n is too small.
     pub p99_us: Option<f64>,
-    /// How many times the time of Driveline here it took, by medians.
+    /// How many times the time of Driveline here it took: by medians if the paper tells medians, else by means.
     pub ratio: Option<f64>,
 }
 
@@ -52,7 +52,9 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     };
     let found = p.beside.as_deref().and_then(|system| find(p, system, cases));
     let driveline = found.and_then(|(c, _)| cases.iter().find(|d| d.case.system == System::Driveline && d.case.cell == c.case.cell));
-    let ours = driveline.and_then(|d| figure(p, d)).and_then(|f| f.percentiles.p50);
+    // Like with like.
+    let middle = |f: &Figure| if p.p50_us.is_some() { f.percentiles.p50.map(|ns| ns as f64) } else { f.percentiles.mean };
+    let ours = driveline.and_then(|d| figure(p, d)).and_then(middle);
     let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
     PublishedRow {
         published: p.clone(),
@@ -64,7 +66,7 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
             p50_us: us(f.percentiles.p50),
             mean_us: f.percentiles.mean.map(|m| m / 1000.0),
             p99_us: us(f.percentiles.p99),
-            ratio: f.percentiles.p50.zip(ours.filter(|ns| *ns > 0)).map(|(a, b)| a as f64 / b as f64),
+            ratio: middle(f).zip(ours.filter(|ns| *ns > 0.0)).map(|(a, b)| a / b),
         }),
     }
 }

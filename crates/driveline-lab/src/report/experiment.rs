@@ -23,6 +23,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
     out.push_str(&headline(e));
     plots(&mut out, e, looks);
     out.push_str(&workloads(e));
+    out.push_str(&subscribers(e));
     out.push_str(&road(e));
     out.push_str(&published(e));
     out.push_str(&accounts(e));
@@ -79,7 +80,8 @@ fn headline(e: &ExperimentResult) -> String {
     let plain = e.measured().any(|c| !views::is_filled(c));
     let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
-    let each = ["p50", "p99", "p99.9", "÷ Driveline, p50", "p99"];
+    let compared = e.measured().any(|c| c.to_driveline().is_some());
+    let each: &[&str] = if compared { &["p50", "p99", "p99.9", "÷ Driveline, p50", "p99"] } else { &["p50", "p99", "p99.9"] };
     let costs: &[&str] = if links { &["CPU per message", "late", "lost", "not sent", "torn"] } else { &[] };
     let columns = 1 + kinds.len() * each.len() + costs.len();
     let over: String = kinds
@@ -119,13 +121,12 @@ fn headline(e: &ExperimentResult) -> String {
                 match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
                     Some((c, f)) => {
                         let r = c.to_driveline();
-                        cells.extend([
-                            cell_of(f.percentiles.p50),
-                            cell_of(f.percentiles.p99),
-                            cell_of(f.percentiles.p999),
+                        cells.extend([cell_of(f.percentiles.p50), cell_of(f.percentiles.p99), cell_of(f.percentiles.p999)]);
+                        let ratios = [
                             ratio_cell(r.and_then(|r: &Ratio| r.p50.as_ref()), c.is_driveline()),
                             ratio_cell(r.and_then(|r| r.p99.as_ref()), c.is_driveline()),
-                        ]);
+                        ];
+                        cells.extend(ratios.into_iter().filter(|_| compared));
                     }
                     None => {
                         let why = if case.is_some() { "<span class=bad>no valid run</span>" } else { "" };
@@ -157,11 +158,21 @@ fn headline(e: &ExperimentResult) -> String {
             all
         });
     format!(
-        "<h3>Latency</h3>{}<p class=legend>Figure: {}. Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more. \
-         CPU per message: processor time of all ends together (a middleware's own daemon is not in it){}.</p>\n",
+        "<h3>Latency</h3>{}<p class=legend>Figure: {}.{}{}</p>\n",
         table.finish(),
         escape(&figures.join("; ")),
-        if kinds.len() > 1 { ", loan-only / filled and read" } else { "" }
+        if compared {
+            " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more."
+        } else {
+            ""
+        },
+        match (links, kinds.len()) {
+            (false, _) => "",
+            (true, 1) => " CPU per message: processor time of all ends together; a middleware's own daemon is not in it.",
+            (true, _) => {
+                " CPU per message: processor time of all ends together, loan-only / filled and read; a middleware's own daemon is not in it."
+            }
+        }
     )
 }
 
@@ -286,6 +297,27 @@ fn workloads(e: &ExperimentResult) -> String {
     out
 }
 
+/// Whether all subscribers are served alike, and who is the last.
+fn subscribers(e: &ExperimentResult) -> String {
+    let head = ["subscriber", "n", "p50", "p99", "greatest", "was the last"];
+    let mut table = Table::new("", &head, true);
+    for c in e.measured().filter(|c| !c.subscribers.is_empty()) {
+        table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
+        for s in &c.subscribers {
+            let p = &s.transport.percentiles;
+            let last = s.last_share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
+            table.row(&escape(&s.name), &[p.n.to_string(), cell_of(p.p50), cell_of(p.p99), cell_of(p.max), last]);
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<details><summary>Subscribers one by one</summary>{}<p class=legend>Was the last: share of the samples that all received for which it took longest.</p></details>\n",
+        table.finish()
+    )
+}
+
 /// Latency as metres.
 fn road(e: &ExperimentResult) -> String {
     let mut head = vec!["system".to_owned(), "latency".to_owned()];
@@ -328,7 +360,7 @@ fn published(e: &ExperimentResult) -> String {
     if e.published.is_empty() {
         return String::new();
     }
-    let head = ["system in the paper", "p50 / mean", "p99", "÷ reference", "system here", "p50", "p99", "÷ Driveline"];
+    let head = ["system in the paper", "p50 / mean", "p99", "÷ reference", "system here", "p50 / mean", "p99", "÷ Driveline"];
     let mut table = Table::new("", &head, true);
     for row in &e.published {
         let p = &row.published;
@@ -353,9 +385,9 @@ fn published(e: &ExperimentResult) -> String {
         let times = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{}×", ratio(r)));
         let mut cells = vec![escape(&middle), or_none(us(p.p99_us)), times(row.published_ratio)];
         match &row.here {
-            Some(Beside { case, system, p50_us, p99_us, ratio, .. }) => cells.extend([
-                format!("{}{}", escape(system), small(case)),
-                or_none(us(*p50_us)),
+            Some(Beside { case, system, p50_us, mean_us, p99_us, ratio }) => cells.extend([
+                format!("{} {}", escape(system), small(case)),
+                escape(&[us(*p50_us), us(*mean_us)].into_iter().flatten().collect::<Vec<_>>().join(" / ")),
                 p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&span(x * 1000.0))),
                 times(*ratio),
             ]),

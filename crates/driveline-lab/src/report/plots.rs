@@ -149,7 +149,7 @@ pub(super) type Course = (String, Look, usize, Vec<(f64, f64)>);
 /// Values over the time of one run: name, look, and points of seconds and values.
 pub(super) fn timeline(lines: &[Course], quantity: Quantity) -> Plot {
     let y = match quantity {
-        Quantity::Cpu => Axis::new().title(Title::with_text("CPUs in use")),
+        Quantity::Cpu => Axis::new().title(Title::with_text("CPUs in use")).range_mode(plotly::layout::RangeMode::ToZero),
         Quantity::ResidentMemory => Axis::new().title(Title::with_text("resident memory")).tick_format("~s").tick_suffix("B"),
         Quantity::Drops | Quantity::Switches => Axis::new().title(Title::with_text("number since the point before")),
         _ => time_axis("latency"),
