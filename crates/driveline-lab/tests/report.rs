@@ -7,9 +7,9 @@ mod fixture;
 use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::Observations;
 use driveline_bench::stats::Random;
-use driveline_lab::archive::{Archive, Case};
+use driveline_lab::archive::{Archive, Case, Role};
 use driveline_lab::{ReportArgs, report};
-use fixture::{case, experiment, floors, latencies, link, manifest, observed, peer, run, watched, workload_case};
+use fixture::{case, experiment, floors, latencies, link, manifest, observed, own_tool, peer, run, tool_run, watched, workload_case};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -42,13 +42,15 @@ fn archive(directory: &Path) -> Archive {
         }
     }
     cases.extend(floors(cases.len()));
+    // The first two peers of the first cell have tools of their own; see below what those say.
+    cases.extend([own_tool(&cases[1], cases.len()), own_tool(&cases[2], cases.len() + 1)]);
     for c in cases.iter_mut().filter(|c| c.system == System::Driveline) {
         c.comparisons = vec![driveline_bench::Comparison { metric: c.figure, to: "floor".into(), of: c.figure }];
     }
     let mut links = experiment("X1", 5, cases);
     links.scenario.published = driveline_lab::scenario::load("S1").unwrap().published;
     links.scenario.published[0].size = None;
-    let graphs = experiment("refsys", 5, vec![workload_case(0)]);
+    let graphs = experiment("refsys", 5, vec![workload_case(System::Driveline, 0), workload_case(peer("fastdds/shm"), 1)]);
     let mut archive = Archive::create(directory, manifest(vec![links, graphs], 1)).unwrap();
     let mut random = Random::new(5);
     for e in &archive.manifest.experiments {
@@ -63,6 +65,11 @@ fn archive(directory: &Path) -> Archive {
 }
 
 fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut Random) {
+    if c.role == Role::OwnTool {
+        // Of one peer half of what is measured here, of the other nearly the same.
+        let run = tool_run(round, if c.system.to_string() == "fastdds/shm" { 24_000 } else { 150_000 });
+        return archive.add(experiment, c, &run, &Observations::default()).unwrap();
+    }
     let median = match c.system.to_string().as_str() {
         "driveline" => 12_000.0,
         "futex" => 9_000.0,
@@ -77,7 +84,7 @@ fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut R
     }
     let mut run = run(c, round, &values);
     let observations = if c.links.is_empty() {
-        let o = observed(random);
+        let o = observed(random, if c.system == System::Driveline { 1.0 } else { 2.0 });
         run.counters = o.counters.clone();
         o
     } else if c.cell == "to four" {
@@ -266,11 +273,20 @@ fn the_page_says_what_a_sceptic_asks() {
         "Published, and measured here",
         "hot path drops",
         "random order",
+        "differs: the row is invalid",
+        "theirperf 1",
     ] {
         assert!(body.contains(what), "the page lacks '{what}'");
     }
     assert!(!body.contains("<b>no</b>"));
-    for what in ["iceoryx2/ipc", "INVALID  64 B · untouched · iceoryx2/ipc in round 1", "left out  ecal", "A/A control", "n too small"] {
+    for what in [
+        "iceoryx2/ipc",
+        "INVALID  64 B · untouched · iceoryx2/ipc in round 1",
+        "left out  ecal",
+        "fastdds/shm (INVALID)",
+        "A/A control",
+        "n too small",
+    ] {
         assert!(text.contains(what), "the summary lacks '{what}':\n{text}");
     }
 }
@@ -285,9 +301,9 @@ fn csv_and_summary_say_what_the_archive_says() {
         summary,
         serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(archive.directory().join("summary.json")).unwrap()).unwrap()
     );
-    assert_eq!((&summary["complete"], &summary["planned"], &summary["made"]), (&true.into(), &115.into(), &115.into()));
+    assert_eq!((&summary["complete"], &summary["planned"], &summary["made"]), (&true.into(), &130.into(), &130.into()));
     // One of five rounds of one peer does not count, in five cells.
-    assert_eq!(summary["valid"], 110);
+    assert_eq!(summary["valid"], 125);
     let cases = summary["experiments"][0]["cases"].as_array().unwrap();
     let of = |id: &str| cases.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no {id}"));
     let dds = of("64 B · untouched · cyclonedds/udp");
@@ -308,6 +324,17 @@ fn csv_and_summary_say_what_the_archive_says() {
     };
     let [plain, filled] = ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
     assert!((3.7..4.3).contains(&plain) && (2.5..3.0).contains(&filled), "{plain} {filled}");
+    // Of a workload the whole is compared.
+    let graphs = summary["experiments"][1]["cases"].as_array().unwrap();
+    let whole = &graphs[1]["ratios"][0];
+    assert_eq!((&whole["of"]["latency"], &whole["to"]), (&"hot path".into(), &"reference · driveline".into()));
+    assert!((1.9..2.1).contains(&whole["p50"]["estimate"].as_f64().unwrap()), "{whole}");
+    // One tool contradicts, the other does not, and rows without a tool say nothing.
+    let agrees = |id: &str| of(id)["own_tool"]["agrees"].clone();
+    assert_eq!(
+        ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"].map(|s| agrees(&format!("64 B · untouched · {s}"))),
+        [false.into(), true.into(), serde_json::Value::Null]
+    );
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
     let columns = csv.lines().next().unwrap().split(',').count();
     for line in csv.lines() {

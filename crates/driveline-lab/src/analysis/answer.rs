@@ -40,7 +40,7 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
     let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
     for cell in &cells {
         let ratios: Vec<(&CaseResult, Interval)> =
-            e.in_cell(cell).filter_map(|c| c.to_driveline().and_then(|r| r.p50).map(|i| (c, i))).collect();
+            e.in_cell(cell).filter(|c| !c.is_contradicted()).filter_map(|c| c.to_driveline().and_then(|r| r.p50).map(|i| (c, i))).collect();
         let Some(least) = ratios.iter().min_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate)) else { continue };
         compared += 1;
         rounds = ratios.iter().map(|(_, i)| i.rounds).min().unwrap_or(0).min(rounds);

@@ -4,7 +4,7 @@
 use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
-use crate::analysis::{Beside, CaseResult, ExperimentResult, Ratio, Standing, standing};
+use crate::analysis::{Beside, ExperimentResult};
 use crate::table::{TOO_SMALL, controls, digits, duration, quantity, ratio, span};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
@@ -20,7 +20,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
         escape(&e.source),
         escape(&e.answer)
     );
-    out.push_str(&headline(e));
+    out.push_str(&super::headline::headline(e));
     plots(&mut out, e, looks);
     out.push_str(&workloads(e));
     out.push_str(&subscribers(e));
@@ -38,173 +38,16 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
     out
 }
 
-/// Cells that differ in nothing but what is done with payloads, under one name.
-fn without_handling(cell: &str) -> String {
-    let parts: Vec<&str> = cell.split(" · ").filter(|p| !matches!(*p, "untouched" | "filled")).collect();
-    if parts.is_empty() { "all".into() } else { parts.join(" · ") }
-}
-
-fn small(text: &str) -> String {
+pub(super) fn small(text: &str) -> String {
     format!("<small>{}</small>", escape(text))
 }
 
-fn cell_of(p: Option<u64>) -> String {
+pub(super) fn cell_of(p: Option<u64>) -> String {
     p.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |ns| escape(&duration(ns)))
 }
 
-fn ratio_cell(r: Option<&Interval>, driveline: bool) -> String {
-    match r {
-        None if driveline => "1".into(),
-        None => String::new(),
-        Some(i) => {
-            let class = match standing(i) {
-                Standing::Slower => "slower",
-                Standing::Faster => "faster",
-                Standing::NotShown | Standing::TooFewRounds => "unsure",
-            };
-            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), small(&format!("{} to {}", ratio(i.low), ratio(i.high))))
-        }
-    }
-}
-
-/// Loan-only and filled-and-read beside each other, where both were measured.
-fn headline(e: &ExperimentResult) -> String {
-    let mut groups: Vec<String> = Vec::new();
-    for cell in e.cells() {
-        let group = without_handling(cell);
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
-    let filled = e.measured().any(views::is_filled);
-    let plain = e.measured().any(|c| !views::is_filled(c));
-    let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
-    let links = e.measured().any(|c| !c.case.links.is_empty());
-    let compared = e.measured().any(|c| c.to_driveline().is_some());
-    let each: &[&str] = if compared { &["p50", "p99", "p99.9", "÷ Driveline, p50", "p99"] } else { &["p50", "p99", "p99.9"] };
-    let costs: &[&str] = if links { &["CPU per message", "late", "lost", "not sent", "torn"] } else { &[] };
-    let columns = 1 + kinds.len() * each.len() + costs.len();
-    let over: String = kinds
-        .iter()
-        .map(|filled| {
-            let title = match (filled, links) {
-                (true, _) => "filled and read",
-                (false, true) => "loan-only: payload untouched",
-                (false, false) => "latency of the whole",
-            };
-            format!("<th scope=colgroup colspan={} class=kind>{title}</th>", each.len())
-        })
-        .collect();
-    let per_kind: String = each.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
-    let per_cost: String = costs.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
-    let costs_over = if costs.is_empty() {
-        String::new()
-    } else {
-        format!("<th scope=colgroup colspan={} class=kind>cost and losses</th>", costs.len())
-    };
-    let head = format!("<tr><th rowspan=2 scope=col>system</th>{over}{costs_over}</tr><tr>{}{per_cost}</tr>", per_kind.repeat(kinds.len()));
-    let mut table = Table::with_head("", &head, true);
-    for group in &groups {
-        let members: Vec<&CaseResult> = e.measured().filter(|c| without_handling(&c.case.cell) == *group).collect();
-        let mut systems: Vec<&CaseResult> = Vec::new();
-        for c in &members {
-            if systems.iter().all(|s| s.case.system != c.case.system) {
-                systems.push(c);
-            }
-        }
-        table.group(&format!("{group}{}", conditions(&members)), columns);
-        for system in systems {
-            let own: Vec<&&CaseResult> = members.iter().filter(|c| c.case.system == system.case.system).collect();
-            let mut cells = Vec::new();
-            for kind in &kinds {
-                let case = own.iter().find(|c| views::is_filled(c) == *kind);
-                match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
-                    Some((c, f)) => {
-                        let r = c.to_driveline();
-                        cells.extend([cell_of(f.percentiles.p50), cell_of(f.percentiles.p99), cell_of(f.percentiles.p999)]);
-                        let ratios = [
-                            ratio_cell(r.and_then(|r: &Ratio| r.p50.as_ref()), c.is_driveline()),
-                            ratio_cell(r.and_then(|r| r.p99.as_ref()), c.is_driveline()),
-                        ];
-                        cells.extend(ratios.into_iter().filter(|_| compared));
-                    }
-                    None => {
-                        let why = if case.is_some() { "<span class=bad>no valid run</span>" } else { "" };
-                        cells.push(why.to_owned());
-                        cells.extend((1..each.len()).map(|_| String::new()));
-                    }
-                }
-            }
-            if links {
-                let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), span)).collect();
-                let sum = |of: fn(&CaseResult) -> u64| own.iter().map(|c| of(c)).sum::<u64>();
-                cells.push(escape(&cpu.join(" / ")));
-                cells.extend([
-                    count(sum(|c| c.totals.late)),
-                    count(sum(|c| c.totals.missed)),
-                    count(sum(|c| c.totals.not_sent.values().sum())),
-                    count(sum(|c| c.totals.torn)),
-                ]);
-            }
-            let doubt = if own.iter().any(|c| c.is_contradicted()) { " <span class=bad>invalid</span>" } else { "" };
-            table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
-        }
-    }
-    let figures: Vec<String> =
-        e.measured().filter_map(|c| c.headline().map(|(of, _)| of.label().to_owned())).fold(Vec::new(), |mut all, l| {
-            if !all.contains(&l) {
-                all.push(l);
-            }
-            all
-        });
-    format!(
-        "<h3>Latency</h3>{}<p class=legend>Figure: {}.{}{}</p>\n",
-        table.finish(),
-        escape(&figures.join("; ")),
-        if compared {
-            " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more."
-        } else {
-            ""
-        },
-        match (links, kinds.len()) {
-            (false, _) => "",
-            (true, 1) => " CPU per message: processor time of all ends together; a middleware's own daemon is not in it.",
-            (true, _) => {
-                " CPU per message: processor time of all ends together, loan-only / filled and read; a middleware's own daemon is not in it."
-            }
-        }
-    )
-}
-
-fn count(n: u64) -> String {
+pub(super) fn count(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=bad>{n}</span>") }
-}
-
-/// What is not in the short name.
-fn title_beyond_name(c: &CaseResult) -> String {
-    let title = escape(&c.case.system_title);
-    if c.is_driveline() { String::new() } else { format!("<small class=title title=\"{title}\">{title}</small>") }
-}
-
-/// Size, rate, waiting and QoS that all links of a group have in common.
-fn conditions(cases: &[&CaseResult]) -> String {
-    let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
-    if cases.first().is_some_and(|c| c.case.links.len() > 1) {
-        return format!(" ({} links at the same time)", cases.first().map_or(0, |c| c.case.links.len()));
-    }
-    let pace = match link.pace {
-        driveline_bench::harness::Pace::PingPong => "ping-pong".to_owned(),
-        driveline_bench::harness::Pace::RateHz(hz) => format!("{hz} Hz"),
-    };
-    let word = |v: serde_json::Value| v.as_str().unwrap_or_default().replace('_', " ");
-    format!(
-        " ({}, {pace}, 1→{}, readers {}, {}, depth {})",
-        driveline_bench::bytes(link.size),
-        link.subscribers,
-        link.wait,
-        word(serde_json::to_value(link.reliability).unwrap_or_default()),
-        link.depth
-    )
 }
 
 fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
@@ -515,11 +358,5 @@ mod tests {
         // 112 km/h is 31.1 m/s.
         let at = |ns: f64| distance(112.0 / 3.6 * ns / 1e9);
         assert_eq!([4e3, 1e6, 100e6].map(at), ["124 µm", "31.1 mm", "3.11 m"]);
-    }
-
-    #[test]
-    fn handling_is_taken_out_of_a_cells_name() {
-        assert_eq!(without_handling("camera · block · filled"), "camera · block");
-        assert_eq!(without_handling("untouched"), "all");
     }
 }

@@ -5,6 +5,7 @@
 //! are drawn when they come into view.
 
 mod experiment;
+mod headline;
 mod html;
 mod look;
 mod plots;
