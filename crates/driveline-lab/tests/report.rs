@@ -23,7 +23,7 @@ fn browser() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::env::split_paths(&path).flat_map(|d| BROWSERS.map(|b| d.join(b)));
     let found = all.into_iter().find(|p| p.is_file());
-    found.unwrap_or_else(|| panic!("no browser ({}) is installed: `make setup`, or `apt install chromium`", BROWSERS.join(", ")))
+    found.unwrap_or_else(|| panic!("no browser ({}) is in PATH: `make setup`, or `apt install chromium`; on Ubuntu, where that is a snap, Google's package of Chrome", BROWSERS.join(", ")))
 }
 
 /// A little of everything: peers, handling, sizes, several subscribers, watched processes, a workload, what went wrong.
