@@ -59,6 +59,9 @@ impl Machine {
         if scheduling.current == Some(0) && !rustix::process::geteuid().is_root() {
             not_set.push("real-time scheduling is not allowed to this user".to_owned());
         }
+        if !std::path::Path::new("/sys/bus/event_source/devices/cpu").exists() {
+            not_set.push("the processor's performance counters are not visible, so misses and cycles are not told".to_owned());
+        }
         Self {
             cpu: field("model name").unwrap_or_else(|| "unknown".into()),
             usable_cpus: usable_cpus.to_vec(),

@@ -7,7 +7,7 @@ use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, RunSpec, Scenario, StageSpe
 use anyhow::{Context, Result, ensure};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
-use driveline_bench::{Beside, Favour, Placement, bytes};
+use driveline_bench::{Beside, Favour, Placement, Quota, bytes};
 use driveline_runtime::graph::ByteSize;
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ impl Cell {
     /// Why nobody can do it on this machine.
     pub(super) fn refused(&self, placement: &Placement) -> Option<String> {
         let single = self.links.len() == 1 && self.beside.hogs == 0 && self.beside.quota_percent.is_none() && self.beside.favour.is_none();
+        if let Some(Err(e)) = self.beside.quota_percent.map(Quota::new) {
+            return Some(format!("{e:#}"));
+        }
         self.links.iter().find_map(|l| {
             if l.pace == Pace::PingPong && l.subscribers > 1 {
                 return Some("a ping-pong has one subscriber: give a rate_hz".into());
