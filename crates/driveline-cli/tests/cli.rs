@@ -396,7 +396,8 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
     let f = Fixture::new(GRAPH);
     // Its process holds the other end of the terminal.
     let program = env!("CARGO_BIN_EXE_driveline");
-    let run = format!("exec '{program}' run g.yaml --report out --set counter.limit=0");
+    // A test under nohup would hand its deafness down, which a run respects.
+    let run = format!("exec env --default-signal=HUP '{program}' run g.yaml --report out --set counter.limit=0");
     let environment = f.command(&[]);
     let terminal = Command::new("script")
         .args(["-qfec", &run, "/dev/null"])
