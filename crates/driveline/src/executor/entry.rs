@@ -142,7 +142,8 @@ impl Invocation<'_> {
     }
 
     /// The sample that the trigger chose or else the newest sample of an input, read now; it may have been seen by an
-    /// earlier call. `None` if there never was one, if it is older than the trigger's `max_age` (counted as stale), or if samples that the callback keeps leave no room for it (counted as
+    /// earlier call, but for one that made a call itself under the trigger `any`: such a sample belongs to that call alone, and a
+    /// callback that needs it later keeps it. `None` if there never was one, if it is older than the trigger's `max_age` (counted as stale), or if samples that the callback keeps leave no room for it (counted as
     /// `held_limit`).
     #[must_use]
     pub fn read(&self, input: usize) -> Option<RawSample> {
