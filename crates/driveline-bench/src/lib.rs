@@ -42,7 +42,7 @@ pub use metric::Metric;
 pub use own_tool::{Agreement, TOLERANCE};
 pub use peer::{MIN_FILLED, MemcpyKind};
 pub use peer::{Middleware, Received, Receiver, Sender, peer_main, peer_program};
-pub use plan::{Case, Comparison, Kind, LeftOut, Placement, Plan, bytes, has_own_tool};
+pub use plan::{Case, Comparison, Kind, LeftOut, Placement, Plan, bytes, floor_of, has_own_tool, memory_needed};
 pub use result::{Ending, MAX_OTHERS, Measurement, Outcome, Ratio, Run, command, taken_away, validity_rule};
 
 /// Version of this program.

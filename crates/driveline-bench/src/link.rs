@@ -4,10 +4,9 @@
 use crate::account::Account;
 use crate::args::LinkArgs;
 use crate::conduct::{Conductor, Program};
-use crate::harness::{Reach, System};
 use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
-use crate::plan::{Case, Kind, Placement, Plan};
+use crate::plan::{Case, Placement, Plan, memory_needed};
 use crate::report;
 use crate::result::{self, Ending, FORMAT, Measurement, Outcome, Run};
 use crate::stats::{Random, Runs};
@@ -161,17 +160,8 @@ pub fn scratch() -> Result<tempfile::TempDir> {
 /// Refuses, before anything starts, what would not fit: a process killed for memory tells nothing.
 fn check_memory(case: &Case, rounds: u64, available: Option<u64>) -> Result<()> {
     let job = &case.job;
-    // Depth, internal reserve, loan, pins, observers' pins.
-    let slots = u64::from(job.depth) + 5 + job.subscribers as u64;
-    let segments = match (case.kind, &job.system) {
-        (Kind::Link, System::Driveline) if matches!(job.pace, crate::harness::Pace::PingPong) => 2,
-        _ => 1,
-    };
-    // Each reader's own copy and each writer's own data.
-    let private = 2 + job.subscribers as u64;
-    let rows = (job.warm_up + job.messages) * 40 * (2 + job.subscribers as u64) * if job.reach == Reach::Process { 1 } else { 2 };
     let kept = job.messages * (8 * 6 + 96) * job.subscribers as u64 * rounds;
-    let needed = job.size as u64 * (slots * segments + private) + rows + kept;
+    let needed = memory_needed(job) + kept;
     let Some(available) = available else { return Ok(()) };
     ensure!(
         needed < available,
@@ -209,7 +199,7 @@ mod tests {
     fn what_does_not_fit_is_refused_with_numbers() {
         let args = Cli::parse_from(["x", "--size", "1G", "--extra", "none", "--wait", "block"]).link;
         let plan = Plan::new(&args, &Placement::new(&args, vec![0, 1]).unwrap(), &Selection::default()).unwrap();
-        let link = plan.cases.iter().find(|c| c.kind == Kind::Link).unwrap();
+        let link = plan.cases.iter().find(|c| c.kind == crate::plan::Kind::Link).unwrap();
         let text = check_memory(link, 5, Some(4 << 30)).unwrap_err().to_string();
         assert!(text.contains("MiB of memory, and 4096 MiB are available") && text.contains("--size"), "{text}");
         assert!(check_memory(link, 5, Some(64 << 30)).is_ok());

@@ -288,12 +288,7 @@ impl Plan {
 
     /// The floor of a link, and the same once more: how much two equal things differ on this machine.
     fn add_floor(&mut self, link: &Job) -> String {
-        let system = match (link.wait, link.pace) {
-            (Wait::Block, _) => System::Futex,
-            (Wait::Spin, _) | (Wait::SpinThenBlock(_), Pace::PingPong) => System::Spin,
-            (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
-            (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
-        };
+        let system = floor_of(link);
         let name = if system == System::Futex { "futex" } else { "spinning word" };
         let reliability = Reliability::BestEffort;
         let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, reliability, ..link.clone() };
@@ -404,6 +399,32 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
 pub fn has_own_tool(link: &Job) -> bool {
     let shape = (link.reach, link.wait, link.pace, link.take, link.payload);
     shape == (Reach::Host, Wait::Block, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(link.system, System::Peer { .. })
+}
+
+/// The floor of a link: a bare futex where readers sleep, a bare word where they spin long enough for every sample.
+#[must_use]
+pub fn floor_of(link: &Job) -> System {
+    match (link.wait, link.pace) {
+        (Wait::Block, _) => System::Futex,
+        (Wait::Spin, _) | (Wait::SpinThenBlock(_), Pace::PingPong) => System::Spin,
+        (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
+        (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
+    }
+}
+
+/// Memory that the ends of a link take, in bytes: about, and rather more than less.
+#[must_use]
+pub fn memory_needed(link: &Job) -> u64 {
+    // Depth, internal reserve, loan, pins, observers' pins.
+    let slots = u64::from(link.depth) + 5 + link.subscribers as u64;
+    let segments = match (&link.system, link.pace) {
+        (System::Futex | System::Spin, _) | (_, Pace::RateHz(_)) => 1,
+        (_, Pace::PingPong) => 2,
+    };
+    // Each reader's own copy and each writer's own data.
+    let private = 2 + link.subscribers as u64;
+    let rows = (link.warm_up + link.messages) * 40 * (2 + link.subscribers as u64) * if link.reach == Reach::Process { 1 } else { 2 };
+    link.size as u64 * (slots * segments + private) + rows
 }
 
 fn shape(job: &Job) -> String {

@@ -8,10 +8,10 @@ use crate::scenario::{Extent, RunSpec, Scenario};
 use anyhow::{Context, Result, ensure};
 use cells::Cell;
 use driveline_bench::chain::ChainJob;
-use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take, Wait};
+use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
 use driveline_bench::peers::{self, Peer, Selection};
 use driveline_bench::stats::Random;
-use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement, has_own_tool};
+use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement, floor_of, has_own_tool};
 
 /// Most cases of one experiment.
 const MAX_CASES: usize = 2000;
@@ -212,12 +212,7 @@ fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> 
     if cell.beside != Beside::default() && cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
         return None;
     }
-    let system = match (link.wait, link.pace) {
-        (Wait::Block, _) => System::Futex,
-        (Wait::Spin, _) | (Wait::SpinThenBlock(_), Pace::PingPong) => System::Spin,
-        (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
-        (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
-    };
+    let system = floor_of(&link.job(&System::Driveline));
     let figure = if figure == Metric::FillAndTransport { Metric::Transport } else { figure };
     let (title, name) = if system == System::Futex { ("bare futex", "futex") } else { ("bare spinning word", "spinning word") };
     let link = Link {

@@ -125,3 +125,14 @@ fn the_order_is_random_and_belongs_to_seed_round_and_experiment() {
     assert_ne!(order(&e, 1, 0), order(&e, 1, 1));
     assert_ne!(order(&e, 1, 0), order(&e, 2, 0));
 }
+
+#[test]
+fn what_does_not_fit_into_memory_is_left_out() {
+    let mut s = scenario::load("W5").unwrap();
+    s.vary.copies = vec![1, 256];
+    s.link.size = Some(driveline_runtime::graph::ByteSize(1 << 30));
+    s.cases.values_mut().for_each(|c| c.depth = Some(1024));
+    let e = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    assert!(e.cases.iter().all(|c| c.links.len() < 256));
+    assert!(e.left_out.iter().any(|l| l.what.contains("256 links") && l.reason.contains("MiB of memory")), "{:?}", e.left_out);
+}
