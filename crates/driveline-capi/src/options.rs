@@ -13,6 +13,8 @@ pub enum dl_reach {
     DL_REACH_PROCESS = 0,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     DL_REACH_HOST = 1,
+    /// As host, and other hosts too: if a gateway of the domain is told to carry the topic.
+    DL_REACH_NETWORK = 2,
 }
 
 /// Whether a publisher waits for slow subscriptions.
@@ -177,7 +179,7 @@ fn known_only(field: &str, zero: bool) -> Outcome {
     if zero { Ok(()) } else { Err(Failure::argument(format_args!("option '{field}' is not zero: update the library, or leave it zero"))) }
 }
 
-const REACHES: [Reach; 2] = [Reach::Process, Reach::Host];
+const REACHES: [Reach; 3] = [Reach::Process, Reach::Host, Reach::Network];
 /// Most users in one access list.
 const MAX_USERS: usize = 1024;
 

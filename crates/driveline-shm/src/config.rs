@@ -3,7 +3,7 @@
 
 use crate::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS};
 use crate::sys::peer::User;
-use driveline_types::{NodeName, Qos, Schema, TopicName};
+use driveline_types::{Durability, NodeName, Qos, Reliability, Schema, TopicName};
 use std::path::PathBuf;
 
 /// How a process takes part in a domain.
@@ -116,6 +116,9 @@ pub struct SubscriptionConfig {
     pub own_process: OwnProcess,
     /// Whose publishers are believed. In a directory of one user alone it makes no difference.
     pub access: Access,
+    /// Passes over publishers that offer anything but exactly this, without a word on either side: for those who read the publishers
+    /// of a topic in several subscriptions, each kind as it is. `None`: everything that satisfies `qos`.
+    pub offering: Option<(Reliability, Durability)>,
 }
 
 impl SubscriptionConfig {
@@ -131,6 +134,7 @@ impl SubscriptionConfig {
             observer: false,
             own_process: OwnProcess::Include,
             access: Access::OwnUser,
+            offering: None,
         }
     }
 }

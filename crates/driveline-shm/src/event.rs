@@ -14,6 +14,8 @@ pub enum PublisherEvent {
         node: String,
         /// Its process id, as it sees it itself.
         pid: u32,
+        /// What it requests.
+        qos: Box<Qos>,
     },
     /// A matched subscription is gone.
     Unmatched {
@@ -68,6 +70,8 @@ pub enum SubscriptionEvent {
         schema: Box<Schema>,
         /// What it offers.
         qos: Box<Qos>,
+        /// Its longest payload, in bytes.
+        max_payload: u64,
     },
     /// A matched publisher is gone. What it published last can still be taken.
     Unmatched {
@@ -125,6 +129,8 @@ pub enum RefusalCode {
     Version,
     /// The peer broke the protocol.
     Protocol,
+    /// The subscription reads only publishers that offer something else. Nobody is told.
+    PassedOver,
     /// The peer has not answered yet.
     Silent,
     /// A system call failed on one of the sides.

@@ -3,8 +3,9 @@
 //!
 //! Tools and participants may be of different releases: what is not known is ignored, what is missing is its default.
 
-use driveline_types::{EndpointId, Qos, Schema};
+use driveline_types::{EndpointId, NodeName, Qos, Schema};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Counters of a publisher.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,4 +206,19 @@ pub(crate) mod hex_id {
         }
         u128::from_str_radix(&text, 16).map(EndpointId).map_err(D::Error::custom)
     }
+}
+
+/// A publisher that a subscription is matched with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MatchedPublisher {
+    /// Its id.
+    pub publisher: EndpointId,
+    /// Its node.
+    pub node: NodeName,
+    /// Its type, if the subscription accepts any. `None`: the one that was asked for.
+    pub schema: Option<Arc<Schema>>,
+    /// What it offers.
+    pub qos: Qos,
+    /// Its longest payload, in bytes.
+    pub max_payload: u64,
 }

@@ -4,7 +4,7 @@
 use crate::config::{Access, OwnProcess, SchemaRequest};
 use crate::event::SubscriptionEvent;
 use crate::held::Book;
-use crate::info::{EdgeInfo, SubscriptionInfo, SubscriptionStats};
+use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{ARMED_AT, CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN};
 use crate::protocol::cursor;
@@ -18,7 +18,7 @@ use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use crate::wire::Accept;
-use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, TopicName};
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -70,6 +70,8 @@ pub(crate) struct Edge {
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
     pub(crate) qos: Qos,
+    /// Its type, where any was asked for.
+    pub(crate) schema: Option<Arc<Schema>>,
     /// How far reading may lag.
     pub(crate) depth: u64,
     /// Whether the publisher waits for this reader.
@@ -80,6 +82,9 @@ pub(crate) struct Edge {
     next: AtomicU64,
     /// Missed samples that were not reported with a sample yet. The consuming thread's.
     pub(crate) missed_pending: AtomicU64,
+    /// What a gateway has said to be lost on the way to this host, with the sample taken last, plus one. 0: it has said nothing yet.
+    /// The consuming thread's.
+    lost_before: AtomicU64,
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
     /// The subscription's.
@@ -106,11 +111,13 @@ impl Edge {
             pid: accept.pid,
             depth: effective_depth(&accept.qos, &asked.qos, reliable),
             qos: accept.qos.clone(),
+            schema: (asked.schema == SchemaRequest::Any).then(|| Arc::new(accept.schema.clone())),
             reliable,
             lifespan_ns: lifespan_ms.map(|ms| u64::from(ms) * 1_000_000),
             verify_checksum: asked.qos.checksum,
             next: AtomicU64::new(accept.first),
             missed_pending: AtomicU64::new(0),
+            lost_before: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             room: Arc::clone(&asked.room),
             counters: EdgeCounters::default(),
@@ -129,13 +136,25 @@ impl Edge {
     pub(crate) fn advance(&self, sequence: u64) {
         // Release: a waiter on another thread that sees it sees that the reading is done; nothing else hangs on it.
         self.next.store(sequence + 1, Release);
-        if self.reliable {
-            let wake = cursor::advance(self.page.map.word(CURSOR_AT), self.segment.waiting(), sequence);
+        let cursor = self.page.map.word(CURSOR_AT);
+        if !self.reliable {
+            cursor::tell(cursor, sequence);
+        } else {
+            let wake = cursor::advance(cursor, self.segment.waiting(), sequence);
             if wake {
                 let low = CURSOR_AT + if cfg!(target_endian = "little") { 0 } else { 4 };
                 futex::wake(self.page.map.half_word(low), Scope::Shared, 1);
             }
         }
+    }
+
+    /// How many samples were lost on the way to this host since the sample taken before, given what is lost in all. The first
+    /// sample says where counting begins. What cannot be (losses do not become fewer) counts as none.
+    pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
+        let Some(in_all) = in_all else { return 0 };
+        let before = self.lost_before.load(Relaxed);
+        self.lost_before.store(in_all.saturating_add(1), Relaxed);
+        if before == 0 { 0 } else { (in_all.saturating_add(1)).saturating_sub(before) }
     }
 
     pub(crate) fn info(&self) -> EdgeInfo {
@@ -197,6 +216,7 @@ pub(crate) struct Inlet {
     pub(crate) observer: bool,
     pub(crate) own_process: OwnProcess,
     pub(crate) access: Access,
+    pub(crate) offering: Option<(Reliability, Durability)>,
     /// Changes with `edges`.
     generation: AtomicU64,
     edges: Mutex<Vec<Arc<Edge>>>,
@@ -226,6 +246,7 @@ impl Inlet {
             observer: config.observer,
             own_process: config.own_process,
             access: config.access,
+            offering: config.offering,
             generation: AtomicU64::new(0),
             edges: Mutex::new(Vec::new()),
             kick: Mutex::new(None),
@@ -315,6 +336,18 @@ impl Inlet {
         sum.deadlines_missed = self.deadlines_missed.load(Relaxed);
         sum.matched = self.matched.load(Relaxed);
         sum
+    }
+
+    /// Publishers that are matched and there.
+    pub(crate) fn publishers(&self) -> Vec<MatchedPublisher> {
+        let of = |e: &Arc<Edge>| MatchedPublisher {
+            publisher: e.publisher,
+            node: e.node.clone(),
+            schema: e.schema.clone(),
+            qos: e.qos.clone(),
+            max_payload: e.segment.layout.max_payload,
+        };
+        lock(&self.edges).iter().filter(|e| !e.ended.load(Relaxed)).map(of).collect()
     }
 
     pub(crate) fn info(&self) -> SubscriptionInfo {

@@ -114,7 +114,7 @@ pub use self::{
     crash::{Crash, report_crashes, reserve_signal_stack},
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
-    info::{EdgeInfo, MatchInfo, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},
+    info::{EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},
     list::{Survey, list, survey},
     loan::Loan,
     participant::Participant,

@@ -11,6 +11,10 @@ pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 pub const OBSERVER_PINS: u32 = 2;
 /// How often a borrow is tried again while the publisher overtakes it.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
+/// Shortest loan, in bytes, for which samples that nobody can ask for any more are taken back before a slot is chosen.
+/// For less it gains nothing: all slots that a publisher goes round fit into the caches together. Builds with fault points
+/// do it earlier, so that what dies and lies there need not be as long.
+pub const WITHDRAW_FROM: usize = if cfg!(feature = "fault-points") { 64 * 1024 } else { 2 * 1024 * 1024 };
 /// Trust groups (users) of one publisher at a time.
 pub const MAX_GROUPS: usize = 16;
 /// Connections of one user to one publisher that have not been matched yet.

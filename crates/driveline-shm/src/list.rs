@@ -77,6 +77,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     let (sender, parts) = channel::<(RawFd, Heard)>();
+    let mut over = false;
     loop {
         unasked.retain(|(name, tries)| match socket::dial(&directory, &name.text, &errands) {
             Ok(socket) => {
@@ -90,10 +91,12 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
             // Dead or unreachable ones have nothing to say.
             Err(_) => false,
         });
-        let mut left = deadline.since(MonotonicNs::now());
-        if left.is_zero() || queries.is_empty() && unasked.is_empty() {
+        if over || queries.is_empty() && unasked.is_empty() {
             break;
         }
+        let mut left = deadline.since(MonotonicNs::now());
+        // One more look: who comes to it only after the deadline, on a busy machine, finds answers that are there in time.
+        over = left.is_zero();
         if !unasked.is_empty() || queries.iter().any(|q| q.elsewhere) {
             left = left.min(LOOK);
         }

@@ -285,6 +285,7 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         node: name()?,
         schema: Some(schema.clone()),
         qos: Qos::default(),
+        offering: None,
         pins: 1,
         observer: false,
         subscription: EndpointId(u128::from(MAX_SEQUENCE)),

@@ -6,7 +6,7 @@ use crate::event::PublisherEvent;
 use crate::info::{MatchInfo, PublisherInfo, PublisherStats};
 use crate::layout::{ARMED_AT, CURSOR_AT, PINS_AT, WAKE_LEN};
 use crate::limits::MAX_GROUPS;
-use crate::protocol::{self, reader};
+use crate::protocol::{self, cursor, reader};
 use crate::queue::EventQueue;
 use crate::segment::Segment;
 use crate::sys::fork::GuardedFd;
@@ -18,7 +18,7 @@ use crate::wire::Hello;
 use driveline_types::{EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever
 /// can read a word can also disturb those who sleep on it. It lives as long as one of their matches.
@@ -55,7 +55,8 @@ pub(crate) struct PubMatch {
     woken: AtomicU64,
     /// Whether publishing waits for it.
     pub(crate) reliable: AtomicBool,
-    /// Last reading position that was believed; `NOT_BEGUN` until the match is complete.
+    /// Where it begins to read, less one, or the last reading position after that which was believed; `NOT_BEGUN` until the
+    /// match is complete.
     pub(crate) believed: AtomicU64,
     /// Waiting for it was in vain, and it has not read everything since. The publishing thread's.
     pub(crate) given_up: AtomicBool,
@@ -107,6 +108,17 @@ impl protocol::Match for PubMatch {
     #[inline]
     fn group(&self) -> usize {
         self.group.number
+    }
+    #[inline]
+    fn position(&self, newest: u64) -> u64 {
+        // Acquire pairs with the Release after which the control thread let the match begin.
+        let begun = self.believed.load(Acquire);
+        if begun == NOT_BEGUN {
+            return 0;
+        }
+        let cursor = cursor::position(self.cursor());
+        // What it cannot have read yet is a lie, which shall not be of use to it; nor does it harm anybody else.
+        if cursor > newest { begun } else { begun.max(cursor) }
     }
 }
 

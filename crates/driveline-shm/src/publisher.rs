@@ -4,15 +4,16 @@
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
-use crate::limits::MAX_SEQUENCE;
+use crate::limits::{MAX_SEQUENCE, WITHDRAW_FROM};
 use crate::participant::Endpoint;
 use crate::protocol::epoch::Scans;
 use crate::protocol::writer::Slots;
 use crate::publication::{GroupWakers, PubMatch, Publication, add};
 use crate::sys::futex::WaitList;
+use crate::waitset::Kicker;
 use crate::{fault, loan::Loan};
 use driveline_types::header::SampleHeader;
-use driveline_types::{EndpointId, MonotonicNs};
+use driveline_types::{Durability, EndpointId, MonotonicNs};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -81,8 +82,14 @@ impl Publisher {
         if self.loaned >= self.shared.loans {
             self.collect_returned();
         }
-        let slot = if self.loaned < self.shared.loans { self.slots.pop_free() } else { None };
-        let Some(slot) = slot else { return Err(LoanError::TooManyLoans { loans: self.shared.loans }) };
+        if self.loaned >= self.shared.loans {
+            return Err(LoanError::TooManyLoans { loans: self.shared.loans });
+        }
+        // Who joins late is owed the last samples of a transient-local publisher, read by others or not.
+        if len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile {
+            self.slots.withdraw(&self.shared.segment, &mut self.matches);
+        }
+        let Some(slot) = self.slots.pop_free() else { return Err(LoanError::TooManyLoans { loans: self.shared.loans }) };
         self.loaned += 1;
         self.shared.segment.prefetch_slot(usize::from(slot));
         fault::point("loan.taken");
@@ -190,6 +197,11 @@ impl Publisher {
             return None;
         }
         self.shared.events.pop(|count| PublisherEvent::Dropped { count })
+    }
+
+    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or gone.
+    pub fn kick_on_event(&self, kicker: Kicker) {
+        self.shared.events.set_kicker(kicker);
     }
 
     /// As [`Self::poll_event`], for whoever polls without owning the publisher: each event comes to one of them. Gives

@@ -2,6 +2,7 @@
 //! Events on their way from the control thread to `poll_event`.
 
 use crate::limits::MAX_EVENTS;
+use crate::waitset::Kicker;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,11 +18,12 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct EventQueue<T> {
     waiting: Mutex<(VecDeque<T>, u64)>,
     any: AtomicBool,
+    kicker: Mutex<Option<Kicker>>,
 }
 
 impl<T> EventQueue<T> {
     pub(crate) fn new() -> Self {
-        Self { waiting: Mutex::new((VecDeque::new(), 0)), any: AtomicBool::new(false) }
+        Self { waiting: Mutex::new((VecDeque::new(), 0)), any: AtomicBool::new(false), kicker: Mutex::new(None) }
     }
 
     pub(crate) fn push(&self, event: T) {
@@ -32,6 +34,15 @@ impl<T> EventQueue<T> {
         }
         waiting.0.push_back(event);
         self.any.store(true, Relaxed);
+        drop(waiting);
+        if let Some(kicker) = &*lock(&self.kicker) {
+            kicker.kick();
+        }
+    }
+
+    /// Who is kicked by each event from now on.
+    pub(crate) fn set_kicker(&self, kicker: Kicker) {
+        *lock(&self.kicker) = Some(kicker);
     }
 
     /// The oldest event, or `dropped(n)` if n were pushed out before it. Takes no lock while there is none.

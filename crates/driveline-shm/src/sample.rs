@@ -22,13 +22,14 @@ pub struct Sample {
     offset: usize,
     len: usize,
     missed: u64,
+    written: u64,
 }
 
 impl Sample {
     /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the book with one handle.
-    pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize) -> Self {
+    pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
-        Self { edge, cell, offset, len: 0, missed: 0 }
+        Self { edge, cell, offset, len: 0, missed: 0, written }
     }
 
     /// The header's payload length, once it was checked against the slot's.
@@ -65,6 +66,13 @@ impl Sample {
     #[inline]
     pub fn missed(&self) -> u64 {
         self.missed
+    }
+
+    /// The number of this sample among those that its publisher has written here, from 1, without gaps. The header's sequence
+    /// is greater if some passed as pointers.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
     }
 
     /// Who published it.

@@ -5,7 +5,7 @@
 use crate::choice::{Candidate, Passed, Turn};
 use crate::error::TakeError;
 use crate::event::SubscriptionEvent;
-use crate::info::SubscriptionStats;
+use crate::info::{MatchedPublisher, SubscriptionStats};
 use crate::inlet::{Edge, Inlet, has_unread};
 use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
 use crate::participant::Endpoint;
@@ -183,7 +183,7 @@ impl Subscription {
         // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is pinned now.
         let read = unsafe { edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header)) };
         // From here on the sample's drop unpins.
-        let mut sample = Sample::pinned(Arc::clone(edge), cell, slot);
+        let mut sample = Sample::pinned(Arc::clone(edge), cell, slot, sequence);
         if read.is_err() || sample.header().payload_len > edge.segment.layout.max_payload {
             add(&counters.corrupt_header, 1);
             drop(sample);
@@ -211,11 +211,15 @@ impl Subscription {
         }
         let passed = sequence - next;
         let pending = edge.missed_pending.load(Relaxed);
+        let lost = edge.lost_on_the_way(sample.header().remote.map(|r| r.lost));
+        if lost != 0 {
+            add(&counters.missed, lost);
+        }
         if passed != 0 || pending != 0 {
             add(&counters.missed, passed);
             edge.missed_pending.store(0, Relaxed);
         }
-        sample.set_missed(pending.saturating_add(passed));
+        sample.set_missed(pending.saturating_add(passed).saturating_add(lost));
         add(&counters.received, 1);
         edge.advance(sequence);
         Ok(Attempt::Taken(sample))
@@ -293,6 +297,28 @@ impl Subscription {
             return None;
         }
         self.inlet.events.pop(|count| SubscriptionEvent::Dropped { count })
+    }
+
+    /// All matched publishers that are there: what the events add up to, also if some were dropped. Locks and allocates.
+    #[must_use]
+    pub fn publishers(&self) -> Vec<MatchedPublisher> {
+        if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
+    }
+
+    /// Publishers that are gone and have left samples that were not read yet. Allocates if there are any.
+    #[must_use]
+    pub fn unread_of_gone(&mut self) -> Vec<EndpointId> {
+        if !self.birthplace.is_here() {
+            return Vec::new();
+        }
+        self.refresh();
+        self.edges.iter().filter(|e| e.ended.load(Relaxed) && has_unread(e)).map(|e| e.publisher).collect()
+    }
+
+    /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks and allocates.
+    pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
+        let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
+        move || if birthplace.is_here() { crate::queue::lock(&inlet.refusals).values().cloned().collect() } else { Vec::new() }
     }
 }
 

@@ -55,6 +55,12 @@ pub enum Mutant {
     OneSlotFewer,
     /// Who waits for a later sample is woken, too, which uses up the wake-up that it gets for that one.
     WakeTooEarly,
+    /// Samples are withdrawn although somebody has not read them.
+    WithdrawUnread,
+    /// The pins are scanned for withdrawn samples without the full fence.
+    NoWithdrawFence,
+    /// The list of matches is scanned for reading positions without the full fence before it.
+    NoWithdrawListFence,
     /// A list is freed as soon as it is replaced.
     FreeListAtOnce,
     /// A subscriber looks whether somebody waits without its full fence.

@@ -11,7 +11,7 @@ use crate::event::RefusalCode;
 use crate::info::hex_id;
 use crate::layout::{Layout, OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{MAX_MESSAGE_LEN, MAX_SEQUENCE};
-use driveline_types::{EndpointId, NodeName, Qos, Schema, TopicName};
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -42,6 +42,9 @@ pub(crate) struct Hello {
     /// `None` accepts any.
     pub(crate) schema: Option<Schema>,
     pub(crate) qos: Qos,
+    /// What a publisher must offer exactly; others are passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) offering: Option<(Reliability, Durability)>,
     /// Pins wanted: cells of the page in use.
     pub(crate) pins: u32,
     pub(crate) observer: bool,

@@ -8,6 +8,7 @@ fn hello() -> Hello {
         node: "lane".parse().unwrap(),
         schema: Some(Schema::bytes("a", "b", "c\n\"d\"")),
         qos: Qos::default(),
+        offering: None,
         pins: 3,
         observer: false,
         subscription: EndpointId(u128::MAX),
@@ -36,6 +37,7 @@ fn messages_survive_a_round_trip() {
     for m in [
         Message::Hello(Box::new(hello())),
         Message::Hello(Box::new(Hello { schema: None, ..hello() })),
+        Message::Hello(Box::new(Hello { offering: Some((Reliability::Reliable, Durability::Volatile)), ..hello() })),
         Message::Accept(Box::new(accept())),
         Message::Refuse(Refuse::new(RefusalCode::Pins, "no pins")),
         Message::List,

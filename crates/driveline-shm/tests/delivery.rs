@@ -34,10 +34,13 @@ fn subscription(p: &Participant, f: impl FnOnce(&mut SubscriptionConfig)) -> Sub
     p.create_subscription(c).unwrap()
 }
 
-/// Waits for something that the control threads bring about; generous, and only a failure takes that long.
+/// Generous: only a failure takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that the control threads bring about.
 #[track_caller]
 fn eventually(mut f: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + PATIENCE;
     while !f() {
         assert!(Instant::now() < end, "did not come about");
         std::thread::sleep(Duration::from_millis(1));
@@ -321,6 +324,35 @@ fn mismatches_are_refused_at_both_ends_with_the_same_words() {
 }
 
 #[test]
+fn publishers_that_offer_something_else_are_passed_over_in_silence() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let reliable = |c: &mut PublisherConfig| c.qos.reliability = Reliability::Reliable;
+    let (mut meant, mut other) = (publisher(&a, reliable), publisher(&a, |_| {}));
+    let offering = |reliability| move |c: &mut SubscriptionConfig| c.offering = Some((reliability, Durability::Volatile));
+    // It asks for less than is offered, and still means only one of the two.
+    let mut of_reliable = subscription(&b, offering(Reliability::Reliable));
+    let mut of_best_effort = subscription(&b, offering(Reliability::BestEffort));
+    eventually(|| of_reliable.matched() == 1 && of_best_effort.matched() == 1);
+    say(&mut meant, "reliable");
+    say(&mut other, "best effort");
+    for (s, expected) in [(&mut of_reliable, "reliable"), (&mut of_best_effort, "best effort")] {
+        assert_eq!(text(&s.take_next().unwrap().unwrap()), expected);
+        assert!(s.take_next().unwrap().is_none());
+        while let Some(e) = s.poll_event() {
+            assert!(matches!(e, SubscriptionEvent::Matched { .. }), "{e:?}");
+        }
+        assert_eq!(s.refusal_source()(), [""; 0]);
+    }
+    for p in [&mut meant, &mut other] {
+        while let Some(e) = p.poll_event() {
+            assert!(matches!(e, PublisherEvent::Matched { .. }), "{e:?}");
+        }
+        assert_eq!((p.stats().refused_qos, p.stats().refused_other, p.matched()), (0, 0, 1));
+    }
+}
+
+#[test]
 fn freed_pins_are_given_to_those_who_were_refused() {
     let d = Domain::new();
     let a = d.join("a");
@@ -491,7 +523,7 @@ fn tools_see_everything() {
     let held = s.take_latest().unwrap().unwrap();
     std::fs::write(d.0.path().join("stranger"), "x").unwrap();
     eventually(|| {
-        let all = list(d.0.path(), Duration::from_secs(5)).unwrap();
+        let all = list(d.0.path(), PATIENCE).unwrap();
         let [camera, lane] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((camera.name.as_str(), camera.description.as_str(), lane.name.as_str()), ("camera", "{\"x\":1}", "lane"));
         assert_eq!(camera.id, a.id());
@@ -529,4 +561,39 @@ fn leftovers_of_the_dead_are_removed_and_nothing_of_ours_stays() {
     eventually(|| !names().iter().any(|n| n.ends_with("0000aa")));
     drop((p, a));
     assert_eq!(names().iter().filter(|n| !n.ends_with("bb")).count(), 0, "{:?}", names());
+}
+
+#[test]
+fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut p = publisher(&a, |c| c.qos.depth = 8);
+    let mut s = subscription(&b, |c| c.qos.depth = 8);
+    eventually(|| p.matched() == 1 && s.matched() == 1);
+    // Claimed by a gateway: in all, since its first sample. Counting begins with what is read first; fewer than before cannot be.
+    for (sequence, lost) in [(5, 3), (6, 3), (10, 6), (11, 5), (12, 7)] {
+        let remote = Some(driveline_types::Remote { lost, ..Default::default() });
+        let loan = p.loan(1).unwrap();
+        p.publish_numbered(loan, &mut SampleHeader { sequence, remote, ..SampleHeader::stamped_now() }).unwrap();
+    }
+    let mut read = || s.take_next().unwrap().map(|x| (x.header().sequence, x.written(), x.missed()));
+    let taken: Vec<_> = std::iter::from_fn(&mut read).collect();
+    assert_eq!(taken, [(5, 1, 0), (6, 2, 0), (10, 3, 3), (11, 4, 0), (12, 5, 2)]);
+    assert_eq!(s.stats().missed, 5);
+}
+
+#[test]
+fn a_publisher_s_events_end_a_wait() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut p = publisher(&a, |_| {});
+    let mut set = WaitSet::new(WaitBackend::Auto).unwrap();
+    p.kick_on_event(set.kicker());
+    let s = subscription(&b, |_| {});
+    let late = || MonotonicNs::now() + PATIENCE;
+    assert_eq!(set.wait(Some(late()), Duration::ZERO), Wake::Kicked);
+    assert!(matches!(p.poll_event(), Some(PublisherEvent::Matched { .. })));
+    drop(s);
+    assert_eq!(set.wait(Some(late()), Duration::ZERO), Wake::Kicked);
+    assert!(matches!(p.poll_event(), Some(PublisherEvent::Unmatched { .. })));
 }

@@ -85,7 +85,7 @@ fn publish(p: &mut Publisher) {
 fn asleep(thread: libc::pid_t) {
     let path = format!("/proc/self/task/{thread}/syscall");
     let futex = [libc::SYS_futex.to_string(), libc::SYS_futex_waitv.to_string()];
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(60);
     while !std::fs::read_to_string(&path).is_ok_and(|t| t.split(' ').next().is_some_and(|n| futex.iter().any(|f| f == n))) {
         assert!(Instant::now() < end, "a waiting thread does not sleep");
         std::thread::sleep(Duration::from_millis(1));
@@ -102,7 +102,7 @@ fn watched(domain: &Path) -> String {
     });
     let mut waking = publisher(&here, "waking", Reliability::BestEffort);
     let sleepers: Vec<Subscription> = (0..2).map(|_| subscription(&there, "waking", Reliability::BestEffort)).collect();
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(60);
     while pairs.iter().any(|(p, s)| p.matched() != 1 || s.matched() != 1)
         || waking.matched() != 2
         || sleepers.iter().any(|s| s.matched() != 1)
@@ -172,7 +172,7 @@ fn watched(domain: &Path) -> String {
             std::hint::spin_loop();
         }
     });
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(60);
     while !found.0.load(SeqCst) {
         assert!(Instant::now() < end, "the watched thread does not finish; system calls so far: {:?}", calls_since(0));
         std::thread::sleep(Duration::from_millis(1));

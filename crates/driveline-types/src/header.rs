@@ -19,6 +19,10 @@ const ORIGIN_WORDS: usize = 6;
 const FIRST_ORIGIN: usize = 8;
 const FLAG_CHECKSUM: u64 = 1;
 const FLAG_MORE_SEQUENCE: u64 = 2;
+const FLAG_CLOCK_ERROR: u64 = 4;
+const FLAG_REMOTE: u64 = 8;
+const CLOCK_ERROR: usize = FIRST_ORIGIN + MAX_ORIGINS * ORIGIN_WORDS;
+const REMOTE: usize = CLOCK_ERROR + 1;
 
 /// One source that a sample descends from, and where its age went.
 ///
@@ -109,6 +113,26 @@ impl Origins {
         self.dropped = 0;
     }
 
+    /// Makes the list these, with so many that did not fit; what does not fit now counts among them.
+    pub fn set(&mut self, origins: impl IntoIterator<Item = Origin>, dropped: u32) {
+        self.len = 0;
+        self.dropped = dropped;
+        for origin in origins {
+            match self.list.get_mut(usize::from(self.len)) {
+                Some(free) => {
+                    *free = origin;
+                    self.len += 1;
+                }
+                None => self.dropped = self.dropped.saturating_add(1),
+            }
+        }
+    }
+
+    /// The origins, to be changed in place.
+    pub fn as_mut_slice(&mut self) -> &mut [Origin] {
+        &mut self.list[..usize::from(self.len)]
+    }
+
     /// Takes over another list; only what is in use is copied.
     fn copy_from(&mut self, other: &Self) {
         let used = usize::from(other.len);
@@ -138,6 +162,8 @@ pub enum Arrival {
 pub struct Lineage {
     origins: Origins,
     trace_id: u64,
+    /// The greatest of all that was inherited.
+    clock_error_ns: u64,
     since: MonotonicNs,
     /// Of the time since then, what went into conversions, and when the last one ended.
     converted_ns: u64,
@@ -148,7 +174,7 @@ impl Lineage {
     /// A lineage with no ancestors, for a callback that starts at `start`.
     #[must_use]
     pub fn start(start: MonotonicNs) -> Self {
-        Self { origins: Origins::default(), trace_id: 0, since: start, converted_ns: 0, converted_until: start }
+        Self { since: start, converted_until: start, ..Self::default() }
     }
 
     /// Adds a sample that the callback was triggered by or has read at `taken`.
@@ -158,6 +184,7 @@ impl Lineage {
         if self.trace_id == 0 {
             self.trace_id = header.trace_id;
         }
+        self.clock_error_ns = self.clock_error_ns.max(header.clock_error_ns);
         let waited = taken.since(header.publish_time);
         let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
         // Computation is counted from one instant for all inputs, so what is read later than `since` has computed less.
@@ -195,6 +222,7 @@ impl Lineage {
     /// In place, because a list of origins is long and mostly empty.
     pub fn stamp(&self, header: &mut SampleHeader, topic: TopicId, source_time: Option<MonotonicNs>, fresh_trace: u64) {
         header.trace_id = if self.trace_id == 0 { fresh_trace } else { self.trace_id };
+        header.clock_error_ns = self.clock_error_ns;
         if self.has_ancestors() {
             let computing = header.publish_time.0.saturating_sub(self.since.0);
             header.origins.copy_from(&self.origins);
@@ -229,8 +257,27 @@ pub struct SampleHeader {
     pub payload_len: u64,
     /// XXH3-64 of the payload where the topic asks for it.
     pub checksum: Option<u64>,
+    /// How far the times of origins may be from the truth, in nanoseconds, because data came from another host, whose clock is
+    /// known no better. 0 where all is of this host.
+    pub clock_error_ns: u64,
+    /// How the sample came to this host, if another one published it.
+    pub remote: Option<Remote>,
     /// What this sample descends from.
     pub origins: Origins,
+}
+
+/// What a gateway says of a sample that it has brought from another host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remote {
+    /// The other host's gateway: a random number, new after each of its starts.
+    pub host: u64,
+    /// How many samples of this publisher did not get here, since the first that did.
+    pub lost: u64,
+    /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks' offset: negative if that is
+    /// wrong by more than the way took.
+    pub transit_ns: i64,
+    /// How far the estimate of the offset may be from the truth, in nanoseconds.
+    pub offset_error_ns: u64,
 }
 
 /// Why header words were refused.
@@ -259,13 +306,15 @@ impl SampleHeader {
 
     /// Takes over another header; of the origins, only those in use are copied.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { sequence, publish_time, wall_offset_ns, trace_id, payload_len, checksum, origins } = other;
+        let Self { sequence, publish_time, wall_offset_ns, trace_id, payload_len, checksum, clock_error_ns, remote, origins } = other;
         self.sequence = *sequence;
         self.publish_time = *publish_time;
         self.wall_offset_ns = *wall_offset_ns;
         self.trace_id = *trace_id;
         self.payload_len = *payload_len;
         self.checksum = *checksum;
+        self.clock_error_ns = *clock_error_ns;
+        self.remote = *remote;
         self.origins.copy_from(origins);
     }
 
@@ -279,7 +328,16 @@ impl SampleHeader {
     /// the number of this sample among those that are written at all, at most `sequence`.
     pub fn write(&self, written: u64, mut store: impl FnMut(usize, u64)) {
         let more = u32::try_from(self.sequence.saturating_sub(written)).unwrap_or(u32::MAX);
-        let flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 } | if more == 0 { 0 } else { FLAG_MORE_SEQUENCE };
+        let mut flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 } | if more == 0 { 0 } else { FLAG_MORE_SEQUENCE };
+        if self.clock_error_ns != 0 {
+            flags |= FLAG_CLOCK_ERROR;
+            store(CLOCK_ERROR, self.clock_error_ns);
+        }
+        if let Some(r) = &self.remote {
+            flags |= FLAG_REMOTE;
+            let words = [r.host, r.lost, r.transit_ns as u64, r.offset_error_ns];
+            words.into_iter().enumerate().for_each(|(i, w)| store(REMOTE + i, w));
+        }
         store(0, u64::from(HEADER_VERSION) | u64::from(self.origins.len) << 16 | flags << 32);
         store(1, written);
         store(2, self.publish_time.0);
@@ -318,6 +376,13 @@ impl SampleHeader {
         self.trace_id = load(4);
         self.payload_len = load(5);
         self.checksum = ((first >> 32) & FLAG_CHECKSUM != 0).then(|| load(7));
+        self.clock_error_ns = if (first >> 32) & FLAG_CLOCK_ERROR == 0 { 0 } else { load(CLOCK_ERROR) };
+        self.remote = ((first >> 32) & FLAG_REMOTE != 0).then(|| Remote {
+            host: load(REMOTE),
+            lost: load(REMOTE + 1),
+            transit_ns: load(REMOTE + 2) as i64,
+            offset_error_ns: load(REMOTE + 3),
+        });
         // What lies beyond `len` is cut off everywhere, so it need not be cleared.
         self.origins.len = len;
         self.origins.dropped = sixth as u32;
@@ -355,7 +420,7 @@ impl SampleHeader {
 }
 
 // Room to grow is part of the contract.
-const _: () = assert!(FIRST_ORIGIN + MAX_ORIGINS * ORIGIN_WORDS + 8 <= HEADER_WORDS);
+const _: () = assert!(REMOTE + 4 + 3 <= HEADER_WORDS);
 
 #[cfg(test)]
 #[path = "header_tests.rs"]

@@ -25,7 +25,7 @@ pub mod schema;
 pub mod time;
 
 pub use driveline_derive::{Plain, plain_type};
-pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, SampleHeader};
+pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, Remote, SampleHeader};
 pub use id::{EndpointId, NameError, NodeName, TopicId, TopicName};
 pub use plain::{NoTail, PayloadError, Plain, PlainField, PlainLayout, PlainMut, PlainRef, TailElement};
 pub use protobuf::ProtobufMessage;

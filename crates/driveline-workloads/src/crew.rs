@@ -6,9 +6,10 @@ use crate::part::{Order, PART, Part, PartJob, Said};
 use crate::record::Window;
 use crate::serve::WORKLOAD_COMMAND;
 use anyhow::{Context, Result, bail};
+use driveline_bench::child::{end_of, lines, readable};
 use driveline_bench::observations::Observations;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long a part may take to start, or to end once it was told to.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How much of what a part complains of is shown, in bytes.
+const SHOWN: usize = 4096;
 
 /// Parts by number, in the order of their start. Dropping it ends them all.
 pub(crate) struct Crew<'a> {
@@ -59,7 +62,7 @@ impl<'a> Crew<'a> {
         if let Some(out) = child.stdout.take() {
             let tell = self.tell.clone();
             std::thread::Builder::new().name("listener".into()).spawn(move || {
-                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                for line in lines(out).flatten() {
                     if let Ok(said) = serde_json::from_str(&line) {
                         let _ = tell.send((index, Some(said)));
                     }
@@ -127,10 +130,10 @@ impl<'a> Crew<'a> {
     fn note(&mut self, from: usize, said: Option<Said>) -> Result<()> {
         let Some(member) = self.members.get_mut(from).filter(|m| !m.dismissed) else { return Ok(()) };
         match said {
-            Some(Said::Failed { error }) => bail!("{} failed: {error}", member.name),
+            Some(Said::Failed { error }) => bail!("{} failed: {}", member.name, readable(error.as_bytes(), SHOWN)),
             Some(said) => member.waiting.push_back(said),
             None => {
-                let status = member.child.wait().context("cannot wait for a process")?;
+                let status = end_of(&mut member.child).with_context(|| format!("cannot tell how {} ended", member.name))?;
                 if !status.success() {
                     bail!("{} ended too early ({status})", member.name);
                 }

@@ -3,6 +3,7 @@
 
 use driveline::types::MonotonicNs;
 use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_bench::stats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,23 +81,17 @@ impl Recorder {
     }
 }
 
-/// A random number generator for phases and payloads: the same seed gives the same numbers on every machine.
-///
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Random numbers for phases and payloads: the same seed and purpose give the same on every machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(stats::Random);
 
 impl Random {
     pub(crate) fn new(seed: u64, what: &str) -> Self {
-        Self(seed ^ twox_hash::XxHash3_64::oneshot(what.as_bytes()))
+        Self(stats::Random::new(seed ^ twox_hash::XxHash3_64::oneshot(what.as_bytes())))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// At least 0, below 1.

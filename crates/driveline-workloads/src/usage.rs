@@ -4,7 +4,7 @@
 use crate::record::{Window, sleep_until};
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
-use driveline_bench::machine::ProcessUse;
+use driveline_bench::machine::{ProcessUse, resident_bytes};
 use driveline_bench::observations::{Observations, Point, Quantity};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -59,12 +59,6 @@ fn watch(processes: Vec<(String, u32)>, window: Window) -> Observations {
         });
     }
     o
-}
-
-fn resident_bytes(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
 }
 
 #[cfg(test)]

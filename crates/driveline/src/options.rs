@@ -17,6 +17,8 @@ pub enum Reach {
     Process,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     Host,
+    /// As `Host`, and other hosts too: if a gateway of the domain is told to carry the topic.
+    Network,
 }
 
 /// Options of a publisher. Memory is reserved when it is created.

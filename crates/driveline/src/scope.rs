@@ -72,6 +72,7 @@ pub(crate) fn stamp(header: &mut SampleHeader, topic: TopicId, source_time: Opti
         Some(running) => running.lineage.stamp(header, topic, source_time, fresh_trace),
         None => {
             header.trace_id = fresh_trace;
+            header.clock_error_ns = 0;
             header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
         }
     });

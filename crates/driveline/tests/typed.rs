@@ -42,7 +42,7 @@ fn subscription(reach: Reach) -> SubscriptionOptions {
 }
 
 fn until(mut condition: impl FnMut() -> bool) {
-    let deadline = MonotonicNs::now() + Duration::from_secs(20);
+    let deadline = MonotonicNs::now() + Duration::from_secs(60);
     while !condition() {
         assert!(MonotonicNs::now() < deadline, "it did not happen within 20 s");
         std::thread::sleep(Duration::from_millis(1));
@@ -107,7 +107,7 @@ fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
     let mut outside = receiver.value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host)).unwrap();
     until(|| p.raw().matched() == 2);
     let sequence = p.publish(detections()).unwrap();
-    assert!(outside.wait(Some(Duration::from_secs(20)), driveline::WaitMode::Block).unwrap());
+    assert!(outside.wait(Some(Duration::from_secs(60)), driveline::WaitMode::Block).unwrap());
     let (out, within) = (outside.latest().unwrap().unwrap(), inside.latest().unwrap().unwrap());
     assert_eq!((&*out, &*within), (&detections(), &detections()));
     // One message, one number, also when not every message before it was serialised.

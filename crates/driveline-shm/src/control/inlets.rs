@@ -200,6 +200,7 @@ impl Control {
                 SchemaRequest::Any => None,
             },
             qos: inlet.qos.clone(),
+            offering: inlet.offering,
             pins: inlet.max_held,
             observer: inlet.observer,
             subscription: inlet.id,
@@ -244,6 +245,9 @@ impl Control {
         let known =
             if reason.code.may_pass() { Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) } } else { Known::Refused };
         state.known.insert(name.to_owned(), known);
+        if reason.code == RefusalCode::PassedOver {
+            return;
+        }
         // The same reason from the same publisher is news only once.
         let before = lock(&state.inlet.refusals).insert(name.to_owned(), reason.text.clone());
         if before.as_deref() != Some(reason.text.as_str()) {
@@ -280,15 +284,17 @@ impl Control {
                 Ok(edge) => {
                     let edge = Arc::new(edge);
                     state.watch.add(&edge, self.now);
+                    lock(&inlet.refusals).remove(&name);
+                    inlet.change(|edges| edges.push(Arc::clone(&edge)));
+                    // After the change: who hears of it finds it.
                     inlet.event(SubscriptionEvent::Matched {
                         publisher: edge.publisher,
                         node: edge.node.to_string(),
                         pid: edge.pid,
                         schema: Box::new(accept.schema.clone()),
                         qos: Box::new(edge.qos.clone()),
+                        max_payload: edge.segment.layout.max_payload,
                     });
-                    lock(&inlet.refusals).remove(&name);
-                    inlet.change(|edges| edges.push(Arc::clone(&edge)));
                     self.watch_decided(key, &edge.socket);
                     let state = DialState::Matched { edge, since: self.now, pause };
                     self.sources.insert(key, Source::Dial(Dial { inlet: id, name, state }));
@@ -392,6 +398,10 @@ fn put_off(state: &mut InletState, name: &str, now: MonotonicNs, pause: Duration
 /// Checks an ACCEPT as if the publisher had checked nothing.
 fn open(accept: &Accept, fds: Vec<Foreign>, page: Page, socket: Foreign, inlet: &Inlet) -> Result<Edge, Refuse> {
     let topic = inlet.topic.as_str();
+    if inlet.offering.is_some_and(|o| o != (accept.qos.reliability, accept.qos.durability)) {
+        // A publisher of an earlier release does not know that it is not meant.
+        return Err(Refuse::new(RefusalCode::PassedOver, format!("topic '{topic}': it offers another QoS")));
+    }
     if let SchemaRequest::Exact(expected) = &inlet.schema
         && let Err(e) = Schema::check(topic, &accept.schema, expected)
     {

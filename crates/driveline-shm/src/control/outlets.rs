@@ -172,6 +172,7 @@ impl Control {
                     subscription: m.hello.subscription,
                     node: m.hello.node.to_string(),
                     pid: m.hello.pid,
+                    qos: Box::new(m.hello.qos.clone()),
                 });
                 peer.state = PeerState::Matched(m);
                 if let Some(Source::Peer(peer)) = self.sources.get(&key) {
@@ -239,14 +240,17 @@ impl Control {
 fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
     let c = &publication.counters;
     let counter = match refusal.code {
-        RefusalCode::Type => &c.refused_type,
-        RefusalCode::Qos => &c.refused_qos,
-        RefusalCode::Access => &c.refused_access,
-        RefusalCode::Pins => &c.refused_pins,
-        _ => &c.refused_other,
+        RefusalCode::Type => Some(&c.refused_type),
+        RefusalCode::Qos => Some(&c.refused_qos),
+        RefusalCode::Access => Some(&c.refused_access),
+        RefusalCode::Pins => Some(&c.refused_pins),
+        RefusalCode::PassedOver => None,
+        _ => Some(&c.refused_other),
     };
-    add(counter, 1);
-    publication.events.push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
+    if let Some(counter) = counter {
+        add(counter, 1);
+        publication.events.push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
+    }
     if let Some(packet) = Message::Refuse(refusal).encode() {
         // Whoever does not listen does not get to know.
         let _ = socket::send(socket, &packet, &[]);
@@ -284,6 +288,9 @@ impl Outlet {
             Ok(version) => version,
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
+        if hello.offering.is_some_and(|o| o != (p.qos.reliability, p.qos.durability)) {
+            return no(RefusalCode::PassedOver, format!("topic '{topic}': the subscription reads publishers with another QoS"));
+        }
         if let Some(expected) = &hello.schema
             && let Err(e) = Schema::check(topic, &p.schema, expected)
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A publisher that waits for reliable subscriptions, and how they end its wait.
+//! How far a subscription has read; a publisher that waits for reliable subscriptions, and how they end its wait.
 //!
 //! The publisher says that it waits, fences, and looks at the cursors; the subscriber moves its cursor, fences, and looks
 //! whether somebody waits. One of the two sees the other. What the publisher sleeps on is the cursor itself, compared with
@@ -26,8 +26,14 @@ pub fn settle() {
 /// How far a subscription has read, as it says.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
-    // Acquire: nothing is read under it, but the wake-up protocol reads better with a pair for the Release.
+    // Acquire pairs with the Release of `tell` and `advance`: the pins of what it has read up to there are visible.
     cursor.load(Acquire)
+}
+
+/// A subscription that nobody waits for has read up to `sequence`, and pins whatever of that it still holds.
+#[inline]
+pub fn tell(cursor: &AtomicU64, sequence: u64) {
+    cursor.store(sequence, Release);
 }
 
 /// The publisher looks at cursors and sleeps no more.

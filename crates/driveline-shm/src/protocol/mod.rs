@@ -7,7 +7,7 @@
 //! | [`writer`] | publishing thread | which slots are free, published, retired |
 //! | [`reader`] | consuming thread | pin, validate, choose |
 //! | [`sleep`] | both | announce sleep, decide about waking |
-//! | [`cursor`] | both | a publisher that waits for reliable subscriptions |
+//! | [`cursor`] | both | how far a subscription has read; a publisher that waits for reliable ones |
 //! | [`kick`] | threads of one process | a word that ends a wait |
 //! | [`epoch`] | publishing and control thread of one process | the list of matches |
 //!
@@ -49,6 +49,9 @@ pub trait Match {
     fn woken(&self) -> &AtomicU64;
     /// Number of its trust group: no two groups in one list have the same; below 64.
     fn group(&self) -> usize;
+    /// Sequence up to which the subscription asks for nothing any more: it says what it has read, or it was told where it
+    /// begins. At most `newest`; 0 as long as nothing is known.
+    fn position(&self, newest: u64) -> u64;
 }
 
 impl<M: Match> Match for std::sync::Arc<M> {
@@ -63,5 +66,8 @@ impl<M: Match> Match for std::sync::Arc<M> {
     }
     fn group(&self) -> usize {
         (**self).group()
+    }
+    fn position(&self, newest: u64) -> u64 {
+        (**self).position(newest)
     }
 }

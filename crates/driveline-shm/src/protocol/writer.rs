@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The publishing thread's side: which slot is what, and the one pass that frees them.
+//! The publishing thread's side: which slot is what, and the passes that free them.
 //!
 //! A slot is, in this order: free → loaned → published → retired → free. Only the publishing thread moves it (a loan
-//! that is dropped elsewhere comes back through a bitmap that this thread collects). With `kept + loans + pins` slots,
+//! that is dropped elsewhere comes back through a bitmap that this thread collects). A sample is retired when newer ones
+//! have taken its place, or earlier, when everybody has read it (`withdraw`). With `kept + loans + pins` slots,
 //! the free list cannot be empty while a loan is to be had: `kept` are published, at most `loans - 1` others are
 //! loaned, and a pass leaves at most one slot retired per pin cell, because it reads each cell exactly once.
 
@@ -68,6 +69,72 @@ impl Slots {
         self.free.push(slot);
     }
 
+    /// Takes back published samples that nobody can ask for any more: every matched subscription says that it has read them,
+    /// or begins after them. Those that nobody pins are free at once, the newest to be used first: its memory is in the
+    /// caches. Bounded by the number of matches and pin cells; never waits.
+    ///
+    /// Not if somebody who joins later may still ask for samples that are published now.
+    ///
+    /// Which samples go is a matter of the subscriptions' word; that no slot is filled under a reader is not. It rests on
+    /// the same `seqw`, fence, scan as in [`publish`](Self::publish), so whoever lies about what it has read loses samples,
+    /// and reads none that is torn.
+    pub fn withdraw<S: Segment, M: Match>(&mut self, segment: &S, matches: &mut Scans<Vec<M>>) {
+        if self.retired.is_empty() && self.published.iter().all(Option::is_none) {
+            return;
+        }
+        let scan = matches.enter();
+        if !mutant(Mutant::NoWithdrawListFence) {
+            // Pairs with the fence in epoch::Changes::replace (list, fence, scans): the list is not freed during this scan.
+            // Whoever enters it later begins after the samples that are published now: since the fence of their publish,
+            // one who is not in the list reads a `latest` that names them.
+            fence(SeqCst);
+        }
+        let list = scan.load();
+        let newest = self.sequence;
+        let mut read_by_all = newest;
+        for m in list {
+            read_by_all = read_by_all.min(m.position(newest));
+        }
+        if mutant(Mutant::WithdrawUnread) {
+            read_by_all = newest;
+        }
+        let kept = self.published.len() as u64;
+        // Oldest first: the newest then lies on top of the free ones.
+        for sequence in (newest + 1).saturating_sub(kept).max(1)..=read_by_all {
+            if let Some(slot) = self.published[(sequence % kept) as usize].take() {
+                // Relaxed as in `publish`.
+                segment.seqw(usize::from(slot)).store(0, Relaxed);
+                self.retired.push(slot);
+            }
+        }
+        fault::point("loan.after_withdraw");
+        if self.retired.is_empty() {
+            return;
+        }
+        if !mutant(Mutant::NoWithdrawFence) {
+            // Pairs with the fence in reader::pin (pin, fence, seqw), as in `publish`.
+            fence(SeqCst);
+        }
+        self.pinned.fill(0);
+        for m in list {
+            mark_pinned(&mut self.pinned, m);
+        }
+        self.free_unpinned();
+    }
+
+    /// Frees the retired slots that the pass has not seen pinned.
+    #[inline]
+    fn free_unpinned(&mut self) {
+        let (pinned, free) = (&self.pinned, &mut self.free);
+        self.retired.retain(|&slot| {
+            let held = pinned[usize::from(slot) / 64] >> (slot % 64) & 1 == 1;
+            if !held {
+                free.push(slot);
+            }
+            held
+        });
+    }
+
     /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins, wakes who sleeps.
     /// Bounded by the number of pin cells; never waits.
     pub fn publish<S: Segment, M: Match, W: Wakers<M>>(
@@ -111,28 +178,13 @@ impl Slots {
         self.pinned.fill(0);
         let mut groups: u64 = 0;
         for m in list {
-            for pin in m.pins() {
-                // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier slot of this
-                // cell is over before that slot is filled again. Exactly one load per cell bounds what it can exclude.
-                let order = if mutant(Mutant::RelaxedScan) { Relaxed } else { Acquire };
-                let slot = pin.load(order).wrapping_sub(1) as usize;
-                if let Some(word) = self.pinned.get_mut(slot / 64) {
-                    *word |= 1 << (slot % 64);
-                }
-            }
+            mark_pinned(&mut self.pinned, m);
             if must_wake(m, sequence) {
                 groups |= 1 << (m.group() % 64);
             }
         }
         fault::point("publish.after_scan");
-        let (pinned, free) = (&self.pinned, &mut self.free);
-        self.retired.retain(|&slot| {
-            let held = pinned[usize::from(slot) / 64] >> (slot % 64) & 1 == 1;
-            if !held {
-                free.push(slot);
-            }
-            held
-        });
+        self.free_unpinned();
         // Still within the scan: a group lives as long as its matches do. No group is bigger than the list.
         for m in list {
             if groups == 0 {
@@ -147,5 +199,19 @@ impl Slots {
         }
         drop(scan);
         sequence
+    }
+}
+
+/// One bit for each slot that a match pins.
+#[inline]
+fn mark_pinned<M: Match>(pinned: &mut [u64], m: &M) {
+    for pin in m.pins() {
+        // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier slot of this cell is over
+        // before that slot is filled again. Exactly one load per cell and pass bounds what it can exclude.
+        let order = if mutant(Mutant::RelaxedScan) { Relaxed } else { Acquire };
+        let slot = pin.load(order).wrapping_sub(1) as usize;
+        if let Some(word) = pinned.get_mut(slot / 64) {
+            *word |= 1 << (slot % 64);
+        }
     }
 }

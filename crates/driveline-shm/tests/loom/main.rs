@@ -7,7 +7,9 @@
 #![allow(unsafe_code)]
 
 mod handshakes;
+mod withdraw;
 
+use driveline_shm::protocol::cursor;
 use driveline_shm::protocol::epoch::epoch;
 use driveline_shm::protocol::reader::{self, Borrow, Want};
 use driveline_shm::protocol::sleep::{self, Sleeper};
@@ -69,11 +71,13 @@ struct Page {
     pins: Vec<AtomicU32>,
     armed: AtomicU64,
     woken: AtomicU64,
+    cursor: AtomicU64,
 }
 
 impl Page {
     fn new(pins: usize) -> Arc<Self> {
-        Arc::new(Self { pins: (0..pins).map(|_| AtomicU32::new(0)).collect(), armed: AtomicU64::new(0), woken: AtomicU64::new(0) })
+        let zero = || AtomicU64::new(0);
+        Arc::new(Self { pins: (0..pins).map(|_| AtomicU32::new(0)).collect(), armed: zero(), woken: zero(), cursor: zero() })
     }
 }
 
@@ -89,6 +93,9 @@ impl Match for Page {
     }
     fn group(&self) -> usize {
         0
+    }
+    fn position(&self, newest: u64) -> u64 {
+        cursor::position(&self.cursor).min(newest)
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::support::peer::{publish, schema};
-use crate::support::{Domain, eventually};
+use crate::support::{Domain, PATIENCE, eventually};
 use driveline_shm::*;
 use driveline_types::{MonotonicNs, SampleHeader};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -45,7 +45,9 @@ impl All {
         loan.payload_mut().fill(1);
         let mut set = WaitSet::new(WaitBackend::Threads).unwrap();
         set.attach(&slept).unwrap();
-        while set.wait(Some(MonotonicNs::now() + Duration::from_millis(20)), Duration::ZERO) != Wake::TimedOut {}
+        // The control thread answers after it has woken those who wait for a match.
+        assert_eq!(list(domain, PATIENCE / 2).unwrap().len(), 1);
+        while set.wait(Some(MonotonicNs::now() + Duration::from_millis(1)), Duration::ZERO) != Wake::TimedOut {}
         Self { domain: domain.into(), own, p, s, held, loan, set, slept }
     }
 

@@ -2,7 +2,7 @@
 //! Any bytes and any descriptors on every kind of socket in the domain directory, under live peers.
 
 use crate::support::hostile::*;
-use crate::support::{Domain, Peer, Random, eventually, hunting_time};
+use crate::support::{Domain, Peer, Random, eventually, repeat};
 use driveline_types::Qos;
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const USUAL: Duration = Duration::from_millis(1200);
 
-/// An honest pair that goes on all the time, and what it has when all is quiet.
+/// An honest pair that goes on all the time, and the descriptors that each has when all is quiet.
 struct Scene {
     d: Domain,
     w: Peer,
@@ -49,7 +49,7 @@ impl Scene {
         self.r.until_at_least("progress s", before + 20);
         let (w, r) = (&self.w, &self.r);
         eventually(&format!("{what}: descriptors are let go: usually {:?}", self.usual), || {
-            (w.descriptors(), r.descriptors()) == self.usual
+            w.descriptors() <= self.usual.0 && r.descriptors() <= self.usual.1
         });
         let mut late = self.d.peer("late");
         late.ask("subscription s");
@@ -124,11 +124,10 @@ fn attack(s: Scene, kind: &str, right: &Value) {
     let rights = [packet(HELLO, right.to_string().as_bytes()), packet(LIST, b""), packet(ACCEPT, b"{}"), packet(REFUSE, b"{}")];
     let junk: Vec<OwnedFd> = wrong_memory(PAGE).into_iter().map(|(_, fd)| fd).collect();
     let mut random = Random::new(21);
-    let end = Instant::now() + hunting_time(USUAL);
     let mut open = std::collections::VecDeque::new();
-    let mut sent = 0;
-    while Instant::now() < end {
-        let Some(c) = connect_to(&path) else { continue };
+    let sent = std::cell::Cell::new(0);
+    let throw = || {
+        let Some(c) = connect_to(&path) else { return };
         for _ in 0..=random.below(3) {
             let bytes = if random.below(3) == 0 { twisted(&mut random, right) } else { packet_of(&mut random, &rights) };
             let mut fds: Vec<BorrowedFd<'_>> = Vec::new();
@@ -137,7 +136,7 @@ fn attack(s: Scene, kind: &str, right: &Value) {
                 1 => fds.extend((0..*random.pick(&[1, 2, 3, 10, 250])).map(|i| junk[i % junk.len()].as_fd())),
                 _ => {}
             }
-            sent += usize::from(send_with(&c, &bytes, &fds));
+            sent.set(sent.get() + usize::from(send_with(&c, &bytes, &fds)));
         }
         // Some go on waiting for an answer, some have hung up.
         if random.below(4) == 0 {
@@ -146,8 +145,8 @@ fn attack(s: Scene, kind: &str, right: &Value) {
         if open.len() > 40 {
             open.pop_front();
         }
-    }
-    assert!(sent > 100, "{sent}");
+    };
+    repeat(USUAL, throw, || if sent.get() > 100 { Ok(()) } else { Err(format!("only {} packets were sent", sent.get())) });
     drop(open);
     s.unharmed(kind);
 }
@@ -174,8 +173,7 @@ fn any_bytes_on_the_socket_for_hints_harm_nobody() {
     let mut random = Random::new(22);
     let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
     let paths: Vec<_> = s.d.names().iter().filter(|n| n.starts_with("r-")).map(|n| s.d.path().join(n)).collect();
-    let end = Instant::now() + hunting_time(USUAL);
-    while Instant::now() < end {
+    let throw = || {
         let name = match random.below(4) {
             0 => format!("p-{topic:016x}-{:032x}", random.next()),
             1 => format!("p-{topic:016x}-../../../../../../../../tmp/xx"),
@@ -184,7 +182,8 @@ fn any_bytes_on_the_socket_for_hints_harm_nobody() {
         let bytes = if name.is_empty() { packet_of(&mut random, &[b"p-".to_vec()]) } else { name.into_bytes() };
         let some = if random.below(4) == 0 { random.below(250) } else { 0 };
         send_datagram(random.pick::<std::path::PathBuf>(&paths), &bytes, &fds[..some]);
-    }
+    };
+    repeat(USUAL, throw, || Ok(()));
     s.unharmed("hints");
 }
 
@@ -260,9 +259,13 @@ fn who_cannot_be_asked_is_counted() {
     w.stopped();
     let clogs: Vec<OwnedFd> = std::iter::from_fn(|| connect_to(&path)).take(5000).collect();
     r.ask("subscription s");
-    let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
-    assert_eq!((survey.participants.len(), survey.silent.len(), survey.silent_others.len()), (1, 1, 0));
-    assert!(survey.participants[0].of_this_user);
+    // On a busy machine the one that could answer is too late for some of these, too.
+    eventually("the one that runs answers", || {
+        let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
+        assert_eq!((survey.participants.len() + survey.silent.len(), survey.silent_others.len()), (2, 0), "who is silent is counted");
+        assert!(survey.participants.iter().all(|p| p.of_this_user && p.pid_in_its_namespace == r.pid()));
+        survey.participants.len() == 1
+    });
     w.signal(rustix::process::Signal::CONT);
     // While those who ask too much are hung up on, others ask again.
     eventually("all answer", || driveline_shm::survey(d.path(), Duration::from_secs(2)).unwrap().participants.len() == 2);
@@ -373,7 +376,7 @@ fn wrong_segments_and_wrong_answers_are_refused_by_name() {
     for junk in [packet(HELLO, b"{}"), packet(ACCEPT, &[b'['; 100_000]), packet(9, b""), b"x".to_vec(), packet(LIST, b"")] {
         answer_with(&mut r, &listener, &junk, &both);
     }
-    eventually("descriptors are let go", || r.descriptors() == usual);
+    eventually("descriptors are let go", || r.descriptors() <= usual);
     drop(listener);
     let mut w = d.peer("writer");
     w.ask("publisher p");
@@ -410,9 +413,9 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
         r.ask("subscription s");
         let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
         let accept = packet(ACCEPT, LAYOUT.accept(&Qos::default()).to_string().as_bytes());
-        let end = Instant::now() + Duration::from_millis(1500);
+        let begun = Instant::now();
         let mut asked = 0;
-        while Instant::now() < end {
+        while asked < 3 || begun.elapsed() < Duration::from_millis(1500) {
             let (s, _) = listener.accept();
             asked += 1;
             if answer {
@@ -420,8 +423,10 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
             }
             drop(s);
         }
-        // 5 + 10 + 20 + … ms: in 1.5 s about eight times.
-        assert!((3..=12).contains(&asked), "asked {asked} times");
+        // 5 + 10 + 20 + … ms: in 1.5 s about eight times. It begins anew after a match of a second, and so may a match that
+        // is over at once look like on a machine that stands still meanwhile.
+        let most = 12 + 10 * (begun.elapsed().as_millis() / 1500);
+        assert!(asked <= most, "asked {asked} times in {:?}", begun.elapsed());
         w.ask("await p 1");
         w.ask("say p 3 1000");
         r.until("take s", |t| t == "3 2");

@@ -62,13 +62,18 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
         p.ask("follow open");
     }
     w.ask("await open 3");
-    std::thread::sleep(std::time::Duration::from_millis(50));
-    w.ask("say open 1 100");
-    for p in [&mut same, &mut friend, &mut stranger] {
-        p.until_at_least("progress open", 1);
-    }
-    let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats open")).unwrap();
-    assert_eq!(stats.wake_calls, 3, "{stats:?}");
+    let wake_calls = |w: &mut Peer| serde_json::from_str::<driveline_shm::PublisherStats>(&w.ask("stats open")).unwrap().wake_calls;
+    let mut before = wake_calls(&mut w);
+    eventually("a sample is published while all three sleep, and wakes them by a call for each", || {
+        let sequence = w.number("say open 1 100");
+        for p in [&mut same, &mut friend, &mut stranger] {
+            p.until_at_least("progress open", sequence);
+        }
+        let now = wake_calls(&mut w);
+        let calls = now - std::mem::replace(&mut before, now);
+        assert!(calls <= 3, "{calls} calls for three users");
+        calls == 3
+    });
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats some")).unwrap();
     assert!(stats.refused_access >= 1, "{stats:?}");
     // A stranger's death is cleaned up after by somebody who may: in a sticky directory the owner and root.
@@ -137,7 +142,12 @@ fn names_that_other_users_claim_are_known_as_such() {
     let mut same = d.peer("same");
     same.ask("publisher p");
     stranger.ask("silent-participants 300");
-    let survey = driveline_shm::survey(d.path(), std::time::Duration::from_secs(1)).unwrap();
+    let mut survey = driveline_shm::Survey::default();
+    // On a busy machine nobody may answer in time.
+    eventually("its own user's participant answers", || {
+        survey = driveline_shm::survey(d.path(), std::time::Duration::from_secs(1)).unwrap();
+        survey.participants.iter().any(|p| p.of_this_user)
+    });
     let mut own: Vec<bool> = survey.participants.iter().map(|p| p.of_this_user).collect();
     own.sort_unstable();
     assert!(own == [true] || own == [false, true], "its own names come first: {own:?}");

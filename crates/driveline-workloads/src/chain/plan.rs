@@ -68,6 +68,8 @@ impl Plan {
             driveline: 1,
             name: Some("chain".into()),
             domain: None,
+            network: None,
+            ros2: None,
             include: Vec::new(),
             params_files: Vec::new(),
             topics: Default::default(),

@@ -6,6 +6,9 @@ use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Qos};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Only a failure takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct Rig {
     node: Node,
     executor: Executor,
@@ -176,6 +179,7 @@ fn timers_keep_their_grid_and_count_overruns() {
     while ticks.lock().unwrap().len() < 3 {
         r.executor.run_ready();
     }
+    let before = ticks.lock().unwrap().len();
     std::thread::sleep(Duration::from_millis(7));
     r.executor.run_ready();
     let ticks = ticks.lock().unwrap();
@@ -184,7 +188,7 @@ fn timers_keep_their_grid_and_count_overruns() {
         let step = pair[1].scheduled.0 - pair[0].scheduled.0;
         assert_eq!(step, grid * (1 + pair[1].overruns));
     }
-    assert!(ticks[3].overruns >= 2);
+    assert!(ticks[before].overruns >= 2);
     assert_eq!(handle.stats().overruns, ticks.iter().map(|t| t.overruns).sum::<u64>());
 }
 
@@ -499,16 +503,15 @@ fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
         })
         .collect();
     executor.start().unwrap();
-    let patience = Duration::from_secs(20);
-    let deadline = MonotonicNs::now() + patience;
+    let deadline = MonotonicNs::now() + PATIENCE;
     while publishers.iter_mut().any(|p| p.matched() == 0) {
-        assert!(MonotonicNs::now() < deadline, "not matched within {patience:?}");
+        assert!(MonotonicNs::now() < deadline, "not matched within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
     // One at a time: each has to wake the sleeping executor by itself.
     for (i, publisher) in publishers.iter_mut().enumerate() {
         send(publisher, 1, 1);
-        assert_eq!(calls.recv_timeout(patience), Ok(i));
+        assert_eq!(calls.recv_timeout(PATIENCE), Ok(i));
     }
 }
 
@@ -560,7 +563,7 @@ fn a_sample_is_not_forgotten_because_the_inputs_are_being_looked_at() {
     };
     for round in 0..2000u32 {
         send(&mut publisher, round as u8, 1);
-        assert_eq!(calls.recv_timeout(Duration::from_secs(20)), Ok(round as u8), "round {round}");
+        assert_eq!(calls.recv_timeout(PATIENCE), Ok(round as u8), "round {round}");
     }
     done.store(true, Ordering::Relaxed);
     looking.join().unwrap();
@@ -622,7 +625,7 @@ fn a_callback_goes_on_after_values_that_panic_when_they_are_dropped() {
     rig.executor.start().unwrap();
     for _ in 0..5 {
         publisher.publish(on_drop(|| panic!("in a destructor"))).unwrap();
-        calls.recv_timeout(Duration::from_secs(20)).unwrap();
+        calls.recv_timeout(PATIENCE).unwrap();
     }
 }
 
@@ -642,7 +645,7 @@ fn an_executor_can_be_stopped_by_its_own_callback_and_not_started_again() {
         .unwrap();
     executor.start().unwrap();
     send(&mut rig.publisher("topic"), 1, 1);
-    wait.recv_timeout(Duration::from_secs(20)).unwrap();
+    wait.recv_timeout(PATIENCE).unwrap();
     assert!(executor.start().unwrap_err().to_string().contains("stopped"));
 }
 
@@ -661,7 +664,7 @@ fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
         rig.executor.start().unwrap();
         for round in 0..200u8 {
             send(&mut publisher, round, 1);
-            let held = calls.recv_timeout(Duration::from_secs(20)).unwrap();
+            let held = calls.recv_timeout(PATIENCE).unwrap();
             assert_eq!(held.payload().unwrap()[0], round);
             // Held: the next one has to wait, and nothing but giving this one back can end that.
             send(&mut publisher, round, 1);
@@ -671,7 +674,7 @@ fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
                 }
             }
             drop(held);
-            drop(calls.recv_timeout(Duration::from_secs(20)).unwrap());
+            drop(calls.recv_timeout(PATIENCE).unwrap());
         }
     }
 }

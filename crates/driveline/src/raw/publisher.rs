@@ -160,7 +160,7 @@ impl RawPublisher {
         };
         let host = match o.reach {
             Reach::Process => None,
-            Reach::Host => {
+            Reach::Host | Reach::Network => {
                 let mut config = PublisherConfig::new(topic.clone(), node.clone(), schema, o.max_payload);
                 config.qos = o.qos;
                 config.loans = o.loans;

@@ -72,7 +72,7 @@ impl RawSubscription {
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let host = match o.reach {
             Reach::Process => None,
-            Reach::Host => {
+            Reach::Host | Reach::Network => {
                 // A message that moves as a pointer inside the process must not come a second time as bytes.
                 let own_process = if schema.kind == PayloadKind::Protobuf { OwnProcess::Exclude } else { OwnProcess::Include };
                 let mut config = SubscriptionConfig::new(topic.clone(), node.clone(), schema.clone());

@@ -83,6 +83,8 @@ typedef enum {
   DL_REACH_PROCESS = 0,
   // Every process of this host that shares the domain directory and has rights on the topic.
   DL_REACH_HOST = 1,
+  // As host, and other hosts too: if a gateway of the domain is told to carry the topic.
+  DL_REACH_NETWORK = 2,
 } dl_reach;
 
 // Whether a publisher waits for slow subscriptions.

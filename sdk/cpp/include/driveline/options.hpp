@@ -19,6 +19,8 @@ enum class Reach : std::uint32_t {
     process = DL_REACH_PROCESS,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     host = DL_REACH_HOST,
+    /// As host, and other hosts too: if a gateway of the domain is told to carry the topic.
+    network = DL_REACH_NETWORK,
 };
 
 enum class Reliability : std::uint32_t {

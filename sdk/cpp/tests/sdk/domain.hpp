@@ -39,7 +39,7 @@ struct Domain {
 };
 
 /// Long enough for the slowest machine; nothing takes that long unless it is broken.
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds patience{60};
 
 /// Waits until `condition` holds; says whether it ever did.
 template <class Condition>

@@ -28,12 +28,14 @@ void publish(const driveline::Node& node, const std::string& what) {
     const driveline::PublisherOptions options{.reach = driveline::Reach::host, .max_payload = 4 << 20};
     if (what == "plain" || what == "die") {
         auto publisher = node.publisher<driveline::Image>("topic", options).value();
+        int seen = 0;
         for (std::uint64_t frame = 0; !input_ended(); ++frame) {
             const auto header = driveline::Header::make(driveline::to_ns(driveline::now()), "peer", frame).value();
             auto loan = publisher.loan(640, 480, driveline::Encoding::mono8, header).value();
             std::memset(loan.tail().data(), static_cast<int>(frame % 256), loan.tail().size());
             publisher.publish(std::move(loan)).value();
-            if (what == "die" && frame == 20) _exit(3);
+            // Not before somebody has had something of it.
+            if (what == "die" && publisher.matched() > 0 && ++seen == 20) _exit(3);
         }
     } else if (what == "protobuf") {
         auto publisher = node.publisher<driveline::msgs::Detections2D>("topic", options).value();

@@ -104,7 +104,7 @@ TEST_P(Reading, TheDescriptorIsReadableWhileSamplesAreUnread) {
     EXPECT_EQ(poll(&fd, 1, 0), 0);
     for (int round = 0; round < 3; ++round) {
         link.publisher.publish(imu(1)).value();
-        ASSERT_EQ(poll(&fd, 1, 20'000), 1);
+        ASSERT_EQ(poll(&fd, 1, 60'000), 1);
         while (link.subscription.take().value()) {
         }
         ASSERT_TRUE(test::eventually([&] { return poll(&fd, 1, 0) == 0; }));

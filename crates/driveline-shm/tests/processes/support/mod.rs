@@ -24,9 +24,22 @@ pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
     }
 }
 
-/// How long a hunt goes on: `usual`, or the seconds of `DRIVELINE_SOAK`.
-pub(crate) fn hunting_time(usual: Duration) -> Duration {
-    std::env::var("DRIVELINE_SOAK").ok().and_then(|s| s.parse().ok()).map_or(usual, Duration::from_secs)
+/// Does something again and again for a `usual` time, or the seconds of `DRIVELINE_SOAK`; on a slow machine for longer, until
+/// it is `enough`. What is missing to that after [`PATIENCE`] is a failure.
+#[track_caller]
+pub(crate) fn repeat(usual: Duration, mut step: impl FnMut(), mut enough: impl FnMut() -> Result<(), String>) {
+    let begun = Instant::now();
+    let time = std::env::var("DRIVELINE_SOAK").ok().and_then(|s| s.parse().ok()).map_or(usual, Duration::from_secs);
+    loop {
+        step();
+        if begun.elapsed() < time {
+            continue;
+        }
+        match enough() {
+            Ok(()) => return,
+            Err(missing) => assert!(begun.elapsed() < time + PATIENCE, "{missing}"),
+        }
+    }
 }
 
 /// Pseudo-random numbers (xorshift64*), the same in every run.
