@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Definitions of many packages, and what needs several of them at once.
+
+use crate::MAX_TEXT_LEN;
+use crate::definition::{Element, Message, Service};
+use crate::error::{DefinitionError, Place};
+use crate::idl::{self, Interface};
+use crate::msg;
+use crate::name::{Namespace, TypeName};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::Path;
+
+/// Messages may be nested so deep. The deepest of ROS 2's own packages is 7.
+pub const MAX_NESTING: usize = 32;
+
+/// A message may refer to so many others, directly or not.
+pub const MAX_REFERENCES: usize = 1024;
+
+/// Definitions, found by name. They may come in any order: what one refers to is looked up when it is used.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    messages: BTreeMap<TypeName, Message>,
+    services: BTreeMap<TypeName, Service>,
+}
+
+impl Catalog {
+    /// Without any definition.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a message.
+    ///
+    /// # Errors
+    /// If there is another one of this name that defines something else.
+    pub fn add_message(&mut self, message: Message) -> Result<(), DefinitionError> {
+        match self.messages.get(&message.name) {
+            Some(known) if !known.same_as(&message) => Err(DefinitionError::new(
+                message.place(0),
+                format!("{} is defined differently in {}", message.name, known.file),
+                "remove one of them; packages of two ROS 2 releases cannot be mixed",
+            )),
+            Some(_) => Ok(()),
+            None => {
+                self.messages.insert(message.name.clone(), message);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a service, its request and its response.
+    ///
+    /// # Errors
+    /// If there is another one of this name that defines something else.
+    pub fn add_service(&mut self, service: Service) -> Result<(), DefinitionError> {
+        self.add_message(service.request.clone())?;
+        self.add_message(service.response.clone())?;
+        self.services.insert(service.name.clone(), service);
+        Ok(())
+    }
+
+    /// Takes what a text in IDL defines. `file` is named in errors.
+    ///
+    /// # Errors
+    /// As [`idl::parse_idl`] and [`Catalog::add_message`].
+    pub fn add_idl(&mut self, file: &str, text: &str) -> Result<TypeName, DefinitionError> {
+        match idl::parse_idl(file, text)? {
+            Interface::Message(message) => {
+                let name = message.name.clone();
+                self.add_message(message).map(|()| name)
+            }
+            Interface::Service(service) => {
+                let name = service.name.clone();
+                self.add_service(service).map(|()| name)
+            }
+        }
+    }
+
+    /// Takes the definition in a file. Package and name of `.msg` and `.srv` come from the path, which ends in
+    /// `package/msg/Name.msg` or `package/srv/Name.srv`; an `.idl` names itself. Blocks on the file.
+    ///
+    /// # Errors
+    /// If it cannot be read, is none of the three, or has a mistake.
+    pub fn add_file(&mut self, path: &Path) -> Result<TypeName, DefinitionError> {
+        let file = path.display().to_string();
+        let place = || Place { file: file.as_str().into(), line: 0 };
+        let text = read(path).map_err(|(problem, remedy)| DefinitionError::new(place(), problem, remedy))?;
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        let (namespace, is_msg) = match extension {
+            "msg" => (Namespace::Msg, true),
+            "srv" => (Namespace::Srv, false),
+            "idl" => return self.add_idl(&file, &text),
+            _ => {
+                return Err(DefinitionError::new(
+                    place(),
+                    "neither .msg nor .srv nor .idl",
+                    "name a file that defines a message or a service",
+                ));
+            }
+        };
+        let part = |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
+        let directory = path.parent();
+        let package = part(directory.and_then(Path::parent).and_then(Path::file_name));
+        if part(directory.and_then(Path::file_name)) != namespace.as_str() {
+            let problem = format!("the path does not end in package/{0}/Name.{0}", namespace.as_str());
+            return Err(DefinitionError::new(place(), problem, "put it where its package has it: the path gives it its name"));
+        }
+        let name = TypeName::new(&package, namespace, &part(path.file_stem()))
+            .map_err(|e| DefinitionError::new(place(), e.to_string(), "rename the file or its package's directory"))?;
+        if is_msg {
+            self.add_message(msg::parse_msg(&name, &file, &text)?)?;
+        } else {
+            self.add_service(msg::parse_srv(&name, &file, &text)?)?;
+        }
+        Ok(name)
+    }
+
+    /// Takes all definitions of a package: those in `msg/` and `srv/` of its directory, as it is installed under `share/` or lies
+    /// in a source tree. An `.idl` is read where there is no `.msg` or `.srv` of its name. Blocks on files. Returns how many.
+    ///
+    /// # Errors
+    /// As [`Catalog::add_file`], and if a directory cannot be listed.
+    pub fn add_package(&mut self, directory: &Path) -> Result<usize, DefinitionError> {
+        let mut count = 0;
+        for (kind, extension) in [("msg", "msg"), ("srv", "srv")] {
+            let within = directory.join(kind);
+            let paths: std::io::Result<BTreeSet<_>> =
+                std::fs::read_dir(&within).and_then(|listing| listing.map(|e| e.map(|e| e.path())).collect());
+            let paths = match paths {
+                Ok(paths) => paths,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => {
+                    let place = Place { file: within.display().to_string().into(), line: 0 };
+                    return Err(DefinitionError::new(place, format!("cannot be listed: {e}"), "check the path and its permissions"));
+                }
+            };
+            for path in &paths {
+                let is = |of: &str| path.extension().is_some_and(|e| e == of);
+                if is(extension) || (is("idl") && !paths.contains(&path.with_extension(extension))) {
+                    self.add_file(path)?;
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// The definition of a message, also of a service's request or response.
+    #[must_use]
+    pub fn message(&self, name: &TypeName) -> Option<&Message> {
+        self.messages.get(name)
+    }
+
+    /// The definition of a service.
+    #[must_use]
+    pub fn service(&self, name: &TypeName) -> Option<&Service> {
+        self.services.get(name)
+    }
+
+    /// All messages, by name; requests and responses too.
+    pub fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.messages.values()
+    }
+
+    /// All services, by name.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        self.services.values()
+    }
+
+    /// The message and what it refers to, each before what refers to it, so that the message itself is last.
+    pub(crate) fn closure(&self, name: &TypeName) -> Result<Vec<&Message>, DefinitionError> {
+        let Some(root) = self.messages.get(name) else {
+            let place = Place { file: name.to_string().into(), line: 0 };
+            return Err(DefinitionError::new(place, "is not defined", "add the directory of its package"));
+        };
+        let mut done = BTreeSet::new();
+        let mut out = Vec::new();
+        // Each with the field at which to go on.
+        let mut open: Vec<(&Message, usize)> = vec![(root, 0)];
+        while let Some((message, at)) = open.pop() {
+            let Some(field) = message.fields.get(at) else {
+                if done.insert(&message.name) {
+                    out.push(message);
+                }
+                continue;
+            };
+            open.push((message, at + 1));
+            let Element::Nested(name) = &field.ty.element else { continue };
+            let error = |problem: String, remedy: &str| Err(DefinitionError::new(message.place(field.line), problem, remedy));
+            let Some(next) = self.messages.get(name) else {
+                return error(
+                    format!("the type {name} of '{}' is not defined", field.name),
+                    "add its package's directory, or write package/Name for a type of another package",
+                );
+            };
+            if done.contains(name) {
+                continue;
+            }
+            if open.iter().any(|(m, _)| m.name == *name) {
+                return error(format!("{name} contains itself through '{}'", field.name), "a message cannot; break the circle");
+            }
+            if open.len() > MAX_NESTING {
+                return error(format!("messages nested more than {MAX_NESTING} deep"), "flatten them");
+            }
+            if out.len() + open.len() > MAX_REFERENCES {
+                return error(format!("more than {MAX_REFERENCES} messages in one"), "split it");
+            }
+            open.push((next, 0));
+        }
+        Ok(out)
+    }
+}
+
+/// The text of a file, or what is wrong and what to do.
+fn read(path: &Path) -> Result<String, (String, &'static str)> {
+    let mut text = String::new();
+    let limit = MAX_TEXT_LEN as u64 + 1;
+    let file = std::fs::File::open(path).map_err(|e| (format!("cannot be read: {e}"), "check the path and its permissions"))?;
+    file.take(limit).read_to_string(&mut text).map_err(|e| (format!("cannot be read: {e}"), "it must be a text in UTF-8"))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog(texts: &[(&str, &str)]) -> Catalog {
+        let mut catalog = Catalog::new();
+        for (name, text) in texts {
+            let name = name.parse().unwrap();
+            catalog.add_message(msg::parse_msg(&name, &name.to_string(), text).unwrap()).unwrap();
+        }
+        catalog
+    }
+
+    fn closure(catalog: &Catalog, name: &str) -> Result<Vec<String>, String> {
+        catalog.closure(&name.parse().unwrap()).map(|l| l.iter().map(|m| m.name.to_string()).collect()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn references_come_first_and_once() {
+        let c = catalog(&[("p/A", "B b\nC c\n"), ("p/B", "q/C c\nC c2\n"), ("p/C", "int8 x\n"), ("q/C", "int8 x\n")]);
+        assert_eq!(closure(&c, "p/A").unwrap(), ["q/msg/C", "p/msg/C", "p/msg/B", "p/msg/A"]);
+    }
+
+    #[test]
+    fn what_is_missing_circular_or_too_deep_is_told_where_it_stands() {
+        let c = catalog(&[("p/A", "int8 x\nB b\n"), ("p/B", "A a\n"), ("p/D", "\nHeader header\n")]);
+        let told = closure(&c, "p/A").unwrap_err();
+        assert!(told.starts_with("p/msg/B:1: p/msg/A contains itself through 'a'"), "{told}");
+        let told = closure(&c, "p/D").unwrap_err();
+        assert!(told.starts_with("p/msg/D:2: the type p/msg/Header of 'header' is not defined; "), "{told}");
+        assert!(closure(&c, "p/Missing").unwrap_err().contains("p/msg/Missing: is not defined"));
+        let chain: Vec<_> = (0..40).map(|i| (format!("p/M{i}"), format!("M{} next\n", i + 1))).collect();
+        let texts: Vec<_> = chain.iter().map(|(n, t)| (n.as_str(), t.as_str())).chain([("p/M40", "int8 x")]).collect();
+        assert!(closure(&catalog(&texts), "p/M0").unwrap_err().contains("nested more than 32"));
+    }
+
+    #[test]
+    fn one_name_has_one_definition() {
+        let mut c = catalog(&[("p/A", "int8 x # old\n")]);
+        let name = "p/A".parse().unwrap();
+        c.add_message(msg::parse_msg(&name, "again", "int8 x\n").unwrap()).unwrap();
+        let told = c.add_message(msg::parse_msg(&name, "other", "int16 x\n").unwrap()).unwrap_err().to_string();
+        assert!(told.starts_with("other: p/msg/A is defined differently in p/msg/A; "), "{told}");
+    }
+
+    #[test]
+    fn packages_are_read_from_their_directories() {
+        let share = tempfile::tempdir().unwrap();
+        let package = share.path().join("my_pkg");
+        for kind in ["msg", "srv"] {
+            std::fs::create_dir_all(package.join(kind)).unwrap();
+        }
+        let write = |at: &str, text: &str| std::fs::write(package.join(at), text).unwrap();
+        write("msg/A.msg", "int8 x\n");
+        write("msg/A.idl", "not read");
+        write("msg/B.idl", "module my_pkg { module msg { struct B { my_pkg::msg::A a; }; }; };");
+        write("srv/S.srv", "A a\n---\n");
+        write("msg/README.txt", "");
+        let mut c = Catalog::new();
+        assert_eq!(c.add_package(&package).unwrap(), 3);
+        assert_eq!(closure(&c, "my_pkg/B").unwrap(), ["my_pkg/msg/A", "my_pkg/msg/B"]);
+        assert!(c.service(&"my_pkg/srv/S".parse().unwrap()).is_some());
+        assert!(c.message(&"my_pkg/srv/S_Response".parse().unwrap()).is_some());
+        assert_eq!(c.add_package(&share.path().join("none")).unwrap(), 0);
+        std::fs::write(share.path().join("A.msg"), "int8 x\n").unwrap();
+        let told = c.add_file(&share.path().join("A.msg")).unwrap_err().to_string();
+        assert!(told.contains("does not end in package/msg/Name.msg"), "{told}");
+        write("msg/Bad.msg", "int8 x\nint9 y\n");
+        let told = c.add_package(&package).unwrap_err().to_string();
+        assert!(told.contains("my_pkg/msg/Bad.msg:2: "), "{told}");
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be wrong with definitions.
+
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Where a definition stands: a file, or what took its place, and a line from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Path of the file, or the name under which a text was given.
+    pub file: Arc<str>,
+    /// From 1; 0 where the file as a whole is meant.
+    pub line: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.line == 0 { f.write_str(&self.file) } else { write!(f, "{}:{}", self.file, self.line) }
+    }
+}
+
+/// A mistake in a definition, or between definitions.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{place}: {problem}; {remedy}")]
+pub struct DefinitionError {
+    /// Where.
+    pub place: Place,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl DefinitionError {
+    pub(crate) fn new(place: Place, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { place, problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+/// Long or strange texts of others are shortened before they are shown.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut out: String = text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}

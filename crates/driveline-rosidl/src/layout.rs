@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A message with all references resolved: what reading and writing its bytes needs.
+
+use crate::catalog::Catalog;
+use crate::definition::{Element, Primitive, Shape};
+use crate::error::DefinitionError;
+use crate::name::TypeName;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How the bytes of a message are laid out. Made by [`Catalog::layout`]; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    structs: Arc<[StructLayout]>,
+    root: usize,
+}
+
+/// One message in a [`Layout`].
+#[derive(Clone, Debug)]
+pub struct StructLayout {
+    /// Its name.
+    pub name: TypeName,
+    /// In the order in which they are sent; never empty.
+    pub members: Vec<Member>,
+    /// The fewest bytes that it takes, padding not counted; at least 1.
+    min_len: u64,
+}
+
+/// A field in a [`StructLayout`].
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// What.
+    pub kind: Kind,
+    /// How many.
+    pub shape: Shape,
+}
+
+/// What a [`Member`] has one or many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number, a truth value or a byte; never [`Primitive::WChar`].
+    Primitive(Primitive),
+    /// At most so many characters.
+    String(Option<u32>),
+    /// At most so many UTF-16 units.
+    WString(Option<u32>),
+    /// A message: see [`Layout::get`].
+    Struct(StructId),
+}
+
+/// A message within a [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StructId(usize);
+
+impl Layout {
+    /// The message itself.
+    #[must_use]
+    pub fn root(&self) -> StructId {
+        StructId(self.root)
+    }
+
+    /// A message in it.
+    ///
+    /// # Panics
+    /// With the id of another layout.
+    #[must_use]
+    pub fn get(&self, id: StructId) -> &StructLayout {
+        &self.structs[id.0]
+    }
+
+    /// The message's name.
+    #[must_use]
+    pub fn name(&self) -> &TypeName {
+        &self.structs[self.root].name
+    }
+
+    /// The fewest bytes that one of this kind takes, padding not counted; at least 1.
+    pub(crate) fn min_len(&self, kind: Kind) -> u64 {
+        min_len(&self.structs, kind)
+    }
+}
+
+fn min_len(structs: &[StructLayout], kind: Kind) -> u64 {
+    match kind {
+        Kind::Primitive(p) => size_of(p) as u64,
+        // The length.
+        Kind::String(_) | Kind::WString(_) => 4,
+        Kind::Struct(StructId(i)) => structs.get(i).map_or(1, |s| s.min_len),
+    }
+}
+
+/// Bytes of a primitive, and what it is aligned to.
+pub(crate) fn size_of(p: Primitive) -> usize {
+    match p {
+        Primitive::Bool | Primitive::Byte | Primitive::Char | Primitive::I8 | Primitive::U8 => 1,
+        Primitive::I16 | Primitive::U16 | Primitive::WChar => 2,
+        Primitive::I32 | Primitive::U32 | Primitive::F32 => 4,
+        Primitive::I64 | Primitive::U64 | Primitive::F64 => 8,
+    }
+}
+
+impl Catalog {
+    /// The layout of a message. Allocates; meant to be made once for each topic.
+    ///
+    /// # Errors
+    /// If the definition of something in it is missing, if it contains itself or is nested too deeply, or if it has a `wchar`, which
+    /// ROS 2's implementations send in different sizes.
+    pub fn layout(&self, name: &TypeName) -> Result<Layout, DefinitionError> {
+        let closure = self.closure(name)?;
+        let index: BTreeMap<&TypeName, usize> = closure.iter().enumerate().map(|(i, m)| (&m.name, i)).collect();
+        let mut structs: Vec<StructLayout> = Vec::with_capacity(closure.len());
+        for message in &closure {
+            let mut members = Vec::with_capacity(message.fields.len());
+            let mut least: u64 = 0;
+            for field in &message.fields {
+                let kind = match &field.ty.element {
+                    Element::Primitive(Primitive::WChar) => {
+                        return Err(DefinitionError::new(
+                            message.place(field.line),
+                            format!("'{}' is a wchar, which ROS 2's implementations send in two or in four bytes", field.name),
+                            "use uint16 or wstring",
+                        ));
+                    }
+                    Element::Primitive(p) => Kind::Primitive(*p),
+                    Element::String { bound } => Kind::String(*bound),
+                    Element::WString { bound } => Kind::WString(*bound),
+                    // References come before what refers to them.
+                    Element::Nested(name) => Kind::Struct(StructId(index.get(name).copied().unwrap_or(usize::MAX))),
+                };
+                let one = min_len(&structs, kind);
+                least = least.saturating_add(match field.ty.shape {
+                    Shape::Single => one,
+                    Shape::Array(n) => one.saturating_mul(n.into()),
+                    Shape::Sequence { .. } => 4,
+                });
+                members.push(Member { name: field.name.clone(), kind, shape: field.ty.shape });
+            }
+            structs.push(StructLayout { name: message.name.clone(), members, min_len: least.max(1) });
+        }
+        let root = structs.len().saturating_sub(1);
+        Ok(Layout { structs: structs.into(), root })
+    }
+}

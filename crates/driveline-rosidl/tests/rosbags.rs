@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every message of ROS 2 Humble and Jazzy that the Python package rosbags knows, and some that nobody ever saw: hashes, definitions
+//! and samples both ways. Needs DRIVELINE_ROSBAGS_PYTHON, a Python with that package; `make test-gateways` provides it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod support;
+
+use driveline_rosidl::cdr::{self, ByteOrder};
+use driveline_rosidl::{Catalog, Detail, Layout, TypeName, Value};
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
+use serde_json::{Map, Value as Json, json};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use support::{Random, Types, invented, sample};
+
+/// Of each type and direction.
+const SAMPLES: u64 = 10;
+const INVENTED: usize = 60;
+
+fn ask(request: &Json) -> Json {
+    let python = std::env::var_os("DRIVELINE_ROSBAGS_PYTHON").expect("DRIVELINE_ROSBAGS_PYTHON names no Python; run `make test-gateways`");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rosbags_peer.py");
+    let mut peer = Command::new(python).arg("-B").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
+    let mut stdin = peer.stdin.take().unwrap();
+    let text = request.to_string();
+    // The peer reads all before it writes anything.
+    stdin.write_all(text.as_bytes()).unwrap();
+    drop(stdin);
+    let output = peer.wait_with_output().unwrap();
+    assert!(output.status.success(), "the peer failed; its reason is above");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &Json) -> Vec<u8> {
+    let text = text.as_str().unwrap();
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+/// As the peer speaks of values.
+fn plain(value: &Value) -> Json {
+    match value {
+        Value::Bool(v) => json!(v),
+        Value::I8(v) => json!(v),
+        Value::U8(v) => json!(v),
+        Value::I16(v) => json!(v),
+        Value::U16(v) => json!(v),
+        Value::I32(v) => json!(v),
+        Value::U32(v) => json!(v),
+        Value::I64(v) => json!(v),
+        Value::U64(v) => json!(v),
+        Value::F32(v) => json!(hex(&v.to_be_bytes())),
+        Value::F64(v) => json!(hex(&v.to_be_bytes())),
+        Value::String(v) => json!(std::str::from_utf8(v).unwrap()),
+        Value::WString(_) => panic!("rosbags knows no wstring"),
+        Value::Bools(v) => json!(v),
+        Value::I8s(v) => json!(v),
+        Value::U8s(v) => json!(v),
+        Value::I16s(v) => json!(v),
+        Value::U16s(v) => json!(v),
+        Value::I32s(v) => json!(v),
+        Value::U32s(v) => json!(v),
+        Value::I64s(v) => json!(v),
+        Value::U64s(v) => json!(v),
+        Value::F32s(v) => v.iter().map(|v| json!(hex(&v.to_be_bytes()))).collect(),
+        Value::F64s(v) => v.iter().map(|v| json!(hex(&v.to_be_bytes()))).collect(),
+        Value::Struct(v) | Value::List(v) => v.iter().map(plain).collect(),
+    }
+}
+
+/// Samples of the peer: read, and written again to the same bytes, in either order.
+fn check_theirs(name: &str, layout: &Layout, theirs: &Json) -> usize {
+    let samples = theirs["samples"].as_array().unwrap();
+    for sample in samples {
+        for (key, order, other, other_key) in
+            [("le", ByteOrder::Little, ByteOrder::Big, "be"), ("be", ByteOrder::Big, ByteOrder::Little, "le")]
+        {
+            let bytes = unhex(&sample[key]);
+            let value = cdr::read(layout, &bytes).unwrap_or_else(|e| panic!("{name} {key}: {e} of {}", sample[key]));
+            assert_eq!(plain(&value), sample["value"], "{name} {key}");
+            assert_eq!(hex(&cdr::write(layout, &value, order).unwrap()), hex(&bytes), "{name} {key}");
+            assert_eq!(hex(&cdr::write(layout, &value, other).unwrap()), sample[other_key], "{name} {key}");
+        }
+    }
+    samples.len()
+}
+
+/// Samples for the peer.
+fn ours(name: &str, layout: &Layout, random: &mut Random) -> Vec<Json> {
+    (0..SAMPLES)
+        .map(|_| {
+            let value = sample(layout, random);
+            let bytes = |order| hex(&cdr::write(layout, &value, order).unwrap());
+            json!({"type": name, "le": bytes(ByteOrder::Little), "be": bytes(ByteOrder::Big), "value": plain(&value)})
+        })
+        .collect()
+}
+
+fn texts(catalog: &Catalog, name: &TypeName) -> Json {
+    let msg = catalog.ros2msg(name, Detail::Full).unwrap().unwrap();
+    let idl = catalog.ros2idl(name, Detail::Full).unwrap();
+    json!({"msg": msg, "idl": idl, "rihs01": catalog.type_hash(name).unwrap().to_string()})
+}
+
+fn check_store(store: &str, at_least: usize) {
+    let exported = ask(&json!({"command": "export", "store": store, "samples": SAMPLES, "seed": 1}));
+    let types = exported["types"].as_object().unwrap();
+    assert!(types.len() >= at_least, "{store} has {} types", types.len());
+    let mut random = Random(2);
+    let (mut samples, mut all_texts, mut theirs, mut with_char) = (Vec::new(), Map::new(), 0, 0);
+    for (text, exported) in types {
+        let name: TypeName = text.parse().unwrap();
+        let definition = exported["definition"].as_str().unwrap();
+        let catalog = Catalog::from_text(&name, definition).unwrap();
+        let hash = catalog.type_hash(&name).unwrap().to_string();
+        assert_eq!(hash, exported["rihs01"], "{name}");
+        if hash != exported["rihs01_as_is"] {
+            // rosbags takes a char of .msg for one of IDL, in which it differs from ROS 2 (see tests/hashes.rs), and in nothing else.
+            assert!(definition.lines().any(|l| l.starts_with("char")), "{name}");
+            with_char += 1;
+        }
+        let layout = catalog.layout(&name).unwrap();
+        theirs += check_theirs(text, &layout, exported);
+        samples.extend(ours(text, &layout, &mut random));
+        all_texts.insert(text.clone(), texts(&catalog, &name));
+    }
+    println!(
+        "{store}: {} types, {} of them with char; {theirs} samples of rosbags, {} of ours, each in both byte orders",
+        types.len(),
+        with_char,
+        samples.len()
+    );
+    let answer = ask(&json!({"command": "check", "store": store, "samples": samples, "texts": all_texts}));
+    assert_eq!(answer["failures"], json!([]), "{store}");
+}
+
+#[test]
+fn every_message_of_humble_comes_and_goes() {
+    check_store("ros2_humble", 150);
+}
+
+#[test]
+fn every_message_of_jazzy_comes_and_goes() {
+    check_store("ros2_jazzy", 162);
+}
+
+#[test]
+fn so_do_messages_that_the_test_invents() {
+    let mut runner = TestRunner::deterministic();
+    let (mut definitions, mut catalogs) = (Map::new(), Vec::new());
+    for i in 0..INVENTED {
+        let one = invented(Types::WithoutWide).new_tree(&mut runner).unwrap().current();
+        // All in one store: each in a package of its own.
+        let package = format!("invented{i}");
+        let mut catalog = Catalog::new();
+        for (k, text) in one.texts.iter().enumerate() {
+            let text = text.replace("invented/", &format!("{package}/"));
+            let name: TypeName = format!("{package}/msg/M{k}").parse().unwrap();
+            catalog.add_message(driveline_rosidl::parse_msg(&name, "invented", &text).unwrap()).unwrap();
+            definitions.insert(name.to_string(), json!(text));
+        }
+        catalogs.push(catalog);
+    }
+    let exported = ask(&json!({"command": "export", "definitions": definitions, "samples": SAMPLES, "seed": 3}));
+    let mut random = Random(4);
+    let (mut samples, mut all_texts, mut theirs) = (Vec::new(), Map::new(), 0);
+    for catalog in &catalogs {
+        for message in catalog.messages() {
+            let text = message.name.to_string();
+            let exported = &exported["types"][&text];
+            assert_eq!(catalog.type_hash(&message.name).unwrap().to_string(), exported["rihs01"], "{text}");
+            let layout = catalog.layout(&message.name).unwrap();
+            theirs += check_theirs(&text, &layout, exported);
+            samples.extend(ours(&text, &layout, &mut random));
+            all_texts.insert(text, texts(catalog, &message.name));
+        }
+    }
+    println!("invented: {} types; {theirs} samples of rosbags, {} of ours, each in both byte orders", all_texts.len(), samples.len());
+    assert!(all_texts.len() >= INVENTED);
+    let answer = ask(&json!({"command": "check", "definitions": definitions, "samples": samples, "texts": all_texts}));
+    assert_eq!(answer["failures"], json!([]));
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Definitions and samples that a test invents.
+
+// Each test program uses its part.
+#![allow(dead_code)]
+
+use driveline_rosidl::{Catalog, Kind, Layout, Primitive, Shape, StructId, Value, parse_msg};
+use proptest::prelude::*;
+use std::fmt::Write as _;
+
+/// Small and the same everywhere: SplitMix64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// A random sample. Strings are UTF-8 and at most as long as they may be.
+pub(crate) fn sample(layout: &Layout, random: &mut Random) -> Value {
+    message(layout, layout.root(), random, 0)
+}
+
+fn message(layout: &Layout, id: StructId, random: &mut Random, depth: u64) -> Value {
+    let members = &layout.get(id).members;
+    Value::Struct(
+        members
+            .iter()
+            .map(|m| {
+                let count = match m.shape {
+                    Shape::Single => return single(layout, m.kind, random, depth),
+                    Shape::Array(n) => n as usize,
+                    // Deep trees stay small.
+                    Shape::Sequence { bound } => (random.below(6 / (depth + 1) + 2) as usize).min(bound.map_or(usize::MAX, |b| b as usize)),
+                };
+                many(layout, m.kind, count, random, depth)
+            })
+            .collect(),
+    )
+}
+
+fn text(bound: Option<u32>, random: &mut Random) -> String {
+    let alphabet = ['a', 'B', '7', '_', '/', ' ', 'é', '→', '😀'];
+    let len = random.below(9).min(bound.unwrap_or(u32::MAX).into());
+    (0..len).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+}
+
+fn single(layout: &Layout, kind: Kind, random: &mut Random, depth: u64) -> Value {
+    let bits = random.next();
+    match kind {
+        Kind::Primitive(p) => match p {
+            Primitive::Bool => Value::Bool(bits & 1 == 1),
+            Primitive::Byte | Primitive::Char | Primitive::U8 => Value::U8(bits as u8),
+            Primitive::I8 => Value::I8(bits as i8),
+            Primitive::I16 => Value::I16(bits as i16),
+            Primitive::U16 | Primitive::WChar => Value::U16(bits as u16),
+            Primitive::I32 => Value::I32(bits as i32),
+            Primitive::U32 => Value::U32(bits as u32),
+            Primitive::I64 => Value::I64(bits as i64),
+            Primitive::U64 => Value::U64(bits),
+            Primitive::F32 => Value::F32(f32(bits)),
+            Primitive::F64 => Value::F64(f64(bits)),
+        },
+        Kind::String(bound) => Value::String(text(bound, random).into_bytes()),
+        Kind::WString(bound) => {
+            let units: Vec<u16> = text(bound, random).encode_utf16().collect();
+            Value::WString(units.into_iter().take(bound.unwrap_or(u32::MAX) as usize).collect())
+        }
+        Kind::Struct(id) => message(layout, id, random, depth + 1),
+    }
+}
+
+/// Any bits but not-a-number, which does not equal itself.
+fn f32(bits: u64) -> f32 {
+    let value = f32::from_bits(bits as u32);
+    if value.is_nan() { f32::INFINITY } else { value }
+}
+
+fn f64(bits: u64) -> f64 {
+    let value = f64::from_bits(bits);
+    if value.is_nan() { f64::NEG_INFINITY } else { value }
+}
+
+fn many(layout: &Layout, kind: Kind, count: usize, random: &mut Random, depth: u64) -> Value {
+    let mut bits = || (0..count).map(|_| random.next()).collect::<Vec<_>>().into_iter();
+    let Kind::Primitive(p) = kind else {
+        return Value::List((0..count).map(|_| single(layout, kind, random, depth)).collect());
+    };
+    match p {
+        Primitive::Bool => Value::Bools(bits().map(|b| b & 1 == 1).collect()),
+        Primitive::Byte | Primitive::Char | Primitive::U8 => Value::U8s(bits().map(|b| b as u8).collect()),
+        Primitive::I8 => Value::I8s(bits().map(|b| b as i8).collect()),
+        Primitive::I16 => Value::I16s(bits().map(|b| b as i16).collect()),
+        Primitive::U16 | Primitive::WChar => Value::U16s(bits().map(|b| b as u16).collect()),
+        Primitive::I32 => Value::I32s(bits().map(|b| b as i32).collect()),
+        Primitive::U32 => Value::U32s(bits().map(|b| b as u32).collect()),
+        Primitive::I64 => Value::I64s(bits().map(|b| b as i64).collect()),
+        Primitive::U64 => Value::U64s(bits().collect()),
+        Primitive::F32 => Value::F32s(bits().map(f32).collect()),
+        Primitive::F64 => Value::F64s(bits().map(f64).collect()),
+    }
+}
+
+/// Messages `invented/msg/M0`, `M1`, …, each of which may refer to those before it; the last is the one to test.
+#[derive(Clone, Debug)]
+pub(crate) struct Invented {
+    /// Texts of `.msg` files.
+    pub(crate) texts: Vec<String>,
+}
+
+impl Invented {
+    pub(crate) fn name(i: usize) -> String {
+        format!("invented/msg/M{i}")
+    }
+
+    pub(crate) fn last(&self) -> String {
+        Self::name(self.texts.len() - 1)
+    }
+
+    pub(crate) fn catalog(&self) -> Catalog {
+        let mut catalog = Catalog::new();
+        for (i, text) in self.texts.iter().enumerate() {
+            let name = Self::name(i).parse().unwrap();
+            catalog.add_message(parse_msg(&name, &format!("M{i}.msg"), text).unwrap()).unwrap();
+        }
+        catalog
+    }
+}
+
+/// What a strategy may make use of.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Types {
+    All,
+    /// rosbags cannot serialise wstring.
+    WithoutWide,
+}
+
+/// Up to five messages of up to eight fields.
+pub(crate) fn invented(types: Types) -> impl Strategy<Value = Invented> {
+    let field = (0..16_usize, 0..5_usize, 1..6_u32, any::<u64>(), any::<bool>());
+    proptest::collection::vec(proptest::collection::vec(field, 0..8), 1..6).prop_map(move |messages| {
+        let texts = messages
+            .iter()
+            .enumerate()
+            .map(|(i, fields)| {
+                let mut text = String::from("# invented\nint32 LIMIT=5 # a constant\n\n");
+                for (k, (ty, shape, n, bits, comment)) in fields.iter().enumerate() {
+                    let (ty, default) = element(*ty, i, *n, *bits, types);
+                    let suffix = match shape {
+                        0..2 => String::new(),
+                        2 => format!("[{n}]"),
+                        3 => "[]".to_owned(),
+                        _ => format!("[<={n}]"),
+                    };
+                    let default = if suffix.is_empty() { default } else { String::new() };
+                    let comment = if *comment { " # said of it" } else { "" };
+                    let _ = writeln!(text, "{ty}{suffix} field_{k}{default}{comment}");
+                }
+                text
+            })
+            .collect();
+        Invented { texts }
+    })
+}
+
+/// A type as a `.msg` writes it, and perhaps a default for one of it.
+fn element(ty: usize, message: usize, n: u32, bits: u64, types: Types) -> (String, String) {
+    let names = ["bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"];
+    match ty {
+        0 => ("bool".into(), if bits & 1 == 1 { " true".into() } else { String::new() }),
+        6 => ("int32".into(), format!(" {}", bits as i32)),
+        11 => ("float64".into(), " -2.5e3".into()),
+        1..12 => (names[ty].into(), String::new()),
+        12 => ("string".into(), " \"a b\"".into()),
+        13 if types == Types::All => (if bits & 1 == 1 { format!("wstring<={n}") } else { "wstring".into() }, String::new()),
+        14 if message > 0 => (format!("invented/M{}", bits as usize % message), String::new()),
+        15 if message > 0 => (format!("M{}", message - 1), String::new()),
+        _ => (format!("string<={n}"), String::new()),
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What another host may send: attachments, acknowledgements, offers, keys, and what becomes of their times and numbers here.
+#![no_main]
+
+use driveline_gateway_zenoh::arrival::{Arrivals, least_age_ns, localized};
+use driveline_gateway_zenoh::clock::{ClockEstimate, Exchange};
+use driveline_gateway_zenoh::wire::{Ack, Keys, Offer, SampleHead};
+use driveline_types::MonotonicNs;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    let now = MonotonicNs(1 << 40);
+    match kind % 4 {
+        0 => {
+            let Ok(head) = SampleHead::decode(bytes) else { return };
+            assert_eq!(SampleHead::decode(&head.encode()).as_ref(), Ok(&head));
+            let mut clock = ClockEstimate::default();
+            let (received, answered) = (head.header.publish_time, MonotonicNs(head.written));
+            clock.exchange(&Exchange { sent: MonotonicNs(now.0 - 1000), received, answered, returned: now });
+            let mut arrivals = Arrivals::default();
+            arrivals.is_new(head.number);
+            arrivals.is_new(head.written);
+            if let Some(offset) = clock.offset(now) {
+                let _ = least_age_ns(&head, offset, now);
+                let here = localized(&head, 1, offset, arrivals.lost(), now);
+                assert_eq!(here.origins.as_slice().len(), head.header.origins.as_slice().len());
+            }
+        }
+        1 => {
+            if let Ok(ack) = Ack::decode(bytes) {
+                assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
+            }
+        }
+        2 => {
+            if let Ok(offer) = Offer::decode(bytes) {
+                let _ = offer.schema.hash();
+            }
+        }
+        _ => {
+            let (Ok(key), Some(keys)) = (std::str::from_utf8(bytes), Keys::new("d")) else { return };
+            if let Some(parsed) = keys.parse(key) {
+                assert_eq!(keys.key(&parsed), key);
+            }
+        }
+    }
+});

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Any bytes from a ROS 2 node are a sample that fits its slot, or an error with a name; what was read goes back to what reads the same.
+//! The first byte chooses the type, or what a participant says about itself.
+#![no_main]
+
+use driveline_gateway_ros2::convert::{Arrival, FromRos, ToRos};
+use driveline_gateway_ros2::said::{self, ParticipantInfo};
+use driveline_gateway_ros2::types::Kind;
+use driveline_runtime::ros2::{Release, SourceTime};
+use driveline_types::MonotonicNs;
+use libfuzzer_sys::fuzz_target;
+use zerocopy::{FromBytes, IntoBytes};
+
+const WALL: i64 = 1_700_000_000_000_000_000;
+const MAX: usize = 1 << 20;
+
+/// Memory as slots have it.
+#[derive(Clone, IntoBytes, FromBytes)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, sample)) = input.split_first() else { return };
+    let Some(kind) = Kind::ALL.get(usize::from(*choice)) else {
+        let _ = (said::is_gateway(sample), said::type_hash(sample));
+        if let Some(info) = ParticipantInfo::decode(sample) {
+            let again = info.encode(Release::Jazzy).expect("short lists");
+            assert_eq!(ParticipantInfo::decode(&again), Some(info));
+        }
+        return;
+    };
+    let arrival = Arrival { time: MonotonicNs(5), wall_offset_ns: WALL, frame_index: 1, source_time: SourceTime::Stamp };
+    let read = match FromRos::new(*kind, sample, &arrival) {
+        Ok(read) => read,
+        Err(e) => return assert!(!e.name().is_empty() && !e.to_string().is_empty()),
+    };
+    let len = read.payload_len().expect("no more than the sample");
+    assert!(len <= sample.len() + 4096, "a slot of {len} bytes for {}", sample.len());
+    let mut memory = vec![Line([0xee; 64]); len.div_ceil(64)];
+    let payload = memory.as_mut_slice().as_mut_bytes().get_mut(..len).expect("so many lines");
+    read.write(payload).expect("it has the length that was asked for");
+    // Not-a-number does not equal itself, but its bytes do.
+    if let Ok(back) = ToRos::new(*kind, payload, WALL, MAX) {
+        let bytes = back.parts().concat();
+        assert_eq!(bytes.len() % 4, 0);
+        let again = FromRos::new(*kind, &bytes, &arrival).expect("it was written here");
+        // A class without a name goes by its number, which is its name when it comes back.
+        assert!(*kind == Kind::Detections2D || again.payload_len().ok() == Some(len));
+    }
+});
