@@ -20,12 +20,14 @@ Environment:
   DRIVELINE_COMPONENT_PATH  further directories with component libraries, separated by colons
   DRIVELINE_DOMAIN          the domain of programs and tools that name none, instead of `default`
   DRIVELINE_DOMAIN_DIR      the directory in which processes meet, instead of the one that a domain's name stands for
+  DRIVELINE_PEERS           for `bench`: the directory of other middleware's programs (default: peers beside this program, or one level up)
   NO_COLOR                  no colours
 
 Examples:
   driveline validate graph.yaml
   driveline run graph.yaml --set camera.rate_hz=10 --report out/
-  driveline topic list";
+  driveline topic list
+  driveline gateway list --explain";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
@@ -85,6 +87,18 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
     Node {
         #[command(subcommand)]
         command: Node,
+        #[command(flatten)]
+        domain: Domain,
+    },
+    /// What goes to other hosts and comes from them now
+    #[command(after_help = "Examples:
+  driveline gateway list
+  driveline gateway list --explain                 # also how each topic is carried, and why another one is not
+  driveline gateway list camera/image --domain comp
+  driveline gateway list --json | jq '.[].refused'")]
+    Gateway {
+        #[command(subcommand)]
+        command: Gateway,
         #[command(flatten)]
         domain: Domain,
     },
@@ -155,6 +169,18 @@ pub(crate) enum Topic {
 pub(crate) enum Node {
     /// All nodes with their process and topics
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Gateway {
+    /// Gateways of this host, the hosts they know, and topics with rates over one second, totals and drops
+    List {
+        /// Only this topic
+        topic: Option<String>,
+        /// How each topic is carried, and why another one is not
+        #[arg(long)]
+        explain: bool,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,8 @@
 //! - [`graph`]: from a YAML file to a graph whose every reference is resolved, with all mistakes explained;
 //! - [`component`] and [`host`]: one module of it in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
-//! - [`account`]: what these processes tell about every callback.
+//! - [`account`]: what these processes tell about every callback;
+//! - [`network`]: which topics go to other hosts, and by which way; [`gateway`]: what a gateway says about itself.
 //!
 //! Not here: how components of one language or another are loaded (whoever calls [`host::main`] brings a
 //! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and the command-line tool).
@@ -14,6 +15,9 @@ mod activity;
 pub mod component;
 pub mod descriptor;
 pub mod domain;
+pub mod gateway;
 pub mod graph;
 pub mod host;
 pub mod launch;
+pub mod network;
+pub mod ros2;

@@ -8,7 +8,7 @@ mod support;
 use driveline_runtime::account::Record;
 use driveline_runtime::launch::{Death, End};
 use std::time::Duration;
-use support::{Fixture, Seen, graph, host};
+use support::{Fixture, GRACE, Seen, graph, host, script};
 
 #[test]
 fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
@@ -120,7 +120,7 @@ fn a_component_that_cannot_start_ends_the_run_before_anything_runs() {
 #[test]
 fn a_module_that_does_not_stop_is_killed() {
     let mut f = Fixture::new(&graph(3, "", "hang: 1"));
-    f.options.grace = Duration::from_millis(300);
+    f.options.grace = GRACE;
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.killed, ["two"]);
@@ -132,8 +132,7 @@ fn a_module_that_does_not_stop_is_killed() {
 fn modules_that_never_get_ready_are_named() {
     let mut f = Fixture::new(&graph(3, "", ""));
     let deaf = f.dir.path().join("deaf");
-    std::fs::write(&deaf, "#!/bin/sh\nexec sleep 1000\n").unwrap();
-    std::fs::set_permissions(&deaf, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&deaf, "exec sleep 1000");
     f.options.host = deaf;
     f.options.ready_within = Duration::from_millis(50);
     let mut seen = Seen::default();

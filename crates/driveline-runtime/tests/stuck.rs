@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
-use support::{Fixture, Seen, graph, host};
+use support::{Fixture, GRACE, Seen, graph, host};
 
 /// A host that no launcher of these tests started.
 struct Host {
@@ -139,12 +139,13 @@ fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
 #[test]
 fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
     let mut f = Fixture::new(&graph(0, "hang_on: 3", ""));
-    f.options.grace = Duration::from_millis(300);
-    let mut seen = Seen { interrupt_at: Some("component 'relay' has been in on_trigger on sample 3 of 'a' for 3 s"), ..Seen::default() };
+    f.options.grace = GRACE;
+    // For three seconds or, on a machine that stands still meanwhile, more.
+    let mut seen = Seen { interrupt_at: Some("component 'relay' has been in on_trigger on sample 3 of 'a' for "), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec!["one".to_owned()]));
     let why = seen.events.iter().find_map(|e| if let Event::Killed { why, .. } = e { Some(why.clone()) } else { None });
-    assert_eq!(why.unwrap(), "did not stop within 300ms (component 'relay' in on_trigger on sample 3 of 'a')");
+    assert_eq!(why.unwrap(), format!("did not stop within {GRACE:?} (component 'relay' in on_trigger on sample 3 of 'a')"));
     let ended: Vec<_> = seen.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death) } else { None }).collect();
     assert_eq!(ended[1].how, "was killed because it did not stop", "and not by somebody else");
 }
@@ -152,8 +153,8 @@ fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
 #[test]
 fn an_initialisation_that_takes_long_is_what_everybody_waits_for() {
     let mut f = Fixture::new(&graph(0, "hang_init: 1", ""));
-    f.options.grace = Duration::from_millis(300);
-    let mut seen = Seen { interrupt_at: Some("waiting for module 'one': component 'relay' has been in init for 3 s"), ..Seen::default() };
+    f.options.grace = GRACE;
+    let mut seen = Seen { interrupt_at: Some("waiting for module 'one': component 'relay' has been in init for "), ..Seen::default() };
     assert_eq!(f.run(&mut seen).killed, ["one"]);
 }
 
@@ -218,7 +219,7 @@ impl Sink for Nobody {
 #[test]
 fn a_terminal_that_goes_is_no_second_interrupt_however_often_it_is_told() {
     let mut f = Fixture::new(&graph(0, "hang_init: 1", ""));
-    f.options.grace = Duration::from_millis(500);
+    f.options.grace = GRACE;
     let (interrupt, interrupter) = Interrupt::by_hand().unwrap();
     let mut nobody = Nobody { interrupter, hangs: false, killed: Vec::new() };
     let outcome = run(&f.graph, &f.options, &interrupt, &mut nobody).unwrap();

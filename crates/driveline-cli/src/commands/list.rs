@@ -183,7 +183,7 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(topics: &BTreeMap<&str, E>) -
         + &tell(names(|e| e.subscriptions.is_empty()), "listens to", "a subscription")
 }
 
-fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
+pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
     for (i, line) in lines(align, rows).iter().enumerate() {
         let line = if i == 0 { screen.paint("1", line) } else { line.clone() };
         screen.print(&(line + "\n"));
@@ -281,7 +281,7 @@ fn reasons(label: &str, counters: &[(&str, u64)]) -> String {
 }
 
 /// The policies that differ from the default, and always depth and reliability.
-fn qos(q: &Qos) -> String {
+pub(super) fn qos(q: &Qos) -> String {
     let reliability = match q.reliability {
         Reliability::BestEffort => "best effort",
         Reliability::Reliable => "reliable",

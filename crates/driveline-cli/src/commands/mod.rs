@@ -3,6 +3,7 @@
 
 mod domains;
 mod figures;
+pub(crate) mod gateway;
 pub(crate) mod graph;
 mod hung;
 pub(crate) mod list;
@@ -13,18 +14,38 @@ use crate::arguments::{Arguments, Bench};
 use crate::exit;
 use crate::screen::Screen;
 use clap::CommandFactory;
+use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use driveline_runtime::descriptor::ComponentClass;
 use driveline_runtime::graph::{Describe, DescribeError, Environment};
-use driveline_runtime::launch::{HostDescriber, HostNotFound, find_host};
+use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "driveline", &mut script);
+    clap_complete::generate(shell, &mut with_words(Arguments::command()), "driveline", &mut script);
     screen.print(&String::from_utf8_lossy(&script));
     exit::DONE
+}
+
+/// The command line with the words that there are for experiments and for peers. They are for completion alone: files go, too, and
+/// what is wrong is explained better by those who know what is meant.
+fn with_words(command: clap::Command) -> clap::Command {
+    let ids: Vec<&'static str> = driveline_lab::scenario::builtin().iter().map(|b| b.id).collect();
+    let systems = driveline_bench::peers::names();
+    let experiments: Vec<&'static str> = ids.iter().copied().chain(["all"]).collect();
+    let words = |words: Vec<String>| PossibleValuesParser::new(words.into_iter().map(|w| &*w.leak()));
+    let with_driveline = || ["driveline".to_owned()].into_iter().chain(systems.clone()).collect();
+    command.mut_subcommand("bench", |bench| {
+        bench
+            .mut_subcommand("list", |list| list.mut_arg("show", |arg| arg.value_parser(PossibleValuesParser::new(ids))))
+            .mut_subcommand("run", |run| {
+                run.mut_arg("what", |arg| arg.value_parser(PossibleValuesParser::new(experiments)))
+                    .mut_arg("systems", |arg| arg.value_parser(words(with_driveline())))
+            })
+            .mut_subcommand("link", |link| link.mut_arg("peers", |arg| arg.value_parser(words(systems.clone()))))
+    })
 }
 
 pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
@@ -77,7 +98,7 @@ fn print_json(value: &impl serde::Serialize, screen: &Screen) -> ExitCode {
 }
 
 /// Asks the host program; where there is none, says so at the first library.
-struct Describer(Result<HostDescriber, HostNotFound>);
+struct Describer(Result<HostDescriber, ProgramNotFound>);
 
 fn describer() -> Describer {
     Describer(find_host().map(HostDescriber::new))

@@ -13,7 +13,9 @@ use crate::table::cut;
 use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::{self, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
+use driveline_runtime::launch::{self, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
+use driveline_runtime::network::GatewayConfig;
+use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use serde_json::json;
@@ -58,8 +60,18 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let domain_dir = domain::prepare(domain_name).map_err(|e| e.to_string())?;
     not_running_already(&graph, &domain_dir)?;
     let (interrupt, interrupter) = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
-    let options = LaunchOptions { modules, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
-    let mut show = Show::new(arguments, &graph, interrupter, screen);
+    let mut gateways = Vec::new();
+    if let Some(config) = GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
+        let program = launch::find_gateway().map_err(|e| e.to_string())?;
+        gateways.push(GatewayOptions::to_hosts(program, &config).map_err(|e| e.to_string())?);
+    }
+    if let Some(config) = Ros2GatewayConfig::of_graph(&graph, &domain_dir) {
+        let program = launch::find_ros2_gateway().map_err(|e| e.to_string())?;
+        gateways.push(GatewayOptions::to_ros2(program, &config).map_err(|e| e.to_string())?);
+    }
+    let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
+    let options = LaunchOptions { modules, gateways, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
+    let mut show = Show::new(arguments, &graph, &beside, interrupter, screen);
     show.domain(&DomainPlace::of(Some(domain_name))?);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
@@ -158,9 +170,11 @@ struct Show<'a> {
 }
 
 impl<'a> Show<'a> {
-    fn new(arguments: &Run, graph: &ResolvedGraph, interrupter: Interrupter, screen: &'a Screen) -> Self {
+    /// `beside`: names of processes that are no modules.
+    fn new(arguments: &Run, graph: &ResolvedGraph, beside: &[&str], interrupter: Interrupter, screen: &'a Screen) -> Self {
         let modules: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
-        let width = modules.iter().map(String::len).max().unwrap_or(0).clamp("driveline".len(), 20);
+        let names = modules.iter().map(String::as_str).chain(beside.iter().copied());
+        let width = names.map(str::len).max().unwrap_or(0).clamp("driveline".len(), 20);
         let collector = Collector::new(RunFacts { speed_kmh: arguments.speed_kmh, ..RunFacts::of_graph(graph) });
         let table = screen.interactive && !arguments.plain;
         let every = if table { 1 } else { arguments.interval };

@@ -60,6 +60,7 @@ fn reach(reach: driveline_runtime::graph::model::Reach) -> &'static str {
     match reach {
         Reach::Process => "process",
         Reach::Host => "host",
+        Reach::Network => "network",
     }
 }
 

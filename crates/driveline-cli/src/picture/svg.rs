@@ -130,7 +130,7 @@ fn draw_node(graph: &ResolvedGraph, node: &Node<'_>, x: f64, y: f64, out: &mut S
             );
         }
         Kind::Topic { name } => {
-            let host = graph.topics.get(name).is_some_and(|t| t.reach == Reach::Host);
+            let host = graph.topics.get(name).is_some_and(|t| t.reach >= Reach::Host);
             let (line, stroke) = if host { ("#1d2329", 1.8) } else { ("#a3abb3", 1.0) };
             let _ = writeln!(
                 out,

@@ -253,6 +253,9 @@ pub struct InputAccount {
     pub trace_id: u64,
     /// Payload length in bytes.
     pub payload_len: u64,
+    /// How far the times of its origins may be from the truth, because data came from another host.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub clock_error_ns: u64,
     /// What the sample descends from.
     pub origins: Vec<OriginAccount>,
 }
@@ -373,8 +376,9 @@ impl InputAccount {
             wall_offset_ns: self.wall_offset_ns,
             trace_id: self.trace_id,
             payload_len: self.payload_len,
-            checksum: None,
+            clock_error_ns: self.clock_error_ns,
             origins,
+            ..SampleHeader::default()
         }
     }
 }

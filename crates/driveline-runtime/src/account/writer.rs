@@ -79,6 +79,7 @@ struct Input {
     wall_offset_ns: i64,
     trace_id: u64,
     payload_len: u64,
+    clock_error_ns: u64,
     origins: Origins,
 }
 
@@ -189,6 +190,7 @@ impl Observer for Writer {
                 wall_offset_ns: i.header.wall_offset_ns,
                 trace_id: i.header.trace_id,
                 payload_len: i.header.payload_len,
+                clock_error_ns: i.header.clock_error_ns,
                 origins: i.header.origins,
             });
         }
@@ -311,6 +313,7 @@ impl Slot {
             wall_offset_ns: i.wall_offset_ns,
             trace_id: i.trace_id,
             payload_len: i.payload_len,
+            clock_error_ns: i.clock_error_ns,
             origins: i.origins.as_slice().iter().map(origin).collect(),
         };
         CallbackAccount {

@@ -274,13 +274,15 @@ pub(super) fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
     }
     let lower = given.to_lowercase();
     let most = (given.chars().count() / 2).clamp(1, 3);
+    // Whoever left the end off meant that name, not another one of few letters: `rate` is `rate_hz`, not `take`.
+    let goes_on = |c: &str| lower.len() >= 3 && c.to_lowercase().starts_with(&lower);
     candidates
         .into_iter()
         .filter(|c| c.len() <= LONGEST)
-        .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c))
-        .filter(|(distance, c)| *distance <= most || (lower.len() >= 3 && c.to_lowercase().starts_with(&lower)))
-        .min_by_key(|(distance, c)| (*distance, *c))
-        .map(|(_, c)| c)
+        .map(|c| (!goes_on(c), strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c))
+        .filter(|(other, distance, _)| !other || *distance <= most)
+        .min()
+        .map(|(_, _, c)| c)
 }
 
 /// `did you mean …`, or else what there is to choose from.

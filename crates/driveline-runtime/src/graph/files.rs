@@ -6,6 +6,8 @@ use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
 use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
 use super::shape;
 use super::yaml::{self, Fault, Node, Value};
+use crate::network::NetworkSpec;
+use crate::ros2::Ros2Spec;
 use indexmap::IndexMap;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -62,6 +64,8 @@ pub(super) struct Assignment {
 pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
+    pub(super) network: Option<In<NetworkSpec>>,
+    pub(super) ros2: Option<In<Ros2Spec>>,
     pub(super) topics: IndexMap<String, In<TopicSpec>>,
     pub(super) modules: IndexMap<String, In<ModuleSpec>>,
     /// In order of growing precedence.
@@ -141,12 +145,17 @@ impl Files {
         self.found.push(d);
     }
 
-    /// Where the entry at `path` in a document stands, or as much of the path as there is.
+    /// Where the entry at `path` in a document stands, or as much of the path as there is. Of a list, the number of an item, from 0.
     pub(super) fn site(&self, document: usize, path: &[&str], part: Part) -> Site {
         let Some(doc) = self.documents.get(document) else { return Site { file: usize::MAX, span: Span::default() } };
         let mut node = &doc.root;
         let mut span = node.span;
         for (i, key) in path.iter().enumerate() {
+            if let Value::List(items) = &node.value {
+                let Some(item) = key.parse().ok().and_then(|n: usize| items.get(n)) else { break };
+                (node, span) = (item, item.span);
+                continue;
+            }
             let Some(entry) = node.entry(key) else { break };
             let value_has_place = entry.value.value != Value::Null;
             span = if i + 1 == path.len() && matches!(part, Part::Value) && value_has_place { entry.value.span } else { entry.key_span };
@@ -264,6 +273,12 @@ impl Files {
         // Includes come first, so the file that was asked for has the last word on the name.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
+        if let Some(network) = spec.network.clone() {
+            self.network = Some(In { document, spec: network });
+        }
+        if let Some(ros2) = spec.ros2.clone() {
+            self.ros2 = Some(In { document, spec: ros2 });
+        }
         for (name, spec) in &spec.topics {
             match self.topics.get(name).map(|t| t.document) {
                 Some(other) => self.twice("topic", name, &["topics", name], document, other),

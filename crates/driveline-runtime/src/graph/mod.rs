@@ -27,6 +27,7 @@ pub mod model;
 mod parameters;
 mod resolve;
 mod resolved;
+mod ros2;
 mod shape;
 mod topology;
 mod units;

@@ -4,6 +4,8 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
 use super::units::{ByteSize, Milliseconds};
+use crate::network::NetworkSpec;
+use crate::ros2::Ros2Spec;
 use driveline::ParameterValue;
 pub use driveline::{Reach, Schedule, SchedulingClass};
 use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
@@ -31,6 +33,12 @@ pub struct GraphFile {
     #[serde(default)]
     #[schemars(extend("format" = "name"))]
     pub domain: Option<String>,
+    /// How this host takes part in the network, for topics with `reach: network`.
+    #[serde(default)]
+    pub network: Option<NetworkSpec>,
+    /// Which topics are exchanged with ROS 2 nodes over DDS.
+    #[serde(default)]
+    pub ros2: Option<Ros2Spec>,
     /// Other graph files, relative to this one, whose topics and modules belong to the graph.
     #[serde(default)]
     pub include: Vec<PathBuf>,
@@ -67,8 +75,22 @@ pub struct TopicSpec {
     pub loans: Option<u32>,
     /// Who may take part at host reach.
     pub access: Access,
+    /// How a topic with `reach: network` goes to other hosts.
+    pub network: TopicNetworkSpec,
     /// Somebody outside this graph publishes or subscribes; without it, a topic with one end only is reported.
     pub external: bool,
+}
+
+/// How a topic goes to other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TopicNetworkSpec {
+    /// Most samples each second that are sent to a host; the newest are. Default: no limit but the link's.
+    #[schemars(range(min = 0.001, max = 1_000_000.0))]
+    pub max_rate_hz: Option<f64>,
+    /// Only every so many-th sample of a publisher goes to other hosts. Default: 1, all of them.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub every: Option<u32>,
 }
 
 /// Who may take part in a host topic.

@@ -148,9 +148,11 @@ impl<'a> Resolver<'a> {
         self.unknown_assignments();
         let modules = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
         let topics = topology::check(self.files, &self.ends);
+        let network = topology::network(self.files, &topics);
+        let ros2 = super::ros2::check(self.files, &topics);
         let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
         let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
-        let graph = ResolvedGraph { name, domain, file: path.to_owned(), topics, modules };
+        let graph = ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
         topology::cycles(self.files, &graph, &self.components);
         graph
     }

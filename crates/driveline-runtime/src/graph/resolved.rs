@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in which every reference is resolved and every default filled in.
 
-use super::model::{Access, GroupSpec};
+use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use crate::network::NetworkSpec;
+use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
@@ -18,6 +20,10 @@ pub struct ResolvedGraph {
     pub domain: String,
     /// The file it was loaded from.
     pub file: PathBuf,
+    /// How this host takes part in the network; paths are relative to the working directory.
+    pub network: Option<NetworkSpec>,
+    /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
+    pub ros2: Option<Ros2Spec>,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
@@ -41,6 +47,8 @@ pub struct ResolvedTopic {
     pub loans: u32,
     /// Who may take part at host reach.
     pub access: Access,
+    /// How it goes to other hosts.
+    pub network: TopicNetworkSpec,
     /// Somebody outside the graph takes part.
     pub external: bool,
 }

@@ -46,8 +46,10 @@ impl<'a> Checker<'a> {
         if self.path.is_empty() { " at the top of the file".into() } else { format!(" in `{}`", self.path.join(".")) }
     }
 
+    /// What is looked at, for people: of an item of a list also the list.
     fn name(&self) -> String {
-        self.path.last().map_or("the file".into(), |p| format!("`{p}`"))
+        let list = self.path.iter().rposition(|p| !p.starts_with('[')).unwrap_or_default();
+        self.path.get(list..).filter(|p| !p.is_empty()).map_or("the file".into(), |p| format!("`{}`", p.concat()))
     }
 
     fn resolve(&self, mut schema: &'a Json) -> &'a Json {
@@ -81,6 +83,10 @@ impl<'a> Checker<'a> {
         match &node.value {
             Value::Map(_) => self.map(node, schema, key),
             Value::List(items) => {
+                if items.is_empty() && schema["minItems"].as_u64().is_some_and(|least| least > 0) {
+                    let help = "name at least one, or remove the key".to_owned();
+                    self.report(node.span, format!("{} is an empty list", self.name()), Some(help));
+                }
                 if let Some(items_schema) = schema.get("items") {
                     for (i, item) in items.iter().enumerate() {
                         if self.found.len() >= Diagnostics::MOST {
@@ -200,6 +206,7 @@ impl<'a> Checker<'a> {
                 return self.report(node.span, format!("the file has format {value}"), Some(help));
             }
             let help = match (least, most) {
+                (Some(a), Some(b)) if a == b => format!("it must be {a}"),
                 (Some(a), Some(b)) => format!("it must be between {a} and {b}"),
                 (Some(a), None) => format!("it must be at least {a}"),
                 (None, b) => format!("it must be at most {}", b.unwrap_or(f64::MAX)),

@@ -589,3 +589,8 @@ fn the_graph_in_the_documentation_is_valid() {
     let g = sound(Fixture::new(&[("g.yaml", text)]).load_with(&[], Some(&[])));
     assert_eq!((g.modules.len(), g.components().count(), g.topics.len()), (2, 2, 2));
 }
+
+#[path = "network_tests.rs"]
+mod network;
+#[path = "ros2_tests.rs"]
+mod ros2;

@@ -6,11 +6,13 @@ use super::files::{Files, Part};
 use super::model::TopicSpec;
 use super::resolved::{ResolvedGraph, ResolvedTopic};
 use super::units::ByteSize;
+use crate::network::NetworkSpec;
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_PINS, MAX_PAYLOAD, MAX_PINS};
 use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Payload limit of protobuf topics that do not say otherwise: far more than any list of detections.
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
@@ -20,6 +22,9 @@ const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
 const MAX_CIRCLES: usize = 10;
 /// Pins beyond those of the graph's own subscriptions: for a tool that looks on, and one on its way.
 const SPARE_PINS: u32 = 2;
+
+/// Pins for the gateway of a topic with network reach: one to watch its publishers, and one for each of three other hosts.
+const GATEWAY_PINS: u32 = 4;
 
 /// One end of a topic.
 pub(super) struct End {
@@ -81,6 +86,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
             pins,
             loans: spec.loans.unwrap_or(DEFAULT_LOANS),
             access: spec.access.clone(),
+            network: spec.network.clone(),
             external: spec.external,
         };
         topics.insert((*name).clone(), resolved);
@@ -142,7 +148,8 @@ impl<'a> Topic<'a> {
     }
 
     fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
-        if self.spec.external {
+        // What reaches other hosts may have its other end there.
+        if self.spec.external || self.spec.reach == Reach::Network {
             return;
         }
         let name = self.name;
@@ -252,11 +259,12 @@ impl<'a> Topic<'a> {
 
     fn reach(&mut self) {
         let name = self.name;
-        if self.spec.reach == Reach::Host {
+        if self.spec.reach >= Reach::Host {
             if let Some(end) = self.ends.iter().find(|e| e.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Object)) {
                 let message = format!("the topic `{name}` carries objects (`{}`), which cannot leave their process", end.name());
-                let d = Diagnostic::error(message)
-                    .help("remove `reach: host` and put its components into one module, or use a plain or protobuf type");
+                let reach = if self.spec.reach == Reach::Host { "host" } else { "network" };
+                let help = format!("remove `reach: {reach}` and put its components into one module, or use a plain or protobuf type");
+                let d = Diagnostic::error(message).help(help);
                 let place = self.declared_at("reach");
                 self.report(d, place);
             }
@@ -296,7 +304,7 @@ impl<'a> Topic<'a> {
             return n;
         }
         let Some(place) = self.ends.iter().find_map(|e| e.place.clone()) else { return UNCONNECTED_PAYLOAD };
-        if self.publishers().next().is_some() {
+        if self.publishers().next().is_some() || self.spec.reach == Reach::Network {
             let message = format!(
                 "the topic `{}` needs `max_payload`: its type `{}` has no fixed size, and memory is reserved at the start",
                 self.name, schema.name
@@ -313,7 +321,8 @@ impl<'a> Topic<'a> {
             EndKind::Subscription { max_held } => sum.saturating_add(max_held),
             EndKind::Publisher => sum,
         });
-        let needed = held.saturating_add(SPARE_PINS);
+        let of_gateway = if self.spec.reach == Reach::Network { GATEWAY_PINS } else { 0 };
+        let needed = held.saturating_add(SPARE_PINS).saturating_add(of_gateway);
         if needed > MAX_PINS {
             let message = format!(
                 "the subscriptions of the topic `{}` hold up to {held} samples; at most {} are possible",
@@ -326,7 +335,7 @@ impl<'a> Topic<'a> {
         }
         if let Some(declared) = self.spec.pins
             && declared < needed
-            && self.spec.reach == Reach::Host
+            && self.spec.reach >= Reach::Host
         {
             let message = format!(
                 "`pins` of the topic `{}` is raised from {declared} to {needed}: its subscriptions hold up to {held} samples",
@@ -338,6 +347,41 @@ impl<'a> Topic<'a> {
         }
         self.spec.pins.unwrap_or(DEFAULT_PINS).max(needed)
     }
+}
+
+/// Checks how the graph takes part in the network, and resolves it.
+pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopic>) -> Option<NetworkSpec> {
+    let reaching = topics.iter().find(|(_, t)| t.reach == Reach::Network).map(|(name, _)| name.to_string());
+    let Some((document, spec)) = files.network.as_ref().map(|n| (n.document, n.spec.clone())) else {
+        if let Some(name) = reaching {
+            let message = format!("the topic `{name}` has `reach: network`, and nothing says how this host is reached");
+            let help = "add `network: {interface: eth0}`, or `network: {listen: [tcp/ADDRESS:7450], connect: [tcp/ADDRESS:7450]}`";
+            files.error(Diagnostic::warning(message).help(help));
+        }
+        return None;
+    };
+    for m in spec.mistakes() {
+        let place = files.place(document, &["network", m.key], Part::Value);
+        files.error(Diagnostic::error(m.message).at(place).help(m.help));
+    }
+    let place = files.place(document, &["network"], Part::Key);
+    if reaching.is_none() {
+        let d = Diagnostic::warning("`network:` says how this host is reached, and no topic has `reach: network`").at(place.clone());
+        files.error(d.help("give the topics that other hosts need `reach: network`"));
+    } else if !spec.reaches_anybody() {
+        let d = Diagnostic::warning("`network:` names no interface and no endpoint, so no other host is reached").at(place.clone());
+        files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
+    }
+    let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
+    let tls = spec.tls.iter().flat_map(|t| [&t.authority, &t.certificate, &t.private_key]).map(|p| ("tls", p));
+    let needed: Vec<_> = tls.chain(spec.zenoh.iter().map(|p| ("zenoh", p))).collect();
+    for (key, path) in needed {
+        if let Err(e) = std::fs::File::open(path) {
+            let d = Diagnostic::error(format!("cannot read {}: {e}", path.display()));
+            files.error(d.at(files.place(document, &["network", key], Part::Value)).help("paths are relative to the graph file"));
+        }
+    }
+    Some(spec)
 }
 
 /// Reports components that trigger each other in a circle: once started, nothing paces them, and nothing starts them.

@@ -221,8 +221,8 @@ impl Builder {
                 }
             }
             Event::DocumentStart(_) if self.root.is_some() => {
-                Err(Fault::new(span, "a second document starts here; a graph file is one document")
-                    .help("move it into a file of its own and use `include:`"))
+                Err(Fault::new(span, "a second document starts here, and a file is one document")
+                    .help("move it into a file of its own; graphs name that under `include:`"))
             }
             _ => Ok(()),
         }
@@ -273,6 +273,10 @@ impl Builder {
         match (&mut parent.content, parent.key.take()) {
             (Content::List(items), _) => items.push(node),
             (Content::Map(_), None) => match node.value {
+                Value::Text(key) if key == "<<" => {
+                    return Err(Fault::new(node.span, "merge keys (`<<`) are not supported")
+                        .help("write out what is to be merged; an alias (`*name`) may stand for a whole value"));
+                }
                 Value::Text(key) => parent.key = Some((key, node.span)),
                 _ => return Err(Fault::new(node.span, "a key must be a single word or quoted text")),
             },
@@ -455,6 +459,8 @@ mod tests {
             ("a: [", "not YAML"),
             ("a: !!binary x", "tag"),
             ("a: 1\n---\nb: 2", "second document"),
+            ("a: &x {b: 1}\nc: {<<: *x}", "merge keys"),
+            ("a: &x {b: 1}\nc:\n  <<: [*x]\n  d: 2", "merge keys"),
             ("? [x]\n: 1", "key must be"),
             ("a: 99999999999999999999", "64 bits"),
             ("a: .inf", "infinity"),

@@ -2,6 +2,7 @@
 //! One started process and what comes out of it.
 
 use super::death::LastWords;
+use super::gateway::GatewayOptions;
 use super::lines::Lines;
 use super::{Sink, Stream};
 use crate::account::{CallPlace, LineReader, Record};
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const TURN: usize = 64 * 1024;
 /// Output that a module can write while the launcher does not read, before it has to wait.
 const PIPE: usize = 1024 * 1024;
+/// How long a gateway may take to read what it is started with.
+const FIRST_LINE_WITHIN: Duration = Duration::from_secs(5);
 /// What a process says about a call that takes long holds for this long; it says so each second.
 const BUSY_HOLDS: Duration = Duration::from_millis(2500);
 
@@ -72,8 +75,6 @@ pub(super) enum Source {
 
 impl Child {
     pub(super) fn start(with: &Start<'_>) -> io::Result<Self> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
         let mut command = Command::new(with.host);
         command
             .arg0(format!("driveline:{}", with.module))
@@ -83,14 +84,30 @@ impl Child {
             .args(with.set.iter().flat_map(|s| ["--set", s]))
             .args(["--stop-within-ms", &with.stop_within.as_millis().to_string()])
             .env(crate::domain::DIRECTORY, with.domain_dir)
-            .envs(with.environment)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
+            .envs(with.environment);
+        Self::spawn(command, with.module, None)
+    }
+
+    /// A gateway, which is no module of the graph and gives the same account. Its configuration is the first line it reads.
+    pub(super) fn start_gateway(gateway: &GatewayOptions) -> io::Result<Self> {
+        let line = format!("{}\n", gateway.config);
+        let mut command = Command::new(&gateway.program);
+        command.arg0(format!("driveline:{}", gateway.name)).arg("--account-stdin");
+        Self::spawn(command, gateway.name, Some(&line))
+    }
+
+    fn spawn(mut command: Command, module: &str, first_line: Option<&str>) -> io::Result<Self> {
+        let (mut ours, theirs) = UnixStream::pair()?;
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut process = command.spawn()?;
         // The command still holds the other end of the socket, which must close when the process ends.
         drop(command);
+        if let Some(line) = first_line {
+            // A process that does not read is noticed by not being ready.
+            ours.set_write_timeout(Some(FIRST_LINE_WITHIN))?;
+            let _ = ours.write_all(line.as_bytes());
+        }
+        ours.set_nonblocking(true)?;
         let watched =
             Pid::from_raw(process.id().cast_signed()).ok_or(rustix::io::Errno::SRCH).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         let pidfd = match watched {
@@ -110,7 +127,7 @@ impl Child {
         let out = process.stdout.take().map(|p| nonblocking(p.into())).transpose()?;
         let err = process.stderr.take().map(|p| nonblocking(p.into())).transpose()?;
         Ok(Self {
-            module: with.module.to_owned(),
+            module: module.to_owned(),
             ready: false,
             ended: None,
             told: false,

@@ -14,16 +14,29 @@ use thiserror::Error;
 /// Environment variable with the path of the program that runs modules.
 pub const HOST: &str = "DRIVELINE_HOST";
 const NAME: &str = "driveline-host";
+/// Environment variable with the path of the program that carries topics to other hosts.
+pub const GATEWAY: &str = "DRIVELINE_GATEWAY";
+const GATEWAY_NAME: &str = "driveline-gateway-zenoh";
+/// Environment variable with the path of the program that exchanges topics with ROS 2 nodes.
+pub const ROS2_GATEWAY: &str = "DRIVELINE_ROS2_GATEWAY";
+const ROS2_GATEWAY_NAME: &str = "driveline-gateway-ros2";
+const BUILD_GATEWAYS: &str = "build it with `make gateways` (into build/bin) and put it beside this program";
 
 /// Longest description of a library that is read.
 const MAX_BYTES: usize = 8 << 20;
 /// Time for loading a library and everything that it links.
 const TIME_OUT: Duration = Duration::from_secs(20);
 
-/// The program that runs modules is nowhere.
+/// A program that Driveline consists of is nowhere.
 #[derive(Debug, Error)]
-#[error("the program {NAME} was not found (searched: {}); install Driveline, or name it in {HOST}", searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
-pub struct HostNotFound {
+#[error("the program {name} was not found (searched: {}); {remedy}, or name it in {variable}", searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
+pub struct ProgramNotFound {
+    /// Its name.
+    pub name: &'static str,
+    /// What else can be done, as a sentence that goes on.
+    pub remedy: &'static str,
+    /// The environment variable that can name it.
+    pub variable: &'static str,
     /// Where it was searched.
     pub searched: Vec<PathBuf>,
 }
@@ -31,18 +44,40 @@ pub struct HostNotFound {
 /// The program that runs modules: the one in [`HOST`], beside this program, or in `../libexec`.
 ///
 /// # Errors
-/// [`HostNotFound`].
-pub fn find_host() -> Result<PathBuf, HostNotFound> {
-    let searched: Vec<PathBuf> = match std::env::var_os(HOST).filter(|p| !p.is_empty()) {
+/// [`ProgramNotFound`].
+pub fn find_host() -> Result<PathBuf, ProgramNotFound> {
+    find(NAME, "install Driveline", HOST)
+}
+
+/// The program that carries topics to other hosts: the one in [`GATEWAY`], beside this program, or in `../libexec`. It is built
+/// apart from the others.
+///
+/// # Errors
+/// [`ProgramNotFound`].
+pub fn find_gateway() -> Result<PathBuf, ProgramNotFound> {
+    find(GATEWAY_NAME, BUILD_GATEWAYS, GATEWAY)
+}
+
+/// The program that exchanges topics with ROS 2 nodes: the one in [`ROS2_GATEWAY`], beside this program, or in `../libexec`. It is
+/// built apart from the others.
+///
+/// # Errors
+/// [`ProgramNotFound`].
+pub fn find_ros2_gateway() -> Result<PathBuf, ProgramNotFound> {
+    find(ROS2_GATEWAY_NAME, BUILD_GATEWAYS, ROS2_GATEWAY)
+}
+
+fn find(name: &'static str, remedy: &'static str, variable: &'static str) -> Result<PathBuf, ProgramNotFound> {
+    let searched: Vec<PathBuf> = match std::env::var_os(variable).filter(|p| !p.is_empty()) {
         Some(path) => vec![path.into()],
         None => std::env::current_exe()
             .ok()
             .and_then(|exe| exe.canonicalize().ok())
             .and_then(|exe| exe.parent().map(Path::to_owned))
-            .map(|bin| vec![bin.join(NAME), bin.join("../libexec").join(NAME), bin.join("../libexec/driveline").join(NAME)])
+            .map(|bin| vec![bin.join(name), bin.join("../libexec").join(name), bin.join("../libexec/driveline").join(name)])
             .unwrap_or_default(),
     };
-    searched.iter().find(|p| p.is_file()).cloned().ok_or(HostNotFound { searched })
+    searched.iter().find(|p| p.is_file()).cloned().ok_or(ProgramNotFound { name, remedy, variable, searched })
 }
 
 /// Asks the host program, in a process of its own, so that a broken library harms nobody else. Blocks, at most 20 s.
@@ -164,13 +199,16 @@ fn collect(child: &mut Child, deadline: Instant) -> Result<(Vec<u8>, Vec<u8>), S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::io::Write;
 
     fn describe(script: &str, time_out: Duration) -> Result<Vec<ComponentClass>, DescribeError> {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
-        std::fs::write(&host, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&host, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
+        let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
+        let mut child = Command::new("sh").args(write).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
+        write!(child.stdin.take().unwrap(), "#!/bin/sh\n{script}\n").unwrap();
+        assert!(child.wait().unwrap().success());
         let environment = [("WHERE".to_owned(), "in the module".to_owned())].into();
         HostDescriber { host, time_out }.describe(Path::new("libx.so"), &environment)
     }

@@ -45,7 +45,7 @@ pub(super) fn unmatched(graph: &ResolvedGraph, here: impl Fn(&str) -> bool, doma
 
 fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Edge> {
     let mut edges = Vec::new();
-    for (topic, resolved) in graph.topics.iter().filter(|(_, t)| t.reach == Reach::Host) {
+    for (topic, resolved) in graph.topics.iter().filter(|(_, t)| t.reach >= Reach::Host) {
         let components = || graph.components().filter(|(m, _)| here(m.name.as_str()));
         for (from, publisher) in components().filter(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic)) {
             for (to, subscription) in components().filter(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic)) {

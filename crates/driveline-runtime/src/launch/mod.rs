@@ -14,13 +14,15 @@
 mod child;
 mod death;
 mod describe;
+mod gateway;
 mod interrupt;
 mod lines;
 mod matching;
 mod run;
 
 pub use death::{Death, When};
-pub use describe::{HOST, HostDescriber, HostNotFound, find_host};
+pub use describe::{GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host, find_ros2_gateway};
+pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
 pub use run::{LaunchError, LaunchOptions, run};
 
@@ -122,6 +124,13 @@ pub enum Event {
         /// Whether it was told to.
         expected: bool,
     },
+    /// The gateway has ended and is started again.
+    Restarts {
+        /// What.
+        module: String,
+        /// In how many seconds.
+        after_s: u64,
+    },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
         /// Module.
@@ -160,6 +169,9 @@ impl fmt::Display for Event {
             }
             Self::Ended { death, expected: true } => write!(f, "module '{}' has ended ({})", death.module, death.how),
             Self::Ended { death, expected: false } => death.fmt(f),
+            Self::Restarts { module, after_s } => {
+                write!(f, "'{module}' is started again in {after_s} s; until then nothing that it carries comes or goes")
+            }
             Self::Killed { module, why } => write!(f, "module '{module}' {why}: killed"),
         }
     }

@@ -3,6 +3,7 @@
 
 use super::child::{Child, Source, Start};
 use super::death::{Death, When, help, how_it_ended};
+use super::gateway::GatewayOptions;
 use super::matching::{self, Edge};
 use super::{End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
@@ -24,6 +25,11 @@ const WAITING: Duration = Duration::from_secs(3);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
 
+/// How often a gateway that has ended is started again: after this, and twice as long each time …
+const RESTART_FIRST: Duration = Duration::from_secs(1);
+/// … up to this.
+const RESTART_LONGEST: Duration = Duration::from_secs(30);
+
 /// How a graph is run.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
@@ -32,6 +38,8 @@ pub struct LaunchOptions {
     /// What stands between that program and what every host takes ([`crate::host`]): for a program that is a host among other
     /// things, or that starts one elsewhere.
     pub host_arguments: Vec<String>,
+    /// Gateways to start with the graph, if any of its topics leave this host or Driveline.
+    pub gateways: Vec<GatewayOptions>,
     /// Directory of the domain, for all modules.
     pub domain_dir: PathBuf,
     /// Modules to start; all if `None`.
@@ -61,6 +69,7 @@ impl LaunchOptions {
         Self {
             host,
             host_arguments: Vec::new(),
+            gateways: Vec::new(),
             domain_dir,
             modules: None,
             set: Vec::new(),
@@ -102,6 +111,16 @@ pub enum LaunchError {
 pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt, sink: &mut dyn Sink) -> Result<Outcome, LaunchError> {
     let wanted = |name: &str| options.modules.as_ref().is_none_or(|m| m.iter().any(|w| w == name));
     let mut children = Vec::new();
+    for gateway in &options.gateways {
+        match Child::start_gateway(gateway) {
+            Ok(child) => {
+                sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
+                children.push(child);
+            }
+            Err(source) => return Err(LaunchError::Spawn { module: gateway.name.into(), host: gateway.program.clone(), source }),
+        }
+    }
+    let gateways = children.len();
     for module in graph.modules.iter().filter(|m| wanted(m.name.as_str())) {
         let start = Start {
             host: &options.host,
@@ -123,7 +142,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
             Err(source) => return Err(LaunchError::Spawn { module: module.name.to_string(), host: options.host.clone(), source }),
         }
     }
-    if children.is_empty() {
+    if children.len() == gateways {
         return Err(LaunchError::Nothing);
     }
     let phase = Phase::Starting { until: Instant::now() + options.ready_within };
@@ -137,6 +156,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         end: None,
         killed: Vec::new(),
         finished: Vec::new(),
+        restarts: vec![(None, 0); gateways],
         began: Instant::now(),
         tick_at: Instant::now(),
     };
@@ -178,6 +198,8 @@ struct Launcher<'a> {
     killed: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
+    /// Of each gateway, which are the first children: when it is started again if it has ended, and how often it was.
+    restarts: Vec<(Option<Instant>, u32)>,
     began: Instant,
     tick_at: Instant,
 }
@@ -308,7 +330,15 @@ impl Launcher<'_> {
             help: help(status, c.pid(), &gdb),
         };
         self.sink.event(&Event::Ended { death: death.clone(), expected });
-        if !expected {
+        // Without the network the vehicle goes on.
+        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        let gateway = self.restarts.get_mut(child).filter(|_| !expected && goes_on);
+        if let Some((at, times)) = gateway {
+            let pause = RESTART_FIRST.saturating_mul(1 << (*times).min(10)).min(RESTART_LONGEST);
+            *times = times.saturating_add(1);
+            *at = Some(Instant::now() + pause);
+            self.sink.event(&Event::Restarts { module: death.module, after_s: pause.as_secs() });
+        } else if !expected {
             // The first cause counts, but a crash at the end matters more than that the end was asked for.
             if !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
                 self.end = Some(End::Died(death));
@@ -364,6 +394,24 @@ impl Launcher<'_> {
         }
     }
 
+    /// Starts gateways that have ended again, if it is time.
+    fn restart(&mut self, now: Instant) {
+        for (i, gateway) in self.options.gateways.iter().enumerate() {
+            if self.restarts[i].0.is_none_or(|at| now < at) {
+                continue;
+            }
+            match Child::start_gateway(gateway) {
+                Ok(child) => {
+                    self.sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
+                    self.children[i] = child;
+                    self.restarts[i].0 = None;
+                }
+                // No memory, or no processes: perhaps later.
+                Err(_) => self.restarts[i].0 = Some(Instant::now() + RESTART_LONGEST),
+            }
+        }
+    }
+
     /// Tells of modules that do nothing although they should.
     fn look_at_children(&mut self) {
         let starting = matches!(self.phase, Phase::Starting { .. });
@@ -389,6 +437,10 @@ impl Launcher<'_> {
             self.look_at_children();
             self.sink.tick();
             self.tick_at = now + self.options.tick;
+        }
+        let running = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        if running {
+            self.restart(now);
         }
         match self.phase {
             Phase::Starting { .. } if self.children.iter().all(|c| c.ready) => {

@@ -7,12 +7,29 @@ use driveline_runtime::account::Record;
 use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
 use driveline_runtime::launch::{Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The host with components compiled in.
 pub fn host() -> PathBuf {
     env!("CARGO_BIN_EXE_driveline-test-host").into()
+}
+
+/// Longer than anything takes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// For runs with a module that never stops: long enough for the others to stop before theirs is over.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// Makes a script that can be started. Another process writes it: a file that this one holds open for writing cannot be started,
+/// nor while a process that another test forks meanwhile still has it.
+pub fn script(path: &Path, text: &str) {
+    let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
+    let mut child = Command::new("sh").args(write).arg(path).stdin(Stdio::piped()).spawn().unwrap();
+    write!(child.stdin.take().unwrap(), "#!/bin/sh\n{text}\n").unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 pub struct Fixture {
@@ -30,7 +47,10 @@ impl Fixture {
         let describer = HostDescriber::new(host());
         let loaded = load(&path, &LoadOptions::new(&describer));
         let graph = loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
-        let options = LaunchOptions::new(host(), dir.path().join("domain"));
+        let mut options = LaunchOptions::new(host(), dir.path().join("domain"));
+        // A machine that stands still for a moment must not decide: neither that all is processed, nor that there is no match.
+        options.quiet = Duration::from_secs(3);
+        (options.settle, options.matched_within) = (PATIENCE, PATIENCE);
         Self { dir, graph, options }
     }
 

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the gateways of this host carry now.
+
+mod explain;
+
+use super::domains::DomainPlace;
+use super::list::print_table;
+use crate::arguments::Gateway;
+use crate::exit;
+use crate::screen::Screen;
+use crate::table::{Align, bytes, count, cut};
+use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Time for a gateway to answer.
+const ASK: Duration = Duration::from_secs(3);
+/// Rates are measured over this time.
+const MEASURED: Duration = Duration::from_secs(1);
+/// Columns for names, which other hosts may have chosen.
+const NAME: usize = 80;
+
+pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
+    let Gateway::List { topic, explain } = command;
+    match list(topic.as_deref(), *explain, domain, screen) {
+        Ok(()) => exit::DONE,
+        Err(text) => {
+            screen.error(text);
+            exit::FAILED
+        }
+    }
+}
+
+fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
+    let place = DomainPlace::of(domain)?;
+    let directory = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?;
+    let question = || match &directory {
+        Some(directory) => ask(directory, ASK).map_err(|e| format!("cannot read {}: {e}", directory.display())),
+        None => Ok(Vec::new()),
+    };
+    let before = question()?;
+    let alive = before.iter().any(|a| matches!(a, Answer::Report(_)));
+    let now = if alive {
+        std::thread::sleep(MEASURED);
+        question()?
+    } else {
+        before.clone()
+    };
+    let earlier = |report: &Report| {
+        let same = |a: &Answer| match a {
+            Answer::Report(r) if r.host == report.host && r.gateway == report.gateway => Some(Report::clone(r)),
+            _ => None,
+        };
+        // One that has just come has carried nothing before.
+        before.iter().find_map(same).unwrap_or_else(|| Report { at_ns: report.at_ns.saturating_sub(1), ..Report::default() })
+    };
+    let now = now.into_iter().map(|answer| match answer {
+        Answer::Report(report) => Answer::Report(Box::new(only(*report, topic))),
+        other => other,
+    });
+    let now: Vec<Answer> = now.collect();
+    if screen.json {
+        let told = |answer: &Answer| match answer {
+            Answer::Report(report) => as_json(report, &earlier(report)),
+            Answer::Dead { kind } => json!({ "gateway": kind, "state": "dead" }),
+            Answer::Silent { kind, reason } => json!({ "gateway": kind, "state": "silent", "reason": reason }),
+        };
+        screen.print_json(&now.iter().map(told).collect::<Vec<_>>());
+        return Ok(());
+    }
+    for answer in &now {
+        match answer {
+            Answer::Report(report) => {
+                let before = earlier(report);
+                show(report, &before, screen);
+                if explained {
+                    screen.print(&explain::topics(report, &before));
+                }
+            }
+            Answer::Dead { kind } => {
+                screen.print_error(&format!("warning: the gateway '{kind}' of {place} was killed: it carries nothing\n"))
+            }
+            Answer::Silent { kind, reason } => {
+                screen.print_error(&format!("warning: the gateway '{kind}' of {place} is there and does not answer: {reason}\n"));
+            }
+        }
+    }
+    if now.is_empty() {
+        screen.print(&format!(
+            "no gateway to other hosts in {place}: `driveline run` starts one for a graph whose topics have `reach: network`; what comes from ROS 2 \
+             is in `driveline topic list`\n"
+        ));
+    }
+    Ok(())
+}
+
+/// Of a report, what is about one topic.
+fn only(mut report: Report, topic: Option<&str>) -> Report {
+    if let Some(topic) = topic {
+        report.topics.retain(|t| t.topic == topic);
+        report.edges.retain(|e| e.topic == topic);
+        report.inlets.retain(|i| i.topic == topic);
+        report.refused.retain(|r| r.topic == topic);
+    }
+    report
+}
+
+/// Samples and bytes each second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rate {
+    samples: f64,
+    bytes: f64,
+}
+
+impl Rate {
+    fn of(now: &Report, before: &Report, samples: (u64, u64), bytes: (u64, u64)) -> Self {
+        let seconds = now.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9;
+        let per_second = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
+        Self { samples: per_second(samples), bytes: per_second(bytes) }
+    }
+
+    fn of_edge(e: &EdgeReport, now: &Report, before: &Report) -> Self {
+        let old = before
+            .edges
+            .iter()
+            .find(|o| o.topic == e.topic && o.to == e.to && o.offered == e.offered)
+            .map(|o| o.figures)
+            .unwrap_or_default();
+        Self::of(now, before, (e.figures.sent, old.sent), (e.figures.sent_bytes, old.sent_bytes))
+    }
+
+    fn of_inlet(i: &InletReport, now: &Report, before: &Report) -> Self {
+        let old = before.inlets.iter().find(|o| o.publisher == i.publisher && o.topic == i.topic).map(|o| o.figures).unwrap_or_default();
+        Self::of(now, before, (i.figures.published, old.published), (i.figures.published_bytes, old.published_bytes))
+    }
+}
+
+fn as_json(report: &Report, before: &Report) -> Value {
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    let rates = |rate: Rate, of: &mut Value| {
+        of["samples_per_s"] = json!(rate.samples);
+        of["bytes_per_s"] = json!(rate.bytes);
+    };
+    report.edges.iter().enumerate().for_each(|(n, e)| rates(Rate::of_edge(e, report, before), &mut value["edges"][n]));
+    report.inlets.iter().enumerate().for_each(|(n, i)| rates(Rate::of_inlet(i, report, before), &mut value["inlets"][n]));
+    value["state"] = json!("running");
+    value
+}
+
+/// The name of a host without the number of its gateway's start.
+fn short(host: &str) -> String {
+    cut(host.split('.').next().unwrap_or(host), NAME)
+}
+
+fn seconds(ms: u64) -> String {
+    match ms / 1000 {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7200 => format!("{} min", s / 60),
+        s => format!("{} h", s / 3600),
+    }
+}
+
+/// A time that may be negative, in milliseconds.
+fn ms(ns: i64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+fn state(h: &HostReport) -> String {
+    format!("{} {}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
+}
+
+fn clock(h: &HostReport) -> String {
+    match (h.offset_ns, h.offset_error_ns) {
+        (Some(offset), Some(error)) => {
+            let steps = if h.clock_steps > 0 { format!(", stepped {}", count(h.clock_steps, "time")) } else { String::new() };
+            format!("{} ± {}{steps}", ms(offset), ms(i64::try_from(error).unwrap_or(i64::MAX)))
+        }
+        _ => "not measured".into(),
+    }
+}
+
+fn dropped(drops: &[(&str, u64)]) -> String {
+    if drops.is_empty() { "-".into() } else { drops.iter().map(|(why, n)| format!("{why} {n}")).collect::<Vec<_>>().join(", ") }
+}
+
+fn show(report: &Report, before: &Report, screen: &Screen) {
+    let listed = |list: &[String]| if list.is_empty() { "-".to_owned() } else { cut(&list.join(", "), 4 * NAME) };
+    let n = &report.network;
+    let routers = if n.routers > 0 { format!(" and {}", count(n.routers as u64, "router")) } else { String::new() };
+    screen.print(&format!(
+        "gateway {} (process {}): host '{}' of domain '{}', for {}\nlistens on {}; connects to {}; connected to {}{routers}\n",
+        cut(&report.gateway, NAME),
+        report.pid,
+        cut(&report.host, NAME),
+        cut(&report.domain, NAME),
+        seconds(report.up_ms),
+        listed(&n.listens),
+        listed(&n.connects),
+        count(n.peers as u64, "peer"),
+    ));
+    use Align::{Left, Right};
+    let head = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    if !report.hosts.is_empty() {
+        screen.print("\n");
+        let row = |h: &HostReport| vec![cut(&h.host, NAME), state(h), clock(h)];
+        let rows: Vec<_> =
+            std::iter::once(head(&["HOST", "STATE", "ITS CLOCK LESS THIS ONE'S"])).chain(report.hosts.iter().map(row)).collect();
+        print_table(&[Left, Left, Left], &rows, screen);
+    }
+    if !report.topics.is_empty() {
+        screen.print("\n");
+        let names = ["TOPIC", "WAY", "STATE", "SAMPLES/S", "BYTES/S", "SAMPLES", "DROPPED"];
+        let rows: Vec<_> = std::iter::once(head(&names)).chain(report.topics.iter().flat_map(|t| rows(&t.topic, report, before))).collect();
+        print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
+    }
+    if report.unknown + report.damaged > 0 {
+        let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
+        screen.print(&format!("\n{unknown} came for nobody who is here; {damaged} could not be understood\n"));
+    }
+    let refused = report.refused.len() as u64;
+    if refused > 0 {
+        screen.print(&format!("\nnot carried: {} (`--explain` says why)\n", count(refused, "end")));
+    }
+}
+
+/// The lines of one topic: each way to and from another host, or that there is none.
+fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
+    let row = |way: String, state: &str, rate: Option<Rate>, samples: u64, drops: &[(&str, u64)]| {
+        let figure = |f: fn(Rate) -> String| rate.map_or_else(|| "-".to_owned(), f);
+        let (per_s, bytes_per_s) = (figure(|r| format!("{:.1}", r.samples)), figure(|r| bytes(r.bytes as u64)));
+        vec![cut(topic, NAME), way, state.to_owned(), per_s, bytes_per_s, samples.to_string(), dropped(drops)]
+    };
+    let mut rows = Vec::new();
+    for e in report.edges.iter().filter(|e| e.topic == topic) {
+        let state = if e.parked { "not wanted any more" } else { "carried" };
+        rows.push(row(format!("→ {}", short(&e.to)), state, Some(Rate::of_edge(e, report, before)), e.figures.sent, &e.figures.drops()));
+    }
+    for i in report.inlets.iter().filter(|i| i.topic == topic) {
+        let rate = Some(Rate::of_inlet(i, report, before));
+        rows.push(row(format!("← {}", short(&i.from)), inlet_state(i.state), rate, i.figures.published, &i.figures.drops()));
+    }
+    for r in report.refused.iter().filter(|r| r.topic == topic) {
+        let to = if r.host.is_empty() { "others".to_owned() } else { short(&r.host) };
+        rows.push(row(format!("{} {to}", if r.outgoing { "→" } else { "←" }), "refused", None, 0, &[]));
+    }
+    if rows.is_empty() {
+        rows.push(row("-".into(), "not carried", None, 0, &[]));
+    }
+    rows
+}
+
+fn inlet_state(state: InletState) -> &'static str {
+    match state {
+        InletState::Wanted => "carried",
+        InletState::NobodySubscribes => "nobody subscribes here",
+        InletState::ClockUnknown => "waits for that host's clock",
+        InletState::HostGone => "host is gone",
+        InletState::PublisherGone => "publisher is gone",
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! In sentences: how each topic is carried, and why another one is not.
+
+use super::{NAME, Rate, clock, dropped, inlet_state, ms, seconds, short};
+use crate::commands::list::qos;
+use crate::table::{bytes, count, cut};
+use driveline_runtime::gateway::{EdgeReport, InletReport, InletState, Report, TopicReport};
+
+/// Longest reason of somebody else.
+const REASON: usize = 400;
+
+/// A paragraph for each topic.
+pub(super) fn topics(report: &Report, before: &Report) -> String {
+    report.topics.iter().map(|t| topic(t, report, before)).collect()
+}
+
+fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
+    let ways = match (t.send, t.receive) {
+        (true, true) => "goes to other hosts and comes from them",
+        (true, false) => "goes to other hosts",
+        (false, true) => "comes from other hosts",
+        (false, false) => "is not carried: nothing on this host publishes or reads it",
+    };
+    let rate = t.max_rate_hz.map(|hz| format!(", at most {hz} samples/s to each")).unwrap_or_default()
+        + &t.every.filter(|n| *n > 1).map(|n| format!(", one sample of {n}")).unwrap_or_default();
+    let mut lines = vec![format!("\n{}: {ways}; samples of at most {} come in{rate}", cut(&t.topic, NAME), bytes(t.max_payload))];
+    for p in &t.publishers {
+        lines.push(format!(
+            "  published here by '{}': {}, {}, samples of at most {}",
+            cut(&p.node, NAME),
+            cut(&p.schema, NAME),
+            qos(&p.qos),
+            bytes(p.max_payload)
+        ));
+    }
+    let edges: Vec<_> = report.edges.iter().filter(|e| e.topic == t.topic).collect();
+    let inlets: Vec<_> = report.inlets.iter().filter(|i| i.topic == t.topic).collect();
+    lines.extend(edges.iter().map(|e| edge(e, report, before)));
+    lines.extend(inlets.iter().map(|i| inlet(i, report, before)));
+    let refused: Vec<_> = report.refused.iter().filter(|r| r.topic == t.topic).collect();
+    for r in &refused {
+        let to = if r.host.is_empty() { "other hosts".to_owned() } else { format!("host '{}'", short(&r.host)) };
+        let again = r.again_ms.map(|ms| format!("; tried again in {}", seconds(ms))).unwrap_or_default();
+        lines.push(format!("  not carried {} {to}: {}{again}", if r.outgoing { "to" } else { "from" }, cut(&r.reason, REASON)));
+    }
+    let out = refused.iter().any(|r| r.outgoing);
+    if t.send && edges.is_empty() && !out {
+        let why = if t.publishers.is_empty() {
+            "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
+        } else {
+            format!("no other host wants it: none has a subscription that matches{}", others(report))
+        };
+        lines.push(format!("  not sent: {why}"));
+    }
+    if t.receive && inlets.is_empty() && refused.len() == refused.iter().filter(|r| r.outgoing).count() {
+        lines.push(format!("  not received: no other host offers it{}", others(report)));
+    }
+    lines.iter().map(|l| l.clone() + "\n").collect()
+}
+
+/// Who could.
+fn others(report: &Report) -> String {
+    let there: Vec<_> = report.hosts.iter().filter(|h| h.alive).map(|h| format!("'{}'", short(&h.host))).collect();
+    if !there.is_empty() {
+        return format!("; known: {}", there.join(", "));
+    }
+    let n = &report.network;
+    let neighbours = n.peers + n.routers;
+    let why = match (n.connects.is_empty(), neighbours) {
+        (_, 1..) => format!(", and of {} none serves domain '{}'", count(neighbours as u64, "neighbour"), cut(&report.domain, NAME)),
+        (true, 0) => ": nobody has connected yet".to_owned(),
+        (false, 0) => format!(": nobody answers at {}, or lets this host in", cut(&n.connects.join(", "), 4 * NAME)),
+    };
+    format!("; no other host is there{why}")
+}
+
+fn mark(mark: &str) -> String {
+    let reliability = if mark.starts_with('r') { "reliable" } else { "best effort" };
+    let durability = if mark.ends_with('t') { "transient local" } else { "volatile" };
+    format!("{reliability}, {durability}")
+}
+
+fn rates(rate: Rate) -> String {
+    format!("{:.1} samples/s, {}/s", rate.samples, bytes(rate.bytes as u64))
+}
+
+fn mean(total: u64, samples: u64) -> String {
+    total.checked_div(samples).map_or_else(String::new, |mean| format!(" of {} on average", bytes(mean)))
+}
+
+fn edge(e: &EdgeReport, report: &Report, before: &Report) -> String {
+    let f = &e.figures;
+    let host = report.hosts.iter().find(|h| h.host == e.to);
+    let state = match host {
+        Some(h) if !h.alive => format!("that host is gone for {}", seconds(h.for_ms)),
+        _ if e.parked => "nobody there reads it at present".to_owned(),
+        _ => rates(Rate::of_edge(e, report, before)),
+    };
+    format!(
+        "  → {} ({}): {state}; {} sent{}, {} arrived, {} on the way{}; dropped: {}",
+        short(&e.to),
+        mark(&e.qos),
+        count(f.sent, "sample"),
+        mean(f.sent_bytes, f.sent),
+        f.delivered,
+        f.in_flight,
+        if f.sent_again > 0 { format!(", {} sent again", f.sent_again) } else { String::new() },
+        dropped(&f.drops()),
+    )
+}
+
+fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
+    let f = &i.figures;
+    let host = report.hosts.iter().find(|h| h.host == i.from);
+    let state = if i.state == InletState::Wanted { rates(Rate::of_inlet(i, report, before)) } else { inlet_state(i.state).to_owned() };
+    let transit = match host.and_then(|h| h.offset_error_ns) {
+        Some(error) if f.published > 0 => {
+            format!("; the newest took {} ± {}", ms(f.transit_ns), ms(i64::try_from(error).unwrap_or(i64::MAX)))
+        }
+        _ => String::new(),
+    };
+    let clock = host.map(|h| format!("; its clock: {}", clock(h))).unwrap_or_default();
+    format!(
+        "  ← {}, published there by '{}' ({}, {}, samples of at most {}): {state}; {} received{}{transit}; dropped: {}{clock}",
+        short(&i.from),
+        cut(&i.node, NAME),
+        cut(&i.schema, NAME),
+        qos(&i.qos),
+        bytes(i.max_payload),
+        count(f.published, "sample"),
+        mean(f.published_bytes, f.published),
+        dropped(&f.drops()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_runtime::gateway::{EdgeFigures, HostReport, InletFigures, NetworkReport, PublisherReport, Refusal};
+    use driveline_types::Qos;
+
+    fn topic_report(send: bool, receive: bool, publishers: Vec<PublisherReport>) -> TopicReport {
+        TopicReport { topic: "camera".into(), send, receive, max_payload: 1 << 20, max_rate_hz: None, every: None, publishers }
+    }
+
+    fn publisher() -> PublisherReport {
+        let qos = Qos::default();
+        PublisherReport { node: "eye".into(), publisher: "1".into(), schema: "Image".into(), qos, max_payload: 4096 }
+    }
+
+    fn host(alive: bool) -> HostReport {
+        let (offset_ns, offset_error_ns) = (Some(-3_000_000), Some(50_000));
+        HostReport { host: "trunk.01".into(), alive, for_ms: 7_000, offset_ns, offset_error_ns, exchanges: 3, clock_steps: 0 }
+    }
+
+    fn report(topic: TopicReport) -> Report {
+        Report { domain: "d".into(), at_ns: 2_000_000_000, topics: vec![topic], ..Report::default() }
+    }
+
+    #[track_caller]
+    fn says(report: &Report, before: &Report, expected: &[&str]) {
+        let text = topics(report, before);
+        for e in expected {
+            assert!(text.contains(e), "`{e}` is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_carried_has_its_reason() {
+        let nobody = report(topic_report(true, true, Vec::new()));
+        let before = Report::default();
+        says(
+            &nobody,
+            &before,
+            &[
+                "not sent: nobody on this host publishes it",
+                "not received: no other host offers it; no other host is there: nobody has connected",
+            ],
+        );
+        let unwanted = report(topic_report(true, false, vec![publisher()]));
+        says(&unwanted, &before, &["published here by 'eye': Image, best effort", "no other host wants it", "no other host is there"]);
+        let alone = NetworkReport { connects: vec!["tcp/10.0.0.1:7450".into()], ..NetworkReport::default() };
+        says(&Report { network: alone, ..unwanted.clone() }, &before, &["nobody answers at tcp/10.0.0.1:7450, or lets this host in"]);
+        says(&Report { hosts: vec![host(true)], ..unwanted.clone() }, &before, &["none has a subscription that matches; known: 'trunk'"]);
+        let refused =
+            Refusal { topic: "camera".into(), host: "trunk.01".into(), outgoing: false, reason: "too long".into(), again_ms: Some(4_200) };
+        let refused = Report { refused: vec![refused], ..report(topic_report(false, true, Vec::new())) };
+        says(&refused, &before, &["not carried from host 'trunk': too long; tried again in 4 s"]);
+        assert!(!topics(&refused, &before).contains("no other host offers"));
+    }
+
+    #[test]
+    fn what_is_carried_has_rates_sizes_drops_and_the_clock() {
+        let figures = EdgeFigures { sent: 30, sent_bytes: 30 << 10, delivered: 29, in_flight: 1, superseded: 4, ..EdgeFigures::default() };
+        let edge =
+            EdgeReport { topic: "camera".into(), to: "trunk.01".into(), offered: "rt".into(), qos: "rt".into(), parked: false, figures };
+        let earlier = EdgeReport { figures: EdgeFigures { sent: 10, sent_bytes: 10 << 10, ..figures }, ..edge.clone() };
+        let before = Report { at_ns: 1_000_000_000, edges: vec![earlier], ..Report::default() };
+        let mut now = Report { hosts: vec![host(true)], edges: vec![edge], ..report(topic_report(true, true, vec![publisher()])) };
+        let inlet = InletReport {
+            topic: "camera".into(),
+            from: "trunk.01".into(),
+            node: "ear".into(),
+            publisher: "2".into(),
+            schema: "Image".into(),
+            qos: Qos::default(),
+            max_payload: 4096,
+            state: InletState::Wanted,
+            figures: InletFigures { published: 5, published_bytes: 10, lost: 2, transit_ns: -1_000, ..InletFigures::default() },
+        };
+        now.inlets.push(inlet);
+        says(
+            &now,
+            &before,
+            &[
+                "→ trunk (reliable, transient local): 20.0 samples/s, 20 KiB/s; 30 samples sent of 1 KiB on average, 29 arrived, 1 on the way; dropped: superseded 4",
+                "← trunk, published there by 'ear'",
+                "the newest took -0.001 ms ± 0.050 ms; dropped: lost 2; its clock: -3.000 ms ± 0.050 ms",
+            ],
+        );
+        // The other one dies.
+        now.hosts[0].alive = false;
+        now.edges[0].parked = true;
+        now.inlets[0].state = InletState::HostGone;
+        says(&now, &before, &["→ trunk (reliable, transient local): that host is gone for 7 s", "host is gone"]);
+    }
+}

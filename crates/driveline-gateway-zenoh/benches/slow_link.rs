@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A camera over a link that is too slow for it: how old are the frames that arrive, how much of the link is used, and how long does a
+//! command take meanwhile. For a quiet machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench slow_link`.
+//! Exit status 1: a limit was missed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../tests/rig/mod.rs"]
+mod rig;
+
+use driveline::WaitMode;
+use driveline::types::{MonotonicNs, Qos};
+use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MBIT: u32 = 100;
+const FRAME: usize = 4 << 20;
+const PERIOD: Duration = Duration::from_millis(20);
+const COMMAND: usize = 100;
+const COMMAND_PERIOD: Duration = Duration::from_millis(10);
+const MEASURED: Duration = Duration::from_secs(20);
+
+fn enter(namespace: &str) {
+    let file = File::open(format!("/run/netns/{namespace}")).unwrap();
+    rustix::thread::move_into_link_name_space(file.as_fd(), Some(rustix::thread::LinkNameSpaceType::Network)).unwrap();
+}
+
+/// Bytes each second that one TCP connection carries over the link.
+fn raw_tcp(rig: &Rig) -> f64 {
+    let [a, b] = rig.cable.namespaces().unwrap().clone();
+    let receiver = thread::spawn(move || {
+        enter(&b);
+        let listener = TcpListener::bind("10.99.0.2:9000").unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        let (mut bytes, mut began) = (0, None);
+        // The first megabyte fills queues and windows.
+        while let Ok(n) = stream.read(&mut buffer) {
+            if n == 0 {
+                break;
+            }
+            bytes += n;
+            if bytes > 1 << 20 && began.is_none() {
+                began = Some((Instant::now(), bytes));
+            }
+        }
+        let (began, before) = began.unwrap();
+        (bytes - before) as f64 / began.elapsed().as_secs_f64()
+    });
+    let sender = thread::spawn(move || {
+        enter(&a);
+        let mut stream = loop {
+            match TcpStream::connect("10.99.0.2:9000") {
+                Ok(stream) => break stream,
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let end = Instant::now() + Duration::from_secs(4);
+        let chunk = vec![7; 64 << 10];
+        while Instant::now() < end {
+            stream.write_all(&chunk).unwrap();
+        }
+    });
+    sender.join().unwrap();
+    receiver.join().unwrap()
+}
+
+fn percentile(sorted: &[f64], p: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * p).round() as usize]
+}
+
+fn main() -> ExitCode {
+    let qos = Qos::default();
+    let rig = Rig::new(&[Carried::from_a("camera", FRAME as u64), Carried::from_a("command", COMMAND as u64)], &qos);
+    if !rig.cable.limit(MBIT) {
+        println!("not measured: no network namespaces here, or no traffic control (`tc`) in them");
+        return ExitCode::FAILURE;
+    }
+    let congestion_control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    let bandwidth = raw_tcp(&rig);
+    let node = |host: &rig::Host| host.node.clone();
+    let (a, b) = (node(&rig.a), node(&rig.b));
+    let mut camera = a.bytes_publisher("camera", "raw", publisher_options(&qos, FRAME)).unwrap();
+    let mut command = a.bytes_publisher("command", "raw", publisher_options(&qos, COMMAND)).unwrap();
+    let mut frames = b.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut commands = b.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || camera.matched() == 2 && command.matched() == 2);
+
+    let stop = AtomicBool::new(false);
+    // Both hosts have one clock here: ages are exact.
+    let age_ms = |header: &driveline::types::SampleHeader| {
+        let sent = header.publish_time.0.wrapping_sub(header.remote.unwrap().transit_ns as u64);
+        MonotonicNs::now().signed_since(MonotonicNs(sent)) as f64 / 1e6
+    };
+    let (mut frame_ages, mut command_ages, mut missed) = (Vec::new(), Vec::new(), 0);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let loan = camera.loan(FRAME).unwrap();
+                camera.publish(loan).unwrap();
+                thread::sleep(PERIOD);
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let loan = command.loan(COMMAND).unwrap();
+                command.publish(loan).unwrap();
+                thread::sleep(COMMAND_PERIOD);
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                if commands.wait(Some(PERIOD), WaitMode::Block).unwrap()
+                    && let Some(sample) = commands.latest().unwrap()
+                {
+                    command_ages.push(age_ms(sample.header()));
+                }
+            }
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                if frames.wait(Some(PERIOD), WaitMode::Block).unwrap()
+                    && let Some(sample) = frames.latest().unwrap()
+                {
+                    frame_ages.push(age_ms(sample.header()));
+                    missed += sample.missed();
+                }
+            }
+        });
+        thread::sleep(MEASURED);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let goodput = frame_ages.len() as f64 * FRAME as f64 / began.elapsed().as_secs_f64();
+    frame_ages.sort_by(f64::total_cmp);
+    command_ages.sort_by(f64::total_cmp);
+    let limit = 1.25 * FRAME as f64 / bandwidth * 1e3 + PERIOD.as_secs_f64() * 1e3;
+    let (age, command_age) = (percentile(&frame_ages, 0.99), percentile(&command_ages, 0.99));
+    println!(
+        "congestion control {}, raw TCP {:.2} MB/s; camera: {} frames, {missed} missed, {:.2} MB/s ({:.0} %), age p50 {:.0} ms, p99 {age:.0} ms (at most {limit:.0}); \
+         command: {} samples, p50 {:.2} ms, p99 {command_age:.2} ms (at most 15)",
+        congestion_control.trim(),
+        bandwidth / 1e6,
+        frame_ages.len(),
+        goodput / 1e6,
+        goodput / bandwidth * 100.0,
+        percentile(&frame_ages, 0.5),
+        command_ages.len(),
+        percentile(&command_ages, 0.5),
+    );
+    println!("{:#?}", rig.a.report());
+    let missed = [
+        (age <= limit, "frames are too old"),
+        (goodput >= 0.9 * bandwidth, "the link is not used"),
+        (command_age <= 15.0, "commands wait too long"),
+    ];
+    for (_, what) in missed.iter().filter(|(kept, _)| !kept) {
+        println!("MISSED: {what}");
+    }
+    if missed.iter().all(|(kept, _)| *kept) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What becomes of a sample's header on the host that it comes to, and what did not come: `docs/protocols/network.md`, section 4.
+
+use crate::clock::Offset;
+use crate::wire::SampleHead;
+use driveline_types::{MonotonicNs, Remote, SampleHeader, wall_offset_ns};
+
+/// What has come of one publisher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    /// Number of the newest, among those that its publisher has written; 0 before the first.
+    newest: u64,
+    /// Samples between the first and the newest that have not come.
+    lost: u64,
+    duplicates: u64,
+}
+
+impl Arrivals {
+    /// Counts a sample. `false`: it, or a newer one, was there before.
+    pub fn is_new(&mut self, written: u64) -> bool {
+        if written <= self.newest {
+            self.duplicates += 1;
+            return false;
+        }
+        if self.newest != 0 {
+            self.lost = self.lost.saturating_add(written - self.newest - 1);
+        }
+        self.newest = written;
+        true
+    }
+
+    /// Losses so far.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// A sample that came, and could not be published here.
+    pub fn dropped(&mut self) {
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    /// Samples that came more than once.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+}
+
+/// How old a sample is at least, in nanoseconds, with the clocks' error granted; 0 if it may be from the future.
+#[must_use]
+pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 {
+    let age = now.signed_since(offset.to_local(head.header.publish_time));
+    u64::try_from(age).unwrap_or(0).saturating_sub(offset.error_ns)
+}
+
+/// The header under which a sample is published on this host at `now`. The sums of its origins' ages stay exact.
+#[must_use]
+pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: MonotonicNs) -> SampleHeader {
+    let transit_ns = now.signed_since(offset.to_local(head.header.publish_time));
+    let mut header = SampleHeader {
+        publish_time: now,
+        wall_offset_ns: wall_offset_ns(),
+        clock_error_ns: head.header.clock_error_ns.saturating_add(offset.error_ns),
+        remote: Some(Remote { host, lost, transit_ns, offset_error_ns: offset.error_ns }),
+        ..head.header
+    };
+    for origin in header.origins.as_mut_slice() {
+        origin.source_oldest = offset.to_local(origin.source_oldest);
+        origin.source_newest = offset.to_local(origin.source_newest);
+        origin.communication_ns = origin.communication_ns.wrapping_add(transit_ns as u64);
+    }
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_types::{Lineage, TopicId};
+    use proptest::prelude::*;
+
+    #[test]
+    fn gaps_are_losses_and_repetitions_are_not_new() {
+        let mut a = Arrivals::default();
+        let new: Vec<_> = [7, 8, 8, 11, 9, 12].iter().map(|n| a.is_new(*n)).collect();
+        assert_eq!(new, [true, true, false, true, false, true]);
+        assert_eq!((a.lost(), a.duplicates()), (2, 2));
+        a.dropped();
+        assert_eq!(a.lost(), 3);
+    }
+
+    fn head(source: u64, publish: u64) -> SampleHead {
+        let mut header = SampleHeader { publish_time: MonotonicNs(publish), sequence: 4, ..SampleHeader::default() };
+        Lineage::start(MonotonicNs(source)).stamp(&mut header, TopicId(1), Some(MonotonicNs(source)), 9);
+        SampleHead { header, ..SampleHead::default() }
+    }
+
+    #[test]
+    fn a_negative_transit_time_is_said_and_not_clamped() {
+        let offset = Offset { ns: 1_000, error_ns: 40 };
+        let h = localized(&head(2_000, 2_050), 3, offset, 5, MonotonicNs(1_040));
+        assert_eq!(h.remote, Some(Remote { host: 3, lost: 5, transit_ns: -10, offset_error_ns: 40 }));
+        assert_eq!((h.publish_time.0, h.sequence, h.trace_id, h.clock_error_ns), (1_040, 4, 9, 40));
+        let o = h.origins.as_slice()[0];
+        assert_eq!((o.source_oldest.0, o.communication_ns as i64, o.computation_ns), (1_000, -10, 50));
+        assert_eq!(least_age_ns(&head(2_000, 2_050), offset, MonotonicNs(1_040)), 0);
+        assert_eq!(least_age_ns(&head(2_000, 2_050), offset, MonotonicNs(1_100)), 10);
+    }
+
+    proptest! {
+        #[test]
+        fn the_split_of_an_age_adds_up_on_the_other_host_too(source in 0u64..1 << 40, compute in 0u64..1 << 30, offset in -(1i64 << 50)..1 << 50, way in -1000i64..1 << 30) {
+            let publish = source + compute;
+            let clock = Offset { ns: offset, error_ns: 0 };
+            let now = MonotonicNs(clock.to_local(MonotonicNs(publish)).0.wrapping_add(way as u64));
+            let h = localized(&head(source, publish), 1, clock, 0, now);
+            let o = h.origins.as_slice()[0];
+            let parts = o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns);
+            prop_assert_eq!(parts, now.0.wrapping_sub(o.source_oldest.0));
+            prop_assert_eq!(h.remote.unwrap().transit_ns, way);
+        }
+    }
+}

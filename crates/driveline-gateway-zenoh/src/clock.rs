@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! By how much the clock of another host differs from this one's, and how wrong that may be.
+//!
+//! Reasons and rules: `docs/protocols/network.md`, section 6. No guess about delays goes in, only that they are not negative.
+
+use driveline_types::MonotonicNs;
+
+/// Greatest drift of two clocks that is believed: 100 ns each millisecond. Crystals stay below 50 ppm each.
+const DRIFT_PER_MILLION: i128 = 100;
+
+/// One exchange with another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// When it was asked, on this host's clock.
+    pub sent: MonotonicNs,
+    /// When the question came there, on the other host's clock.
+    pub received: MonotonicNs,
+    /// When it was answered there, on the other host's clock.
+    pub answered: MonotonicNs,
+    /// When the answer came, on this host's clock.
+    pub returned: MonotonicNs,
+}
+
+/// The offset of another host's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offset {
+    /// That host's clock less this one's, in nanoseconds.
+    pub ns: i64,
+    /// The truth is no further from it than this, in nanoseconds.
+    pub error_ns: u64,
+}
+
+impl Offset {
+    /// A time of the other host on this host's clock. Times that no clock shows wrap.
+    #[must_use]
+    pub fn to_local(&self, remote: MonotonicNs) -> MonotonicNs {
+        MonotonicNs(remote.0.wrapping_sub(self.ns as u64))
+    }
+}
+
+/// Where the offset must lie, as of one time.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    at: MonotonicNs,
+    low: i128,
+    high: i128,
+}
+
+impl Interval {
+    /// The same at another time: drift may have moved the truth.
+    fn at(self, now: MonotonicNs) -> Self {
+        let passed = i128::from(now.0.abs_diff(self.at.0));
+        let drift = (passed * DRIFT_PER_MILLION + 999_999) / 1_000_000;
+        Self { at: now, low: self.low - drift, high: self.high + drift }
+    }
+}
+
+/// The estimate of one other host's clock, from any number of exchanges in any order. Constant memory.
+#[derive(Clone, Debug, Default)]
+pub struct ClockEstimate {
+    interval: Option<Interval>,
+    exchanges: u64,
+    steps: u64,
+    nonsense: u64,
+}
+
+impl ClockEstimate {
+    /// Takes in an exchange. `false`: it makes no sense (an answer before its question) and was only counted.
+    pub fn exchange(&mut self, e: &Exchange) -> bool {
+        if e.returned < e.sent || e.answered < e.received {
+            self.nonsense += 1;
+            return false;
+        }
+        let ns = |t: MonotonicNs| i128::from(t.0);
+        // While it lasted the clocks have drifted, too.
+        let drift = (ns(e.returned) - ns(e.sent)) * DRIFT_PER_MILLION / 1_000_000 + 1;
+        let (low, high) = (ns(e.answered) - ns(e.returned) - drift, ns(e.received) - ns(e.sent) + drift);
+        if low > high {
+            // The other host claims to have taken longer than the whole exchange took.
+            self.nonsense += 1;
+            return false;
+        }
+        self.exchanges += 1;
+        let new = Interval { at: e.returned, low, high };
+        let Some(known) = self.interval else {
+            self.interval = Some(new);
+            return true;
+        };
+        let now = known.at.max(new.at);
+        let (known, new) = (known.at(now), new.at(now));
+        let (low, high) = (known.low.max(new.low), known.high.min(new.high));
+        self.interval = Some(if low <= high {
+            Interval { at: now, low, high }
+        } else {
+            // Both cannot be true: a clock was set.
+            self.steps += 1;
+            new
+        });
+        true
+    }
+
+    /// The offset as of `now` on this host's clock. `None` before the first exchange.
+    #[must_use]
+    pub fn offset(&self, now: MonotonicNs) -> Option<Offset> {
+        let i = self.interval?.at(now);
+        let middle = i.low + (i.high - i.low) / 2;
+        let bound = |v: i128| u64::try_from(v).unwrap_or(u64::MAX);
+        // What the numbers of a host that lies make of it is of its own making.
+        let ns = middle.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        Some(Offset { ns, error_ns: bound((i.high - middle).max(middle - i.low)) })
+    }
+
+    /// Exchanges that were taken in.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        self.exchanges
+    }
+
+    /// How often one of the clocks has stepped by more than the bound.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Exchanges that could not be.
+    #[must_use]
+    pub fn nonsense(&self) -> u64 {
+        self.nonsense
+    }
+}
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod tests;

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The thread that decides what exists.
+
+use super::error::GatewayError;
+use super::incoming::{Incoming, Token};
+use super::inlet::Receiving;
+use super::outgoing::{Inboxes, Offers, Outgoing};
+use super::{KIND, lock, session};
+use crate::wire::{Ack, HostId, Keys, Parsed};
+use driveline_runtime::gateway::{NetworkReport, Report, TopicReport};
+use driveline_runtime::network::{CarriedTopic, GatewayConfig};
+use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
+use driveline_types::{EndpointId, MonotonicNs, NodeName};
+use rustix::fs::{FlockOperation, flock};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use zenoh::liveliness::LivelinessToken;
+use zenoh::sample::{Locality, Sample, SampleKind};
+use zenoh::{Session, Wait};
+
+/// Announcements of other hosts that wait for the conductor. More at once than any domain has.
+const MAX_NEWS: usize = 65_536;
+const MAX_NOTICES: usize = 256;
+const LOCK: &str = "gateway.lock";
+const REPORT_WITHIN: Duration = Duration::from_secs(2);
+
+/// What Zenoh's callbacks tell the conductor.
+pub(super) enum News {
+    Token { key: String, alive: bool },
+    Offer { from: HostId, id: u128, bytes: Vec<u8> },
+}
+
+/// News on their way to the conductor.
+pub(super) struct Inbox {
+    news: Mutex<VecDeque<News>>,
+    kicker: Kicker,
+    notices: Arc<Notices>,
+}
+
+impl Inbox {
+    pub(super) fn push(&self, what: News) {
+        let mut news = lock(&self.news);
+        if news.len() >= MAX_NEWS {
+            drop(news);
+            self.notices.tell("more announcements at once than can be kept: some were lost; restart the gateway".into());
+            return;
+        }
+        news.push_back(what);
+        drop(news);
+        self.kicker.kick();
+    }
+}
+
+/// Lines for people; the oldest give way.
+#[derive(Default)]
+pub(super) struct Notices(Mutex<VecDeque<String>>);
+
+impl Notices {
+    pub(super) fn tell(&self, line: String) {
+        let mut lines = lock(&self.0);
+        // A cause that lasts is told once until somebody has read it.
+        if lines.contains(&line) {
+            return;
+        }
+        if lines.len() >= MAX_NOTICES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+}
+
+/// What both directions need.
+pub(super) struct Common {
+    pub(super) session: Session,
+    pub(super) participant: Participant,
+    pub(super) node: NodeName,
+    pub(super) keys: Keys,
+    pub(super) me: HostId,
+    pub(super) kicker: Kicker,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) notices: Arc<Notices>,
+}
+
+impl Common {
+    pub(super) fn tell(&self, line: String) {
+        self.notices.tell(line);
+    }
+
+    /// A token, as long as what is returned exists.
+    pub(super) fn token(&self, what: &Parsed) -> Option<LivelinessToken> {
+        let key = self.keys.key(what);
+        match self.session.liveliness().declare_token(key.clone()).wait() {
+            Ok(token) => Some(token),
+            Err(e) => {
+                self.tell(format!("cannot announce '{key}': {e}"));
+                None
+            }
+        }
+    }
+}
+
+/// What the gateway's owner can ask of the conductor.
+pub(super) struct Control {
+    stop: AtomicBool,
+    asked: AtomicBool,
+    report: (Mutex<Report>, Condvar),
+    notices: Arc<Notices>,
+}
+
+impl Control {
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    pub(super) fn ask_for_report(&self) {
+        self.asked.store(true, Ordering::Release);
+    }
+
+    /// The report that was asked for, or the one before if the conductor is busy.
+    pub(super) fn report(&self) -> Report {
+        let report = lock(&self.report.0);
+        let fresh = self.report.1.wait_timeout_while(report, REPORT_WITHIN, |_| self.asked.load(Ordering::Acquire));
+        fresh.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    pub(super) fn take_notices(&self) -> Vec<String> {
+        lock(&self.notices.0).drain(..).collect()
+    }
+}
+
+pub(super) struct Conductor {
+    common: Common,
+    set: WaitSet,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    receiving: Arc<Receiving>,
+    control: Arc<Control>,
+    /// Of its reports, what does not change.
+    about: Report,
+    started: MonotonicNs,
+    topics: Vec<CarriedTopic>,
+    /// The only gateway of the domain on this host, as long as this is open.
+    _lock: File,
+    _token: LivelinessToken,
+}
+
+/// Makes this the only gateway of a domain on this host.
+fn only_one(directory: &Path) -> Result<File, GatewayError> {
+    let failed = |source| GatewayError::System { action: "open gateway.lock in the domain's directory", source };
+    let path = directory.join(LOCK);
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut pid = String::new();
+        // Whoever holds the lock may just be writing.
+        let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
+        let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
+        return Err(GatewayError::Second { path: directory.to_owned(), pid });
+    }
+    file.set_len(0).map_err(failed)?;
+    file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
+    Ok(file)
+}
+
+impl Conductor {
+    pub(super) fn new(config: GatewayConfig) -> Result<Self, GatewayError> {
+        let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
+        let zenoh = session::config(&config)?;
+        let network = NetworkReport { listens: session::listens(&zenoh), connects: session::connects(&zenoh), ..NetworkReport::default() };
+        let name = session::host_name(&config.network);
+        let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
+        let me = HostId::new(&name, random.0 as u64).ok_or_else(|| GatewayError::Network {
+            key: "host",
+            message: format!("`{name}` cannot be the name of a host"),
+            help: "use 1 to 63 letters, digits, `_` and `-`".into(),
+        })?;
+        let participant = Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway".into() })?;
+        let lock = only_one(participant.domain_dir())?;
+        participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
+        let mut set = WaitSet::new(WaitBackend::Auto)?;
+        let notices = Arc::new(Notices::default());
+        let inbox = Arc::new(Inbox { news: Mutex::default(), kicker: set.kicker(), notices: notices.clone() });
+        let session = zenoh::open(zenoh).wait().map_err(|e| GatewayError::Open { reason: e.to_string() })?;
+        let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
+        let kicker = set.kicker();
+        let common = Common { session, participant, node, keys, me, kicker, inbox, notices: notices.clone() };
+        let receiving = Arc::new(Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone()));
+        let outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
+        let incoming = Incoming::new(&config.topics, receiving.clone());
+        declare(&common, &outgoing.inboxes, &outgoing.offers, &receiving)?;
+        let key = common.keys.key(&Parsed::Host(common.me.clone()));
+        let token = common.session.liveliness().declare_token(key.clone()).wait();
+        let token = token.map_err(|e| GatewayError::Declare { what: key, reason: e.to_string() })?;
+        let control =
+            Arc::new(Control { stop: AtomicBool::new(false), asked: AtomicBool::new(false), report: Default::default(), notices });
+        let about = Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            domain: config.domain,
+            host: common.me.to_string(),
+            network,
+            ..Report::default()
+        };
+        let started = MonotonicNs::now();
+        let topics = config.topics;
+        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, topics, _lock: lock, _token: token })
+    }
+
+    pub(super) fn control(&self) -> Arc<Control> {
+        self.control.clone()
+    }
+
+    pub(super) fn kicker(&self) -> Kicker {
+        self.common.kicker.clone()
+    }
+
+    pub(super) fn domain_dir(&self) -> PathBuf {
+        self.common.participant.domain_dir().to_owned()
+    }
+
+    pub(super) fn host(&self) -> String {
+        self.common.me.to_string()
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.control.stop.load(Ordering::Acquire) {
+            let now = MonotonicNs::now();
+            let news = std::mem::take(&mut *lock(&self.common.inbox.news));
+            for what in news {
+                self.news(what, now);
+            }
+            self.outgoing.look(&self.common);
+            let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now)];
+            self.report_if_asked(now);
+            self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
+        }
+        // Others shall know before the segments go.
+        let _ = self.common.session.close().wait();
+    }
+
+    fn news(&mut self, what: News, now: MonotonicNs) {
+        match what {
+            News::Offer { from, id, bytes } => self.incoming.offered(&self.common, &from, id, &bytes, now),
+            News::Token { key, alive } => match self.common.keys.parse(&key) {
+                Some(Parsed::Host(host)) if host != self.common.me => self.incoming.host_token(&self.common, &host, alive, now),
+                Some(Parsed::Publisher { host, id, schema, qos, topic }) if host != self.common.me => {
+                    let token = Token { host, id, schema, qos, topic };
+                    self.incoming.publisher_token(&self.common, &token, alive, now);
+                }
+                Some(Parsed::Want { host, of, offered, qos, topic }) if of == self.common.me && host != of => {
+                    if alive {
+                        match self.incoming.clock(&host, now) {
+                            Some(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
+                            None => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
+                        }
+                    } else {
+                        self.outgoing.unwanted((host, offered, topic), qos);
+                    }
+                }
+                // Its own tokens, and those that mean nothing here.
+                _ => {}
+            },
+        }
+    }
+
+    /// Tells what is carried to who has asked.
+    fn report_if_asked(&self, now: MonotonicNs) {
+        if !self.control.asked.load(Ordering::Acquire) {
+            return;
+        }
+        let report = self.report(now);
+        *lock(&self.control.report.0) = report;
+        self.control.asked.store(false, Ordering::Release);
+        self.control.report.1.notify_all();
+    }
+
+    fn report(&self, now: MonotonicNs) -> Report {
+        let session = self.common.session.info();
+        let network = NetworkReport {
+            peers: session.peers_zid().wait().count(),
+            routers: session.routers_zid().wait().count(),
+            ..self.about.network.clone()
+        };
+        let mut refused = self.outgoing.refusals(now);
+        refused.extend(self.incoming.refusals(now));
+        Report {
+            at_ns: now.0,
+            up_ms: now.since(self.started).as_millis() as u64,
+            network,
+            hosts: self.incoming.hosts_report(now),
+            topics: self.topics(),
+            edges: self.outgoing.report(),
+            inlets: self.incoming.inlets_report(),
+            refused,
+            unknown: self.receiving.unknown.load(Ordering::Relaxed),
+            damaged: self.receiving.damaged.load(Ordering::Relaxed),
+            ..self.about.clone()
+        }
+    }
+
+    fn topics(&self) -> Vec<TopicReport> {
+        let of = |t: &CarriedTopic| TopicReport {
+            topic: t.topic.to_string(),
+            send: t.send,
+            receive: t.receive,
+            max_payload: t.max_payload,
+            max_rate_hz: t.max_rate_hz,
+            every: t.every,
+            publishers: self.outgoing.publishers(&t.topic),
+        };
+        self.topics.iter().map(of).collect()
+    }
+}
+
+/// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is open.
+fn declare(common: &Common, inboxes: &Inboxes, offers: &Offers, receiving: &Arc<Receiving>) -> Result<(), GatewayError> {
+    let (session, keys, me) = (&common.session, &common.keys, &common.me);
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |e: zenoh::Error| GatewayError::Declare { what, reason: e.to_string() }
+    };
+
+    let receiving = receiving.clone();
+    let key = keys.addressed("s", me);
+    let samples = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
+    samples.callback(move |sample| receiving.sample(&sample)).background().wait().map_err(failed(&key))?;
+
+    let (acks_keys, inboxes) = (keys.clone(), inboxes.clone());
+    let key = keys.addressed("a", me);
+    let acks = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
+    acks.callback(move |sample| acknowledged(&acks_keys, &inboxes, &sample)).background().wait().map_err(failed(&key))?;
+
+    let (offer_keys, offers) = (keys.clone(), offers.clone());
+    let key = keys.addressed("offer", me);
+    let answer = move |query: zenoh::query::Query| {
+        let Some(Parsed::Offer { id, .. }) = offer_keys.parse(query.key_expr().as_str()) else { return };
+        let offer = offers.read().unwrap_or_else(PoisonError::into_inner).get(&id.0).cloned();
+        if let Some(offer) = offer {
+            // Who asked has a time-out.
+            let _ = query.reply(query.key_expr().clone(), offer).wait();
+        }
+    };
+    session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
+
+    let key = keys.key(&Parsed::Clock(me.clone()));
+    let answer = move |query: zenoh::query::Query| {
+        let received = MonotonicNs::now();
+        let mut times = received.0.to_le_bytes().to_vec();
+        times.extend(MonotonicNs::now().0.to_le_bytes());
+        let _ = query.reply(query.key_expr().clone(), times).wait();
+    };
+    session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
+
+    for kind in ["host", "pub", "want"] {
+        let key = keys.tokens(kind);
+        let inbox = common.inbox.clone();
+        let heard = move |sample: Sample| {
+            inbox.push(News::Token { key: sample.key_expr().as_str().to_owned(), alive: sample.kind() == SampleKind::Put });
+        };
+        let tokens = session.liveliness().declare_subscriber(key.clone()).history(true);
+        tokens.callback(heard).background().wait().map_err(failed(&key))?;
+    }
+    Ok(())
+}
+
+/// Hands an acknowledgement to the edge that waits for it. On Zenoh's thread.
+fn acknowledged(keys: &Keys, inboxes: &Inboxes, sample: &Sample) {
+    let now = MonotonicNs::now();
+    let Some(Parsed::Ack { from, offered, topic, .. }) = keys.parse(sample.key_expr().as_str()) else { return };
+    let bytes = sample.payload().to_bytes();
+    let Ok(ack) = Ack::decode(&bytes) else { return };
+    let inbox = inboxes.read().unwrap_or_else(PoisonError::into_inner).get(&(from, offered, topic)).cloned();
+    if let Some(inbox) = inbox {
+        inbox.acknowledged(ack, now);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What became of samples, edge by edge and inlet by inlet, readable from any thread.
+
+use crate::window::WindowCounters;
+use driveline_runtime::gateway::EdgeFigures;
+use driveline_shm::SubscriptionStats;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// An edge's, written by its thread.
+#[derive(Debug, Default)]
+pub(super) struct EdgeCounters {
+    sent: AtomicU64,
+    sent_bytes: AtomicU64,
+    in_flight: AtomicU64,
+    sent_again: AtomicU64,
+    delivered: AtomicU64,
+    superseded: AtomicU64,
+    expired: AtomicU64,
+    unacknowledged: AtomicU64,
+    refused: AtomicU64,
+    not_sent: AtomicU64,
+    remote: AtomicU64,
+    decimated: AtomicU64,
+}
+
+impl EdgeCounters {
+    pub(super) fn store(&self, window: &WindowCounters, subscription: &SubscriptionStats) {
+        for (to, value) in [
+            (&self.sent, window.sent),
+            (&self.sent_bytes, window.sent_bytes),
+            (&self.in_flight, window.in_flight),
+            (&self.sent_again, window.sent_again),
+            (&self.delivered, window.delivered),
+            (&self.unacknowledged, window.unacknowledged),
+            (&self.refused, window.refused),
+            (&self.superseded, subscription.missed),
+            (&self.expired, subscription.expired),
+        ] {
+            to.store(value, Relaxed);
+        }
+    }
+
+    pub(super) fn not_sent(&self) {
+        self.not_sent.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn remote(&self) {
+        self.remote.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn decimated(&self) {
+        self.decimated.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn figures(&self) -> EdgeFigures {
+        let read = |a: &AtomicU64| a.load(Relaxed);
+        EdgeFigures {
+            sent: read(&self.sent),
+            sent_bytes: read(&self.sent_bytes),
+            in_flight: read(&self.in_flight),
+            sent_again: read(&self.sent_again),
+            delivered: read(&self.delivered),
+            superseded: read(&self.superseded),
+            expired: read(&self.expired),
+            unacknowledged: read(&self.unacknowledged),
+            refused: read(&self.refused),
+            not_sent: read(&self.not_sent),
+            remote: read(&self.remote),
+            decimated: read(&self.decimated),
+        }
+    }
+}

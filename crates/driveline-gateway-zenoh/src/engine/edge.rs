@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One topic on its way to one other host: a thread that takes the newest sample when the one before has arrived.
+
+use super::conductor::Notices;
+use super::counters::EdgeCounters;
+use super::lock;
+use crate::clock::{ClockEstimate, Exchange};
+use crate::window::{Overdue, Window};
+use crate::wire::{Ack, HostId, Keys, Parsed, QosMark, SampleHead};
+use bytes::Bytes;
+use driveline_runtime::network::CarriedTopic;
+use driveline_shm::{
+    Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest, Subscription, SubscriptionConfig,
+    SubscriptionEvent, WaitBackend, WaitSet,
+};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use zenoh::bytes::ZBytes;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::sample::Locality;
+use zenoh::{Session, Wait};
+
+/// Up to this length a sample goes before the batches of longer ones.
+const SMALL_BYTES: usize = 8 * 1024;
+/// Acknowledgements that wait for the edge's thread: more than can be in flight.
+const MAX_WAITING_ACKS: usize = 64;
+/// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// What others say to an edge's thread.
+pub(super) struct EdgeInbox {
+    acks: Mutex<VecDeque<(Ack, MonotonicNs)>>,
+    kicker: Kicker,
+    stop: AtomicBool,
+    /// The other host does not want it at present.
+    parked: AtomicBool,
+    /// Publishers of which something is on its way, or still to be taken although they are gone.
+    owed: Mutex<Vec<EndpointId>>,
+    pub(super) counters: EdgeCounters,
+    /// Why publishers that are there are not read.
+    pub(super) refusals: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+}
+
+impl EdgeInbox {
+    /// An acknowledgement has come at `now`.
+    pub(super) fn acknowledged(&self, ack: Ack, now: MonotonicNs) {
+        let mut acks = lock(&self.acks);
+        if acks.len() < MAX_WAITING_ACKS {
+            acks.push_back((ack, now));
+        }
+        drop(acks);
+        self.kicker.kick();
+    }
+
+    /// Whether this publisher's last samples are not through yet.
+    pub(super) fn owes(&self, publisher: EndpointId) -> bool {
+        lock(&self.owed).contains(&publisher)
+    }
+
+    pub(super) fn park(&self, parked: bool) {
+        self.parked.store(parked, Ordering::Release);
+        self.kicker.kick();
+    }
+}
+
+/// The handle of an edge. Dropping it ends the thread, after what it is just handing to Zenoh.
+pub(super) struct Edge {
+    pub(super) inbox: Arc<EdgeInbox>,
+    pub(super) mark: QosMark,
+    /// Since when the other host has not wanted it.
+    pub(super) parked_since: Option<MonotonicNs>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A pinned slot as an owner of bytes.
+struct Pinned(Sample);
+
+impl AsRef<[u8]> for Pinned {
+    fn as_ref(&self) -> &[u8] {
+        self.0.payload()
+    }
+}
+
+/// What an edge is made of.
+pub(super) struct EdgeParts {
+    pub(super) session: Session,
+    pub(super) participant: Participant,
+    pub(super) node: NodeName,
+    pub(super) keys: Keys,
+    pub(super) me: HostId,
+    pub(super) to: HostId,
+    pub(super) topic: CarriedTopic,
+    /// Only publishers with exactly this offer …
+    pub(super) offered: QosMark,
+    /// … of whom this is asked.
+    pub(super) mark: QosMark,
+    pub(super) clock: Arc<Mutex<ClockEstimate>>,
+    pub(super) notices: Arc<Notices>,
+}
+
+/// Access as the host transport has it.
+pub(super) fn access(topic: &CarriedTopic) -> Access {
+    use driveline_runtime::graph::model::Access as Spec;
+    match &topic.access {
+        Spec::OwnUser => Access::OwnUser,
+        Spec::Anyone => Access::Anyone,
+        Spec::Users(users) => Access::Users(users.clone()),
+    }
+}
+
+/// Why an edge could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EdgeError {
+    #[error("{0}")]
+    Subscription(#[from] CreateSubscriptionError),
+    #[error("{0}")]
+    Wait(#[from] driveline_shm::WaitSetError),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl Edge {
+    pub(super) fn start(parts: EdgeParts) -> Result<Self, EdgeError> {
+        let mark = parts.mark;
+        let mut config = SubscriptionConfig::new(parts.topic.topic.clone(), parts.node.clone(), SchemaRequest::Any);
+        config.qos = Qos {
+            depth: parts.topic.qos.depth,
+            lifespan_ms: parts.topic.qos.lifespan_ms,
+            reliability: mark.reliability,
+            durability: mark.durability,
+            ..Qos::default()
+        };
+        config.max_held = 1;
+        config.offering = Some((parts.offered.reliability, parts.offered.durability));
+        config.own_process = OwnProcess::Exclude;
+        config.access = access(&parts.topic);
+        let subscription = parts.participant.create_subscription(config)?;
+        let mut set = WaitSet::new(WaitBackend::Auto)?;
+        set.attach(&subscription)?;
+        let inbox = Arc::new(EdgeInbox {
+            acks: Mutex::default(),
+            kicker: set.kicker(),
+            stop: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            owed: Mutex::default(),
+            counters: EdgeCounters::default(),
+            refusals: Box::new(subscription.refusal_source()),
+        });
+        subscription.kick_when_given_back(set.kicker());
+        let (to, from, topic) = (parts.to.clone(), parts.me.clone(), parts.topic.topic.clone());
+        let sample_key = parts.keys.key(&Parsed::Sample { to, from, offered: parts.offered, topic });
+        let reliable = mark.reliability == driveline_types::Reliability::Reliable;
+        let period = parts.topic.max_rate_hz.filter(|hz| *hz > 0.0).map(|hz| Duration::from_secs_f64((1.0 / hz).min(86_400.0)));
+        let sender = Sender {
+            session: parts.session,
+            key: sample_key,
+            inbox: inbox.clone(),
+            clock: parts.clock,
+            notices: parts.notices,
+            subscription,
+            set,
+            window: Window::new(reliable),
+            held: None,
+            period,
+            every: u64::from(parts.topic.every.unwrap_or(1).max(1)),
+            next_take: MonotonicNs(0),
+            senders: Vec::new(),
+        };
+        let thread = std::thread::Builder::new().name("dl-edge".into()).spawn(move || sender.run())?;
+        Ok(Self { inbox, mark, parked_since: None, thread: Some(thread) })
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        self.inbox.stop.store(true, Ordering::Release);
+        self.inbox.kicker.kick();
+        // It ends by itself; to wait for a link that hangs would keep all others waiting.
+        drop(self.thread.take());
+    }
+}
+
+struct Sender {
+    session: Session,
+    key: String,
+    inbox: Arc<EdgeInbox>,
+    clock: Arc<Mutex<ClockEstimate>>,
+    notices: Arc<Notices>,
+    subscription: Subscription,
+    set: WaitSet,
+    window: Window,
+    /// Of a reliable edge: the sample in flight, which may have to be sent again.
+    held: Option<(Bytes, SampleHead)>,
+    period: Option<Duration>,
+    /// Of a publisher's samples only each whose number is a multiple of this is sent.
+    every: u64,
+    next_take: MonotonicNs,
+    /// Publishers of what is in flight.
+    senders: Vec<EndpointId>,
+}
+
+impl Sender {
+    fn run(mut self) {
+        let mut was_parked = false;
+        while !self.inbox.stop.load(Ordering::Acquire) {
+            self.acknowledgements();
+            while let Some(event) = self.subscription.poll_event() {
+                if let SubscriptionEvent::Refused { text, .. } = event {
+                    self.notices.tell(format!("not sent to another host: {text}"));
+                }
+            }
+            let parked = self.inbox.parked.load(Ordering::Acquire);
+            if parked && !was_parked {
+                self.window.parted();
+                if self.window.in_flight() == 0 {
+                    self.held = None;
+                }
+            }
+            was_parked = parked;
+            let now = MonotonicNs::now();
+            let may_take = !parked && self.due(now) && self.window.has_room() && now >= self.next_take;
+            let sent = may_take && self.take();
+            self.inbox.counters.store(&self.window.counters(), &self.subscription.stats());
+            if !sent {
+                self.tell_what_is_owed(parked);
+                let deadline = if parked { None } else { self.next_look(now) };
+                self.set.set_muted(&self.subscription, !may_take);
+                self.set.wait(deadline, Duration::ZERO);
+            }
+        }
+    }
+
+    /// To a host that wants nothing, nothing is owed.
+    fn tell_what_is_owed(&mut self, parked: bool) {
+        if self.window.in_flight() == 0 {
+            self.senders.clear();
+        }
+        let mut owed = lock(&self.inbox.owed);
+        owed.clear();
+        if !parked {
+            owed.extend_from_slice(&self.senders);
+            owed.extend(self.subscription.unread_of_gone());
+        }
+    }
+
+    /// When something is to be done without anybody's doing.
+    fn next_look(&self, now: MonotonicNs) -> Option<MonotonicNs> {
+        let rate = (self.next_take > now && self.window.has_room()).then_some(self.next_take);
+        self.window.deadline().into_iter().chain(rate).min()
+    }
+
+    fn acknowledgements(&mut self) {
+        let waiting = std::mem::take(&mut *lock(&self.inbox.acks));
+        for (ack, returned) in waiting {
+            let exchange = Exchange { sent: ack.sent, received: ack.received, answered: ack.answered, returned };
+            lock(&self.clock).exchange(&exchange);
+            if self.window.acknowledged(&ack) && self.window.in_flight() == 0 {
+                self.held = None;
+            }
+        }
+    }
+
+    /// Gives up or repeats what was not acknowledged. `true`: new samples may be taken.
+    fn due(&mut self, now: MonotonicNs) -> bool {
+        match self.window.overdue(now) {
+            Overdue::Nothing | Overdue::GivenUp => true,
+            Overdue::Again { .. } => {
+                let Some((bytes, head)) = self.held.clone() else { return true };
+                self.window.send_again(bytes.len(), now);
+                self.put(bytes, SampleHead { sent_again: true, ..head });
+                false
+            }
+        }
+    }
+
+    /// Takes the next sample and hands it to Zenoh. `false`: there is none.
+    fn take(&mut self) -> bool {
+        let sample = match self.subscription.take_next() {
+            Ok(Some(sample)) => sample,
+            Ok(None) => return false,
+            Err(_) => {
+                // Zenoh has not let go of the one before yet; the subscription kicks when it has.
+                self.set.set_muted(&self.subscription, true);
+                self.set.wait(Some(MonotonicNs::now() + BREATH), Duration::ZERO);
+                return true;
+            }
+        };
+        if sample.header().remote.is_some() {
+            self.inbox.counters.remote();
+            return true;
+        }
+        if !sample.written().is_multiple_of(self.every) {
+            self.inbox.counters.decimated();
+            return true;
+        }
+        if !self.senders.contains(&sample.publisher()) {
+            self.senders.push(sample.publisher());
+        }
+        let now = MonotonicNs::now();
+        if let Some(period) = self.period {
+            // On a fixed grid as long as samples keep up with it.
+            self.next_take = (self.next_take + period).max(now + period / 2);
+        }
+        let head = SampleHead {
+            sent_again: false,
+            number: self.window.send(sample.payload().len(), now),
+            publisher: sample.publisher().0,
+            written: sample.written(),
+            sent: now,
+            header: *sample.header(),
+        };
+        // While Zenoh has no room, handing over takes as long as the link does.
+        self.tell_what_is_owed(false);
+        let bytes = Bytes::from_owner(Pinned(sample));
+        self.held = self.window.is_reliable().then(|| (bytes.clone(), head.clone()));
+        self.put(bytes, head);
+        true
+    }
+
+    fn put(&self, bytes: Bytes, head: SampleHead) {
+        let priority = if bytes.len() <= SMALL_BYTES { Priority::InteractiveHigh } else { Priority::Data };
+        let head = SampleHead { sent: MonotonicNs::now(), ..head };
+        let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
+        let put = put.attachment(head.encode()).congestion_control(CongestionControl::Block).priority(priority);
+        if put.express(true).allowed_destination(Locality::Remote).wait().is_err() {
+            self.inbox.counters.not_sent();
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a gateway cannot start.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A gateway could not be started.
+#[derive(Debug, Error)]
+pub enum GatewayError {
+    /// What stands under `network:` cannot be.
+    #[error("network.{key}: {message}; {help}")]
+    Network {
+        /// The key.
+        key: &'static str,
+        /// What is the matter.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// Zenoh's configuration file cannot be used.
+    #[error("cannot use the Zenoh configuration {}: {reason}", path.display())]
+    ZenohFile {
+        /// The file.
+        path: PathBuf,
+        /// What Zenoh says.
+        reason: String,
+    },
+    /// Zenoh does not take a setting.
+    #[error("Zenoh refuses {key} = {value}: {reason}")]
+    ZenohRefuses {
+        /// Which.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What Zenoh says.
+        reason: String,
+    },
+    /// The session does not open.
+    #[error(
+        "cannot take part in the network: {reason}; is the address of `listen` one of this host's (`ip address`), and is nobody else there (`ss -ltnp`)?"
+    )]
+    Open {
+        /// What Zenoh says.
+        reason: String,
+    },
+    /// A declaration was refused.
+    #[error("Zenoh refuses to declare {what}: {reason}")]
+    Declare {
+        /// What.
+        what: String,
+        /// What Zenoh says.
+        reason: String,
+    },
+    /// The domain's name cannot stand in keys.
+    #[error("the domain '{0}' cannot be carried over the network: use letters, digits, '_', '-' and '.'")]
+    Domain(String),
+    /// Another gateway is there.
+    #[error("a gateway serves the domain in {} already (process {pid}); end it with `kill {pid}`, or use another domain", path.display())]
+    Second {
+        /// The domain's directory.
+        path: PathBuf,
+        /// The other one's process, or `?`.
+        pid: String,
+    },
+    /// The host transport refuses.
+    #[error("cannot join the domain: {0}")]
+    Join(#[from] driveline_shm::OpenError),
+    /// A topic cannot be watched.
+    #[error("cannot watch the publishers of topic '{topic}': {source}")]
+    Watch {
+        /// Topic.
+        topic: String,
+        /// Why.
+        source: driveline_shm::CreateSubscriptionError,
+    },
+    /// Something of the system.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Waiting is not possible.
+    #[error("cannot wait for publishers: {0}")]
+    Wait(#[from] driveline_shm::WaitSetError),
+}

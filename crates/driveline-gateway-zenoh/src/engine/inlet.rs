@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Publishers of other hosts, each a segment on this one, and the samples that come for them.
+
+use super::conductor::Common;
+use super::lock;
+use crate::arrival::{Arrivals, least_age_ns, localized};
+use crate::clock::{ClockEstimate, Offset};
+use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead};
+use driveline_runtime::gateway::InletFigures;
+use driveline_runtime::network::CarriedTopic;
+use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig, PublisherEvent};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Reliability, TopicName};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use twox_hash::XxHash3_64;
+use zenoh::bytes::ZBytes;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::sample::{Locality, Sample};
+use zenoh::{Session, Wait};
+
+/// Samples that wait for an inlet's own thread: an honest edge has one in flight.
+const MAX_QUEUED: usize = 4;
+
+/// A publisher of another host.
+pub(super) struct Inlet {
+    pub(super) offer: Offer,
+    /// Whose samples are believed: the host that offers the publisher, and its clock.
+    source: Mutex<(HostId, Arc<Mutex<ClockEstimate>>)>,
+    publishing: Mutex<Publishing>,
+    watch: Mutex<Watch>,
+    /// Where publishing may wait for readers, it does so on a thread of its own.
+    queue: OnceLock<SyncSender<Arrived>>,
+}
+
+struct Publishing {
+    publisher: Publisher,
+    arrivals: Arrivals,
+    figures: InletFigures,
+}
+
+/// Who listens. Apart from publishing, which may take its time.
+struct Watch {
+    events: Box<dyn Fn() -> Option<PublisherEvent> + Send + Sync>,
+    /// Local subscriptions and what they ask for.
+    subscriptions: HashMap<EndpointId, QosMark>,
+    /// Changes were lost: somebody may listen who is not known.
+    uncertain: bool,
+    /// As of the last look.
+    figures: InletFigures,
+}
+
+/// A sample from the network on its way into a segment.
+pub(super) struct Arrived {
+    from: HostId,
+    head: SampleHead,
+    payload: ZBytes,
+    received: MonotonicNs,
+}
+
+impl Inlet {
+    pub(super) fn open(
+        common: &Common,
+        topic: &CarriedTopic,
+        host: &HostId,
+        clock: Arc<Mutex<ClockEstimate>>,
+        offer: Offer,
+        receiving: &Arc<Receiving>,
+    ) -> Result<Arc<Self>, InletError> {
+        // The other host's name is part of the node's, as far as there is room.
+        let node = format!("{}/{}", host.name(), offer.node).parse::<NodeName>().unwrap_or_else(|_| offer.node.clone());
+        let max_payload = usize::try_from(offer.max_payload).unwrap_or(usize::MAX);
+        let mut config = PublisherConfig::new(topic.topic.clone(), node, offer.schema.clone(), max_payload);
+        config.qos = offer.qos.clone();
+        config.pins = topic.pins;
+        config.loans = 1;
+        config.access = super::edge::access(topic);
+        let publisher = common.participant.create_publisher(config)?;
+        publisher.kick_on_event(common.kicker.clone());
+        let events = Box::new(publisher.event_source());
+        let watch = Watch { events, subscriptions: HashMap::new(), uncertain: false, figures: InletFigures::default() };
+        let reliable = offer.qos.reliability == Reliability::Reliable;
+        let inlet = Arc::new(Self {
+            offer,
+            source: Mutex::new((host.clone(), clock)),
+            publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
+            watch: Mutex::new(watch),
+            queue: OnceLock::new(),
+        });
+        if reliable {
+            let (sender, arrived) = sync_channel::<Arrived>(MAX_QUEUED);
+            let (weak, receiving) = (Arc::downgrade(&inlet), receiving.clone());
+            let work = move || {
+                while let (Ok(sample), Some(inlet)) = (arrived.recv(), weak.upgrade()) {
+                    receiving.finish(&inlet, &sample);
+                }
+            };
+            std::thread::Builder::new().name("dl-inlet".into()).spawn(work)?;
+            // Set once, here.
+            let _ = inlet.queue.set(sender);
+        }
+        Ok(inlet)
+    }
+
+    /// Looks at who has come and gone.
+    pub(super) fn look(&self) {
+        let mut watch = lock(&self.watch);
+        while let Some(event) = (watch.events)() {
+            match event {
+                PublisherEvent::Matched { subscription, qos, .. } => {
+                    watch.subscriptions.insert(subscription, QosMark::of(&qos));
+                }
+                PublisherEvent::Unmatched { subscription, .. } => {
+                    watch.subscriptions.remove(&subscription);
+                }
+                PublisherEvent::Dropped { .. } => watch.uncertain = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// What is asked of its publisher. `None`: nobody listens. What is kept for late joiners is asked for with the first that listens,
+    /// whatever that one asks for: later it could not be put before what has come meanwhile.
+    pub(super) fn wanted(&self) -> Option<QosMark> {
+        let watch = lock(&self.watch);
+        if watch.subscriptions.is_empty() && !watch.uncertain {
+            return None;
+        }
+        let reliability = watch.subscriptions.values().map(|m| m.reliability).max().unwrap_or(Reliability::BestEffort);
+        Some(QosMark { reliability, durability: self.offer.qos.durability })
+    }
+
+    pub(super) fn host(&self) -> HostId {
+        lock(&self.source).0.clone()
+    }
+
+    /// The publisher's host has a new gateway.
+    pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>) {
+        *lock(&self.source) = (host.clone(), clock);
+    }
+
+    /// What became of samples; as of the last look while one is just being published.
+    pub(super) fn figures(&self) -> InletFigures {
+        let mut watch = lock(&self.watch);
+        if let Ok(publishing) = self.publishing.try_lock() {
+            let arrivals = &publishing.arrivals;
+            watch.figures = InletFigures { lost: arrivals.lost(), duplicate: arrivals.duplicates(), ..publishing.figures };
+        }
+        watch.figures
+    }
+
+    /// Takes a sample: copies it into a slot and publishes it. Where the topic is reliable this may wait for readers.
+    fn take(&self, sample: &Arrived) -> Outcome {
+        let (host, clock) = lock(&self.source).clone();
+        if host != sample.from {
+            return Outcome::Unknown;
+        }
+        let mut publishing = lock(&self.publishing);
+        let now = MonotonicNs::now();
+        // Nothing is asked for before the clock was measured.
+        let Some(offset) = lock(&clock).offset(now) else { return Outcome::Unknown };
+        if !publishing.arrivals.is_new(sample.head.written) {
+            return Outcome::Published;
+        }
+        let outcome = self.publish(&mut publishing, &host, sample, offset, now);
+        if outcome != Outcome::Published {
+            publishing.arrivals.dropped();
+        }
+        outcome
+    }
+
+    fn publish(&self, to: &mut Publishing, host: &HostId, sample: &Arrived, offset: Offset, now: MonotonicNs) -> Outcome {
+        let Arrived { head, payload, .. } = sample;
+        if self.offer.qos.lifespan_ms.is_some_and(|ms| least_age_ns(head, offset, now) > u64::from(ms) * 1_000_000) {
+            to.figures.expired += 1;
+            return Outcome::Expired;
+        }
+        if payload.len() > to.publisher.max_payload() {
+            to.figures.damaged += 1;
+            return Outcome::Damaged;
+        }
+        let Ok(mut loan) = to.publisher.loan(payload.len()) else {
+            to.figures.no_room += 1;
+            return Outcome::Damaged;
+        };
+        let target = loan.payload_mut();
+        let mut filled = 0;
+        for slice in payload.slices() {
+            let Some(part) = target.get_mut(filled..filled + slice.len()) else { break };
+            part.copy_from_slice(slice);
+            filled += slice.len();
+        }
+        let whole = filled == target.len() && head.header.checksum.is_none_or(|sum| sum == XxHash3_64::oneshot(loan.payload()));
+        if !whole {
+            to.figures.damaged += 1;
+            return Outcome::Damaged;
+        }
+        let mut header = localized(head, host.incarnation(), offset, to.arrivals.lost(), MonotonicNs::now());
+        to.figures.transit_ns = header.remote.map_or(0, |r| r.transit_ns);
+        if to.publisher.publish_numbered(loan, &mut header).is_err() {
+            to.figures.no_room += 1;
+            return Outcome::Damaged;
+        }
+        to.figures.published += 1;
+        to.figures.published_bytes += payload.len() as u64;
+        Outcome::Published
+    }
+}
+
+/// Why a publisher of another host has no place here.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InletError {
+    #[error("{0}")]
+    Publisher(#[from] CreatePublisherError),
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// All inlets of this gateway, and what is done with what comes for them.
+pub(super) struct Receiving {
+    pub(super) session: Session,
+    pub(super) keys: Keys,
+    pub(super) me: HostId,
+    inlets: RwLock<BTreeMap<u128, Arc<Inlet>>>,
+    /// Samples that were not even for an inlet.
+    pub(super) unknown: AtomicU64,
+    pub(super) damaged: AtomicU64,
+}
+
+impl Receiving {
+    pub(super) fn new(session: Session, keys: Keys, me: HostId) -> Self {
+        Self { session, keys, me, inlets: RwLock::default(), unknown: AtomicU64::new(0), damaged: AtomicU64::new(0) }
+    }
+
+    pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
+        self.inlets.write().unwrap_or_else(PoisonError::into_inner).insert(id.0, inlet);
+    }
+
+    pub(super) fn remove(&self, id: EndpointId) {
+        let gone = self.inlets.write().unwrap_or_else(PoisonError::into_inner).remove(&id.0);
+        // Its segment is let go of outside of the lock.
+        drop(gone);
+    }
+
+    /// A sample from the network.
+    pub(super) fn sample(&self, sample: &Sample) {
+        let received = MonotonicNs::now();
+        let Some(Parsed::Sample { to, from, offered, topic }) = self.keys.parse(sample.key_expr().as_str()) else {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let attachment = sample.attachment().filter(|a| a.len() <= MAX_ATTACHMENT_LEN).map(ZBytes::to_bytes);
+        let Some(Ok(head)) = attachment.as_deref().map(SampleHead::decode) else {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if to != self.me {
+            self.unknown.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let inlet = self.inlets.read().unwrap_or_else(PoisonError::into_inner).get(&head.publisher).cloned();
+        let arrived = Arrived { from, head, payload: sample.payload().clone(), received };
+        let Some(inlet) = inlet.filter(|i| i.offer.topic == topic && QosMark::of(&i.offer.qos) == offered) else {
+            return self.answer(&arrived, offered, topic, Outcome::Unknown);
+        };
+        match inlet.queue.get() {
+            None => self.finish(&inlet, &arrived),
+            // More in flight than an edge may have: its own time-out brings them again.
+            Some(queue) => drop(queue.try_send(arrived)),
+        }
+    }
+
+    fn finish(&self, inlet: &Inlet, sample: &Arrived) {
+        let outcome = inlet.take(sample);
+        self.answer(sample, QosMark::of(&inlet.offer.qos), inlet.offer.topic.clone(), outcome);
+    }
+
+    fn answer(&self, to: &Arrived, offered: QosMark, topic: TopicName, outcome: Outcome) {
+        if outcome == Outcome::Unknown {
+            self.unknown.fetch_add(1, Ordering::Relaxed);
+        }
+        let Arrived { from, head, received, .. } = to;
+        let ack = Ack { outcome, number: head.number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
+        let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
+        let put = self.session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
+        // One that does not get through is made good for by the next, or by the sender's time-out.
+        let _ = put.express(true).allowed_destination(Locality::Remote).wait();
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The gateway itself: local publishers to other hosts, publishers of other hosts to local subscriptions.
+//!
+//! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by the host transport and by Zenoh's
+//! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, and what arrives is
+//! published on Zenoh's.
+
+mod conductor;
+mod counters;
+mod edge;
+mod error;
+mod incoming;
+mod inlet;
+mod outgoing;
+mod session;
+
+pub use error::GatewayError;
+
+use driveline_runtime::gateway::{Report, StatusSocket};
+use driveline_runtime::network::GatewayConfig;
+use driveline_shm::Kicker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// What this gateway is called among those of a domain.
+const KIND: &str = "zenoh";
+
+/// Locks, and takes the content as it is if another thread panicked while it held the lock.
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running gateway. Dropping it ends it, and with it what it has brought to this host.
+///
+/// Any process can hold one: where one process owns all the traffic, it needs no other. Its own endpoints do not count
+/// as local then: a gateway does not carry what the same [`driveline_shm::Participant`] publishes, but it makes one of its own.
+pub struct Gateway {
+    control: Arc<conductor::Control>,
+    kicker: Kicker,
+    thread: Option<JoinHandle<()>>,
+    host: String,
+    status: Option<StatusSocket>,
+}
+
+impl Gateway {
+    /// Joins the domain and the network. Returns when both know of it; others are found later. Blocks, for at most a few seconds.
+    ///
+    /// # Errors
+    /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
+    pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        let conductor = conductor::Conductor::new(config)?;
+        let (control, kicker, host) = (conductor.control(), conductor.kicker(), conductor.host());
+        let (asked, kick) = (control.clone(), kicker.clone());
+        let report = move || {
+            asked.ask_for_report();
+            kick.kick();
+            asked.report()
+        };
+        let status = StatusSocket::new(&conductor.domain_dir(), KIND, report)
+            .map_err(|source| GatewayError::System { action: "listen on gateway-zenoh.status in the domain's directory", source })?;
+        let thread = std::thread::Builder::new()
+            .name("dl-gateway".into())
+            .spawn(move || conductor.run())
+            .map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        Ok(Self { control, kicker, thread: Some(thread), host, status: Some(status) })
+    }
+
+    /// This host as the others see it: its name and the number of this start.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.control.ask_for_report();
+        self.kicker.kick();
+        self.control.report()
+    }
+
+    /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<String> {
+        self.control.take_notices()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // While there is a conductor to answer for it.
+        drop(self.status.take());
+        self.control.stop();
+        self.kicker.kick();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been reported already.
+            let _ = thread.join();
+        }
+    }
+}

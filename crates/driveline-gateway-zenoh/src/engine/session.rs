@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what stands under `network:` to a Zenoh session.
+
+use super::GatewayError;
+use driveline_runtime::network::{GatewayConfig, NetworkSpec};
+use serde_json::Value;
+use zenoh::Config;
+
+/// A peer without a sign of life for so long is gone; a link that is back is found again within this time.
+const LEASE_MS: u64 = 2_000;
+/// A batch is what a small sample waits for while a large one is sent: 2.6 ms at 100 Mbit/s.
+const BATCH_BYTES: u32 = 32 * 1024;
+/// Of the kernel's queue, the same (it doubles what is asked for).
+const SEND_BUFFER_BYTES: u32 = 64 * 1024;
+/// Room of a message beside its payload.
+const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
+const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
+/// Most peers and routers connected at once, and of them on their way in.
+const MAX_SESSIONS: u32 = 64;
+
+fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), GatewayError> {
+    config.insert_json5(key, value).map_err(|e| GatewayError::ZenohRefuses { key, value: value.to_owned(), reason: e.to_string() })
+}
+
+/// The configuration of the session.
+pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
+    let spec = &gateway.network;
+    if let Some(m) = spec.mistakes().first() {
+        return Err(GatewayError::Network { key: m.key, message: m.message.clone(), help: m.help.clone() });
+    }
+    if let Some(path) = &spec.zenoh {
+        return Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: e.to_string() });
+    }
+    let mut config = Config::default();
+    let longest = gateway.topics.iter().map(|t| t.max_payload).max().unwrap_or(0);
+    let (lease, batch, buffer) = (LEASE_MS.to_string(), BATCH_BYTES.to_string(), RECEIVE_BUFFER_BYTES.to_string());
+    let longest = (longest + MESSAGE_HEAD_BYTES).to_string();
+    let (listen, connect) = (list(&sized(spec.listen_endpoints())), list(&sized(spec.connect.clone())));
+    let sessions = MAX_SESSIONS.to_string();
+    for (key, value) in [
+        ("mode", "'peer'"),
+        ("listen/endpoints", listen.as_str()),
+        ("connect/endpoints", connect.as_str()),
+        // The session opens at once; whoever is not there yet is tried again and again.
+        ("connect/timeout_ms", "-1"),
+        ("connect/exit_on_failure", "false"),
+        ("connect/retry", "{ period_init_ms: 200, period_max_ms: 1000, period_increase_factor: 2 }"),
+        ("scouting/gossip/enabled", "true"),
+        ("scouting/multicast/enabled", if spec.interface.is_some() { "true" } else { "false" }),
+        ("timestamping/enabled", "false"),
+        ("queries_default_timeout", "2000"),
+        ("routing/interests/timeout", "2000"),
+        ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
+        ("transport/unicast/open_timeout", lease.as_str()),
+        ("transport/unicast/accept_timeout", lease.as_str()),
+        ("transport/unicast/max_sessions", sessions.as_str()),
+        ("transport/link/tx/lease", lease.as_str()),
+        ("transport/link/tx/batch_size", batch.as_str()),
+        ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
+        ("transport/link/rx/buffer_size", buffer.as_str()),
+        ("transport/link/rx/max_message_size", longest.as_str()),
+    ] {
+        set(&mut config, key, value)?;
+    }
+    if let Some(interface) = &spec.interface {
+        set(&mut config, "scouting/multicast/interface", &json(interface))?;
+    }
+    if let Some(tls) = &spec.tls {
+        let file = |path: &std::path::Path| json(&path.display().to_string());
+        for (key, value) in [
+            ("transport/link/tls/root_ca_certificate", file(&tls.authority)),
+            ("transport/link/tls/listen_certificate", file(&tls.certificate)),
+            ("transport/link/tls/listen_private_key", file(&tls.private_key)),
+            ("transport/link/tls/connect_certificate", file(&tls.certificate)),
+            ("transport/link/tls/connect_private_key", file(&tls.private_key)),
+            ("transport/link/tls/enable_mtls", "true".into()),
+        ] {
+            set(&mut config, key, &value)?;
+        }
+    }
+    Ok(config)
+}
+
+/// Where a session with this configuration listens.
+pub(super) fn listens(config: &Config) -> Vec<String> {
+    endpoints(config, "listen/endpoints")
+}
+
+/// Where it connects to.
+pub(super) fn connects(config: &Config) -> Vec<String> {
+    endpoints(config, "connect/endpoints")
+}
+
+/// A list of endpoints, or one list for each mode, without Zenoh's settings of each.
+fn endpoints(config: &Config, key: &str) -> Vec<String> {
+    let Some(value) = config.get_json(key).ok().and_then(|json| serde_json::from_str::<Value>(&json).ok()) else { return Vec::new() };
+    let lists = match value {
+        Value::Object(by_mode) => by_mode.into_iter().map(|(_, list)| list).collect(),
+        list => vec![list],
+    };
+    let named = |v: &Value| Some(v.as_str()?.split('#').next().unwrap_or_default().to_owned());
+    let mut all: Vec<String> = lists.iter().filter_map(Value::as_array).flatten().filter_map(named).collect();
+    all.dedup();
+    all
+}
+
+/// The name of this host.
+pub(super) fn host_name(spec: &NetworkSpec) -> String {
+    spec.host.clone().unwrap_or_else(driveline_runtime::network::machine_name)
+}
+
+/// Bounds the kernel's queue of endpoints that have one, unless they say it themselves: else it holds what was meant to be fresh.
+fn sized(endpoints: Vec<String>) -> Vec<String> {
+    let with_bound = |e: String| {
+        let stream = e.starts_with("tcp/") || e.starts_with("tls/");
+        match (stream && !e.contains("so_sndbuf"), e.contains('#')) {
+            (false, _) => e,
+            (true, true) => format!("{e};so_sndbuf={SEND_BUFFER_BYTES}"),
+            (true, false) => format!("{e}#so_sndbuf={SEND_BUFFER_BYTES}"),
+        }
+    };
+    endpoints.into_iter().map(with_bound).collect()
+}
+
+fn json(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn list(endpoints: &[String]) -> String {
+    Value::from(endpoints.to_vec()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(network: &str) -> Result<Config, GatewayError> {
+        let network = serde_json::from_str(network).unwrap();
+        config(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network, topics: Vec::new() })
+    }
+
+    #[test]
+    fn zenoh_takes_every_setting() {
+        for good in [
+            "{}",
+            r#"{"interface": "eth0"}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo", "unixsock-stream//tmp/x", "udp/127.0.0.1:0"], "connect": ["tcp/10.0.0.1:7450"]}"#,
+            r#"{"listen": ["tls/0.0.0.0:1"], "tls": {"authority": "a", "certificate": "b", "private_key": "c"}}"#,
+        ] {
+            of(good).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_remedy() {
+        let text = of(r#"{"listen": ["tcp/0.0.0.0:7450"]}"#).unwrap_err().to_string();
+        assert!(text.contains("insecure: true") && text.contains("network.listen"), "{text}");
+        let text = of(r#"{"zenoh": "/nowhere/zenoh.json5"}"#).unwrap_err().to_string();
+        assert!(text.contains("/nowhere/zenoh.json5"), "{text}");
+    }
+
+    #[test]
+    fn the_kernel_s_queue_is_bounded_unless_the_endpoint_says_otherwise() {
+        let given = ["tcp/a:1", "tls/a:1#iface=x", "tcp/a:1#so_sndbuf=5", "udp/a:1"].map(String::from).to_vec();
+        assert_eq!(sized(given), ["tcp/a:1#so_sndbuf=65536", "tls/a:1#iface=x;so_sndbuf=65536", "tcp/a:1#so_sndbuf=5", "udp/a:1"]);
+    }
+}

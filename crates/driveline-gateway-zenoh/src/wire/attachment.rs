@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes with a sample, and what comes back.
+
+use driveline_types::header::MAX_ORIGINS;
+use driveline_types::{EndpointId, MonotonicNs, Origin, SampleHeader, TopicId};
+use thiserror::Error;
+
+const VERSION: u16 = 1;
+const SENT_AGAIN: u16 = 1;
+const HAS_CHECKSUM: u16 = 2;
+const HEAD_LEN: usize = 104;
+const ORIGIN_LEN: usize = 48;
+const ACK_LEN: usize = 40;
+/// Longest attachment of a sample, in bytes.
+pub const MAX_ATTACHMENT_LEN: usize = HEAD_LEN + MAX_ORIGINS * ORIGIN_LEN;
+
+/// Why bytes of another gateway were refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum WireError {
+    /// It speaks another version, or it is no gateway.
+    #[error("version {found} is not {VERSION}: the other host runs another release")]
+    Version {
+        /// Version in the bytes.
+        found: u16,
+    },
+    /// The length is not what the content says.
+    #[error("{found} bytes where {expected} belong")]
+    Length {
+        /// Length of the bytes.
+        found: usize,
+        /// Length that they should have.
+        expected: usize,
+    },
+    /// More origins than a header has room for.
+    #[error("{found} origins where {MAX_ORIGINS} fit")]
+    Origins {
+        /// Count in the bytes.
+        found: u16,
+    },
+    /// An outcome that this release does not know.
+    #[error("outcome {found} is not known")]
+    Outcome {
+        /// Number in the bytes.
+        found: u16,
+    },
+}
+
+/// Reads little-endian words from bytes that are long enough, as was checked before; beyond the end there are zeros.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn u16(&self, at: usize) -> u16 {
+        self.array(at).map_or(0, u16::from_le_bytes)
+    }
+    fn u32(&self, at: usize) -> u32 {
+        self.array(at).map_or(0, u32::from_le_bytes)
+    }
+    fn u64(&self, at: usize) -> u64 {
+        self.array(at).map_or(0, u64::from_le_bytes)
+    }
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.0.get(at..at + N)?.try_into().ok()
+    }
+}
+
+/// What goes with a sample: all of its header that means something on another host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SampleHead {
+    /// It was sent before, and not acknowledged.
+    pub sent_again: bool,
+    /// Of the sample on this edge.
+    pub number: u64,
+    /// The publisher's id on its host.
+    pub publisher: u128,
+    /// Number among those that the publisher has written.
+    pub written: u64,
+    /// When it was handed to Zenoh, on the sending host's clock.
+    pub sent: MonotonicNs,
+    /// Sequence, publish time, wall offset, trace id, checksum, clock error and origins, of the sending host. The payload's
+    /// length is that of the payload; `remote` is not sent.
+    pub header: SampleHeader,
+}
+
+impl SampleHead {
+    /// The publisher's id.
+    #[must_use]
+    pub fn publisher(&self) -> EndpointId {
+        EndpointId(self.publisher)
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let h = &self.header;
+        let origins = h.origins.as_slice();
+        let mut out = Vec::with_capacity(HEAD_LEN + origins.len() * ORIGIN_LEN);
+        let flags = if self.sent_again { SENT_AGAIN } else { 0 } | if h.checksum.is_some() { HAS_CHECKSUM } else { 0 };
+        for half in [VERSION, flags, origins.len() as u16, 0] {
+            out.extend(half.to_le_bytes());
+        }
+        out.extend(self.number.to_le_bytes());
+        out.extend(self.publisher.to_le_bytes());
+        let times = [h.sequence, self.written, self.sent.0, h.publish_time.0, h.wall_offset_ns as u64, h.trace_id];
+        for word in times.into_iter().chain([h.checksum.unwrap_or(0), h.clock_error_ns, u64::from(h.origins_dropped())]) {
+            out.extend(word.to_le_bytes());
+        }
+        for o in origins {
+            for word in [o.topic.0, o.source_oldest.0, o.source_newest.0, o.communication_ns, o.computation_ns, o.idle_ns] {
+                out.extend(word.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// From bytes that anybody may have sent.
+    ///
+    /// # Errors
+    /// [`WireError`] if they are not of this version or not as long as they say.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let words = Words(bytes);
+        if bytes.len() < HEAD_LEN {
+            return Err(WireError::Length { found: bytes.len(), expected: HEAD_LEN });
+        }
+        let found = words.u16(0);
+        if found != VERSION {
+            return Err(WireError::Version { found });
+        }
+        let count = words.u16(4);
+        if usize::from(count) > MAX_ORIGINS {
+            return Err(WireError::Origins { found: count });
+        }
+        let expected = HEAD_LEN + usize::from(count) * ORIGIN_LEN;
+        if bytes.len() != expected {
+            return Err(WireError::Length { found: bytes.len(), expected });
+        }
+        let mut header = SampleHeader {
+            sequence: words.u64(32),
+            publish_time: MonotonicNs(words.u64(56)),
+            wall_offset_ns: words.u64(64) as i64,
+            trace_id: words.u64(72),
+            checksum: (words.u16(2) & HAS_CHECKSUM != 0).then(|| words.u64(80)),
+            clock_error_ns: words.u64(88),
+            ..SampleHeader::default()
+        };
+        let origins = (0..usize::from(count)).map(|i| HEAD_LEN + i * ORIGIN_LEN).map(|at| Origin {
+            topic: TopicId(words.u64(at)),
+            source_oldest: MonotonicNs(words.u64(at + 8)),
+            source_newest: MonotonicNs(words.u64(at + 16)),
+            communication_ns: words.u64(at + 24),
+            computation_ns: words.u64(at + 32),
+            idle_ns: words.u64(at + 40),
+        });
+        header.origins.set(origins, words.u32(96));
+        Ok(Self {
+            sent_again: words.u16(2) & SENT_AGAIN != 0,
+            number: words.u64(8),
+            publisher: words.array(16).map_or(0, u128::from_le_bytes),
+            written: words.u64(40),
+            sent: MonotonicNs(words.u64(48)),
+            header,
+        })
+    }
+}
+
+/// What became of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was published, or had been before.
+    #[default]
+    Published,
+    /// It was older than its lifespan.
+    Expired,
+    /// It does not fit, or is damaged.
+    Damaged,
+    /// There is no inlet for its publisher.
+    Unknown,
+}
+
+/// An acknowledgement: all samples of the edge up to `number` have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ack {
+    /// What became of that sample.
+    pub outcome: Outcome,
+    /// The sample's number on its edge.
+    pub number: u64,
+    /// When it was sent, as it said.
+    pub sent: MonotonicNs,
+    /// When it came, on the receiving host's clock.
+    pub received: MonotonicNs,
+    /// When this was sent, on the receiving host's clock.
+    pub answered: MonotonicNs,
+}
+
+impl Ack {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; ACK_LEN] {
+        let mut out = [0; ACK_LEN];
+        out[..2].copy_from_slice(&VERSION.to_le_bytes());
+        out[2..4].copy_from_slice(&(self.outcome as u16).to_le_bytes());
+        let words = [self.number, self.sent.0, self.received.0, self.answered.0];
+        for (to, word) in out[8..].chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// From bytes that anybody may have sent.
+    ///
+    /// # Errors
+    /// [`WireError`] if they are not an acknowledgement of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let words = Words(bytes);
+        if bytes.len() != ACK_LEN {
+            return Err(WireError::Length { found: bytes.len(), expected: ACK_LEN });
+        }
+        let found = words.u16(0);
+        if found != VERSION {
+            return Err(WireError::Version { found });
+        }
+        let outcome = match words.u16(2) {
+            0 => Outcome::Published,
+            1 => Outcome::Expired,
+            2 => Outcome::Damaged,
+            3 => Outcome::Unknown,
+            found => return Err(WireError::Outcome { found }),
+        };
+        Ok(Self {
+            outcome,
+            number: words.u64(8),
+            sent: MonotonicNs(words.u64(16)),
+            received: MonotonicNs(words.u64(24)),
+            answered: MonotonicNs(words.u64(32)),
+        })
+    }
+}

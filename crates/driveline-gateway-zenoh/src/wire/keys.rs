@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Key expressions: names of hosts, tokens, queries and samples.
+
+use driveline_types::{Durability, EndpointId, Qos, Reliability, TopicName};
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest key that is looked at, in bytes.
+const MAX_KEY_LEN: usize = 512;
+/// Longest name of a host, in bytes.
+const MAX_HOST_NAME_LEN: usize = 63;
+/// What all keys of this version begin with.
+const ROOT: &str = "driveline/1";
+
+/// A gateway, from its start to its end: the name of its host, and a random number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId {
+    name: String,
+    incarnation: u64,
+}
+
+impl HostId {
+    /// `None`: the name is not 1 to 63 letters, digits, '_' and '-'.
+    #[must_use]
+    pub fn new(name: &str, incarnation: u64) -> Option<Self> {
+        let fits = (1..=MAX_HOST_NAME_LEN).contains(&name.len());
+        let permitted = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        (fits && permitted).then(|| Self { name: name.to_owned(), incarnation })
+    }
+
+    /// The host's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number that is new after each start.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+}
+
+impl fmt::Display for HostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:016x}", self.name, self.incarnation)
+    }
+}
+
+impl FromStr for HostId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (name, number) = text.split_once('.').ok_or(())?;
+        Self::new(name, u64::from_str_radix(plain_hex(number, 16).ok_or(())?, 16).map_err(drop)?).ok_or(())
+    }
+}
+
+/// Exactly so many lower-case hexadecimal digits: one text for each number.
+fn plain_hex(text: &str, digits: usize) -> Option<&str> {
+    (text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(text)
+}
+
+fn endpoint(text: &str) -> Option<EndpointId> {
+    u128::from_str_radix(plain_hex(text, 32)?, 16).ok().map(EndpointId)
+}
+
+/// What of QoS decides how a topic is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QosMark {
+    /// Whether nothing may be lost that the publisher's patience permits to keep.
+    pub reliability: Reliability,
+    /// Whether late subscriptions get earlier samples.
+    pub durability: Durability,
+}
+
+impl QosMark {
+    /// Of a publisher's offer or a subscription's request.
+    #[must_use]
+    pub fn of(qos: &Qos) -> Self {
+        Self { reliability: qos.reliability, durability: qos.durability }
+    }
+}
+
+impl fmt::Display for QosMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.reliability == Reliability::Reliable { "r" } else { "b" })?;
+        f.write_str(if self.durability == Durability::TransientLocal { "t" } else { "v" })
+    }
+}
+
+impl FromStr for QosMark {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (reliability, durability) = match text {
+            "bv" => (Reliability::BestEffort, Durability::Volatile),
+            "bt" => (Reliability::BestEffort, Durability::TransientLocal),
+            "rv" => (Reliability::Reliable, Durability::Volatile),
+            "rt" => (Reliability::Reliable, Durability::TransientLocal),
+            _ => return Err(()),
+        };
+        Ok(Self { reliability, durability })
+    }
+}
+
+/// A key, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// Token: a gateway is there.
+    Host(HostId),
+    /// Token: a host has a publisher.
+    Publisher {
+        /// Its host.
+        host: HostId,
+        /// Its id.
+        id: EndpointId,
+        /// Hash of its schema.
+        schema: [u8; 32],
+        /// What it offers.
+        qos: QosMark,
+        /// Topic.
+        topic: TopicName,
+    },
+    /// Token: a host wants a topic of another.
+    Want {
+        /// Who wants it.
+        host: HostId,
+        /// Whose publishers.
+        of: HostId,
+        /// Of these, the ones that offer exactly this …
+        offered: QosMark,
+        /// … and what is asked of them.
+        qos: QosMark,
+        /// Topic.
+        topic: TopicName,
+    },
+    /// Query: more about a publisher.
+    Offer {
+        /// Its host.
+        host: HostId,
+        /// Its id.
+        id: EndpointId,
+    },
+    /// Query: the time.
+    Clock(HostId),
+    /// A sample.
+    Sample {
+        /// For whom.
+        to: HostId,
+        /// From whom.
+        from: HostId,
+        /// What its publisher offers.
+        offered: QosMark,
+        /// Topic.
+        topic: TopicName,
+    },
+    /// An acknowledgement.
+    Ack {
+        /// For whom.
+        to: HostId,
+        /// From whom.
+        from: HostId,
+        /// What its publisher offers.
+        offered: QosMark,
+        /// Topic.
+        topic: TopicName,
+    },
+}
+
+/// Makes and reads the keys of one domain.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    /// `None`: the domain's name cannot stand in a key.
+    #[must_use]
+    pub fn new(domain: &str) -> Option<Self> {
+        let permitted = |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
+        let fits = (1..=64).contains(&domain.len()) && domain.bytes().all(permitted);
+        fits.then(|| Self { prefix: format!("{ROOT}/{domain}/") })
+    }
+
+    /// The key of something.
+    #[must_use]
+    pub fn key(&self, what: &Parsed) -> String {
+        let p = &self.prefix;
+        match what {
+            Parsed::Host(host) => format!("{p}host/{host}"),
+            Parsed::Publisher { host, id, schema, qos, topic } => {
+                let hash: String = schema.iter().map(|b| format!("{b:02x}")).collect();
+                format!("{p}pub/{host}/{:032x}/{hash}/{qos}/{topic}", id.0)
+            }
+            Parsed::Want { host, of, offered, qos, topic } => format!("{p}want/{host}/{of}/{offered}/{qos}/{topic}"),
+            Parsed::Offer { host, id } => format!("{p}offer/{host}/{:032x}", id.0),
+            Parsed::Clock(host) => format!("{p}clock/{host}"),
+            Parsed::Sample { to, from, offered, topic } => format!("{p}s/{to}/{from}/{offered}/{topic}"),
+            Parsed::Ack { to, from, offered, topic } => format!("{p}a/{to}/{from}/{offered}/{topic}"),
+        }
+    }
+
+    /// All tokens of one kind: `host`, `pub`, or `want`.
+    #[must_use]
+    pub fn tokens(&self, kind: &str) -> String {
+        format!("{}{kind}/**", self.prefix)
+    }
+
+    /// Everything of one kind that is addressed to a host: `offer`, `s`, or `a`.
+    #[must_use]
+    pub fn addressed(&self, kind: &str, to: &HostId) -> String {
+        format!("{}{kind}/{to}/**", self.prefix)
+    }
+
+    /// What a key means. `None`: nothing in this version and domain.
+    #[must_use]
+    pub fn parse(&self, key: &str) -> Option<Parsed> {
+        if key.len() > MAX_KEY_LEN {
+            return None;
+        }
+        let (kind, rest) = key.strip_prefix(self.prefix.as_str())?.split_once('/')?;
+        let host = |text: &str| text.parse::<HostId>().ok();
+        match kind {
+            "host" => host(rest).map(Parsed::Host),
+            "clock" => host(rest).map(Parsed::Clock),
+            "offer" => {
+                let (h, id) = rest.split_once('/')?;
+                Some(Parsed::Offer { host: host(h)?, id: endpoint(id)? })
+            }
+            "pub" => {
+                let mut parts = rest.splitn(5, '/');
+                let (host, id) = (host(parts.next()?)?, endpoint(parts.next()?)?);
+                let hash = plain_hex(parts.next()?, 64)?;
+                let mut schema = [0; 32];
+                for (i, byte) in schema.iter_mut().enumerate() {
+                    *byte = u8::from_str_radix(hash.get(2 * i..2 * i + 2)?, 16).ok()?;
+                }
+                Some(Parsed::Publisher { host, id, schema, qos: parts.next()?.parse().ok()?, topic: parts.next()?.parse().ok()? })
+            }
+            "want" => {
+                let mut parts = rest.splitn(5, '/');
+                let (host, of) = (host(parts.next()?)?, host(parts.next()?)?);
+                let (offered, qos) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                Some(Parsed::Want { host, of, offered, qos, topic: parts.next()?.parse().ok()? })
+            }
+            "s" | "a" => {
+                let mut parts = rest.splitn(4, '/');
+                let (to, from) = (host(parts.next()?)?, host(parts.next()?)?);
+                let (offered, topic) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                Some(if kind == "s" { Parsed::Sample { to, from, offered, topic } } else { Parsed::Ack { to, from, offered, topic } })
+            }
+            _ => None,
+        }
+    }
+}

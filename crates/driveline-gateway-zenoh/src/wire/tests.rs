@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use driveline_types::{Durability, EndpointId, MonotonicNs, Origin, Origins, Qos, Reliability, SampleHeader, Schema, TopicId};
+use proptest::prelude::*;
+
+fn host(name: &str, n: u64) -> HostId {
+    HostId::new(name, n).unwrap()
+}
+
+fn mark() -> QosMark {
+    QosMark { reliability: Reliability::Reliable, durability: Durability::Volatile }
+}
+
+/// One key of each kind.
+fn all(a: HostId, b: HostId, id: u128, schema: [u8; 32], topic: &str) -> Vec<Parsed> {
+    let topic = || topic.parse().unwrap();
+    let id = EndpointId(id);
+    vec![
+        Parsed::Host(a.clone()),
+        Parsed::Clock(a.clone()),
+        Parsed::Offer { host: a.clone(), id },
+        Parsed::Publisher { host: a.clone(), id, schema, qos: mark(), topic: topic() },
+        Parsed::Want {
+            host: a.clone(),
+            of: b.clone(),
+            offered: mark(),
+            qos: QosMark { reliability: Reliability::BestEffort, ..mark() },
+            topic: topic(),
+        },
+        Parsed::Sample { to: a.clone(), from: b.clone(), offered: mark(), topic: topic() },
+        Parsed::Ack { to: a, from: b, offered: mark(), topic: topic() },
+    ]
+}
+
+#[test]
+fn keys_are_as_the_protocol_page_has_them() {
+    let keys = Keys::new("pilot").unwrap();
+    let made: Vec<_> =
+        all(host("car", 0xab), host("roof-1", u64::MAX), 7, [0x1f; 32], "camera/front").iter().map(|k| keys.key(k)).collect();
+    let expected = [
+        "driveline/1/pilot/host/car.00000000000000ab",
+        "driveline/1/pilot/clock/car.00000000000000ab",
+        "driveline/1/pilot/offer/car.00000000000000ab/00000000000000000000000000000007",
+        &format!("driveline/1/pilot/pub/car.00000000000000ab/00000000000000000000000000000007/{}/rv/camera/front", "1f".repeat(32)),
+        "driveline/1/pilot/want/car.00000000000000ab/roof-1.ffffffffffffffff/rv/bv/camera/front",
+        "driveline/1/pilot/s/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
+        "driveline/1/pilot/a/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
+    ];
+    assert_eq!(made, expected);
+    assert!(made.iter().all(|k| Keys::new("other").unwrap().parse(k).is_none()), "another domain's");
+}
+
+#[test]
+fn names_that_would_mean_something_in_a_key_expression_are_refused() {
+    for bad in ["", "a/b", "a.b", "*", "a$*", "a?b", "ä", &"x".repeat(64)] {
+        assert!(HostId::new(bad, 1).is_none(), "{bad}");
+    }
+    for bad in ["", "a/b", "*", "a$*b", "@a", "a b", "a#"] {
+        assert!(Keys::new(bad).is_none(), "{bad}");
+    }
+    let keys = Keys::new("d").unwrap();
+    let id = "0".repeat(32);
+    for bad in [
+        "driveline/1/d/host/car",
+        "driveline/1/d/host/car.1",
+        "driveline/1/d/host/car.00000000000000AB",
+        "driveline/2/d/host/car.00000000000000ab",
+        "driveline/1/d/host/car.00000000000000ab/more",
+        "driveline/1/d/s/car.00000000000000ab/b.00000000000000ab/a//b",
+        "driveline/1/d/s/car.00000000000000ab/b.00000000000000ab/*",
+        "driveline/1/d/want/car.00000000000000ab/b.00000000000000ab/xx/t",
+        &format!("driveline/1/d/offer/car.00000000000000ab/+{}", &id[1..]),
+        &format!("driveline/1/d/pub/car.00000000000000ab/{id}/{}/rv/t", "g".repeat(64)),
+        &format!("driveline/1/d/s/car.00000000000000ab/b.00000000000000ab/{}", "t".repeat(600)),
+    ] {
+        assert_eq!(keys.parse(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn an_attachment_is_laid_out_as_the_protocol_page_says() {
+    let head = SampleHead { number: 0x0102, publisher: 0xaa, written: 9, sent: MonotonicNs(5), ..SampleHead::default() };
+    let bytes = head.encode();
+    assert_eq!(bytes.len(), 104);
+    assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[1, 0][..], &[2, 1][..], 0xaa, 9, 5));
+    let mut header = SampleHeader::default();
+    header.origins.set((0..8).map(|t| Origin { topic: TopicId(t), idle_ns: t, ..Origin::default() }), 3);
+    let full = SampleHead { header, ..head };
+    assert_eq!((full.encode().len(), full.encode()[96]), (MAX_ATTACHMENT_LEN, 3));
+    assert_eq!(SampleHead::decode(&full.encode()), Ok(full));
+}
+
+#[test]
+fn damaged_attachments_and_acknowledgements_are_refused_by_name() {
+    let good = SampleHead::default().encode();
+    assert_eq!(SampleHead::decode(&good[..103]), Err(WireError::Length { found: 103, expected: 104 }));
+    assert_eq!(SampleHead::decode(&[&good[..], &[0]].concat()), Err(WireError::Length { found: 105, expected: 104 }));
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        SampleHead::decode(&bytes)
+    };
+    assert_eq!(with(0, 2), Err(WireError::Version { found: 2 }));
+    assert_eq!(with(4, 9), Err(WireError::Origins { found: 9 }));
+    assert_eq!(with(4, 1), Err(WireError::Length { found: 104, expected: 152 }));
+    let mut ack = Ack::default().encode();
+    assert_eq!(Ack::decode(&ack[1..]), Err(WireError::Length { found: 39, expected: 40 }));
+    ack[2] = 4;
+    assert_eq!(Ack::decode(&ack), Err(WireError::Outcome { found: 4 }));
+    ack[0] = 0;
+    assert_eq!(Ack::decode(&ack), Err(WireError::Version { found: 0 }));
+}
+
+fn offer() -> Offer {
+    Offer {
+        version: 1,
+        topic: "camera/front".parse().unwrap(),
+        node: "camera".parse().unwrap(),
+        schema: Schema::bytes("bytes", "raw", ""),
+        qos: Qos::default(),
+        max_payload: 1 << 20,
+    }
+}
+
+#[test]
+fn offers_of_later_releases_are_read_and_impossible_ones_are_refused() {
+    let bytes = offer().encode().unwrap();
+    assert_eq!(Offer::decode(&bytes).unwrap(), offer());
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        change(&mut json);
+        Offer::decode(json.to_string().as_bytes()).map_err(|e| e.to_string())
+    };
+    assert_eq!(changed(&|j| j["later"] = 3.into()), Ok(offer()));
+    type Change = dyn Fn(&mut serde_json::Value);
+    let refused: [(&Change, &str); 6] = [
+        (&|j| j["version"] = 2.into(), "version 2"),
+        (&|j| j["topic"] = "/a".into(), "not valid"),
+        (&|j| j["qos"]["depth"] = 0.into(), "depth"),
+        (&|j| j["qos"]["lifespan_ms"] = 0.into(), "0 ms"),
+        (&|j| j["schema"]["definition"] = "x".repeat(Schema::MAX_DEFINITION_LEN + 1).into(), "definition"),
+        (&|j| j["padding"] = "x".repeat(MAX_OFFER_LEN).into(), "may have"),
+    ];
+    for (change, text) in refused {
+        assert!(changed(change).is_err_and(|e| e.contains(text)), "{text}");
+    }
+}
+
+fn origins() -> impl Strategy<Value = Vec<[u64; 6]>> {
+    proptest::collection::vec(any::<[u64; 6]>(), 0..=8)
+}
+
+proptest! {
+    #[test]
+    fn heads_round_trip(numbers: [u64; 9], publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
+        let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
+        let mut origins = Origins::default();
+        let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
+            communication_ns: w[3], computation_ns: w[4], idle_ns: w[5] };
+        origins.set(list.into_iter().map(origin), dropped);
+        let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
+            checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };
+        let head = SampleHead { sent_again: again, number, publisher, written, sent: MonotonicNs(sent), header };
+        prop_assert_eq!(SampleHead::decode(&head.encode()), Ok(head));
+    }
+
+    #[test]
+    fn acknowledgements_round_trip(w: [u64; 4], outcome in 0usize..4) {
+        let outcome = [Outcome::Published, Outcome::Expired, Outcome::Damaged, Outcome::Unknown][outcome];
+        let ack = Ack { outcome, number: w[0], sent: MonotonicNs(w[1]), received: MonotonicNs(w[2]), answered: MonotonicNs(w[3]) };
+        prop_assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
+    }
+
+    #[test]
+    fn any_bytes_give_something_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), origins in 0u16..10) {
+        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), Offer::decode(&bytes));
+        let mut closer = bytes;
+        if closer.len() >= 8 {
+            closer[..6].copy_from_slice(&[1, 0, 0, 0, origins as u8, 0]);
+            closer.resize(104 + 48 * usize::from(origins), 0);
+            prop_assert_eq!(SampleHead::decode(&closer).is_ok(), origins <= 8);
+        }
+    }
+
+    #[test]
+    fn keys_round_trip(a in "[a-zA-Z0-9_-]{1,63}", b in "[a-z]{1,9}", n: u64, m: u64, id: u128, schema: [u8; 32], topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}") {
+        let keys = Keys::new("d").unwrap();
+        for k in all(host(&a, n), host(&b, m), id, schema, &topic) {
+            prop_assert_eq!(keys.parse(&keys.key(&k)), Some(k));
+        }
+    }
+
+    /// Two texts never mean the same, so a key cannot pass for another one.
+    #[test]
+    fn what_is_understood_is_written_in_one_way(key in "driveline/1/d/(s|a|host|pub|want|offer|clock)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
+        let keys = Keys::new("d").unwrap();
+        if let Some(parsed) = keys.parse(&key) { prop_assert_eq!(keys.key(&parsed), key); }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a running gateway says: what is carried, what is not and why, and that this changes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::types::Qos;
+use driveline_runtime::gateway::{InletState, Report};
+use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+
+/// The first report of which something holds.
+#[track_caller]
+fn reports(host: &Host, what: &str, holds: impl Fn(&Report) -> bool) -> Report {
+    let mut found = None;
+    eventually(&format!("reported: {what}"), || {
+        found = host.report().filter(|r| holds(r));
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
+    let topics = [Carried::from_a("wheel", 64), Carried::from_a("camera", 64), Carried::from_a("nobody", 64)];
+    let qos = Qos::default();
+    let mut rig = Rig::new(&topics, &qos);
+    // Also of a gateway that carries nothing.
+    let idle = reports(&rig.b, "connected", |r| r.network.peers == 1);
+    assert_eq!((idle.gateway.as_str(), idle.domain.as_str(), idle.topics.len()), ("zenoh", "test", 3), "{idle:?}");
+    assert!(idle.host.starts_with("b.") && idle.inlets.is_empty() && idle.pid > 0, "{idle:?}");
+
+    let mut wheel = rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
+    let _camera = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, 65)).unwrap();
+    let told = reports(&rig.b, "refused and offered", |r| {
+        r.refused.iter().any(|r| r.reason.contains("64 are permitted here"))
+            && r.inlets.iter().any(|i| i.state == InletState::NobodySubscribes)
+    });
+    let refused = &told.refused[0];
+    assert_eq!((refused.topic.as_str(), refused.outgoing, refused.again_ms.is_some()), ("camera", false, true), "{told:?}");
+    assert_eq!((told.inlets[0].topic.as_str(), told.inlets[0].node.as_str(), told.inlets[0].max_payload), ("wheel", "a", 64), "{told:?}");
+    let sender = rig.a.report().unwrap();
+    let published: Vec<_> = sender.topics.iter().map(|t| (t.topic.as_str(), t.send, t.publishers.len())).collect();
+    assert_eq!(published, [("wheel", true, 1), ("camera", true, 1), ("nobody", true, 0)]);
+    assert!(sender.edges.is_empty() && sender.refused.is_empty(), "nobody wants anything: {sender:?}");
+
+    let mut subscription = rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || wheel.matched() == 2);
+    eventually("received", || {
+        let loan = wheel.loan(10).unwrap();
+        wheel.publish(loan).unwrap();
+        subscription.latest().unwrap().is_some()
+    });
+    let receiver = reports(&rig.b, "carried", |r| r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published > 0));
+    let figures = receiver.inlets[0].figures;
+    assert_eq!(figures.published_bytes, 10 * figures.published);
+    let sender = reports(&rig.a, "sent", |r| r.edges.iter().any(|e| e.figures.delivered >= figures.published));
+    let figures = sender.edges[0].figures;
+    assert_eq!((figures.sent_bytes, sender.edges[0].parked), (10 * figures.sent, false), "{sender:?}");
+
+    rig.a.kill_gateway();
+    let alone = reports(&rig.b, "gone", |r| r.hosts.iter().all(|h| !h.alive));
+    assert_eq!(alone.inlets[0].state, InletState::HostGone);
+    assert!(rig.a.report().is_none(), "it is dead");
+}
+
+#[test]
+fn a_publisher_that_had_no_place_gets_the_next_free_one() {
+    const PLACES: usize = 64;
+    let qos = Qos::default();
+    let rig = Rig::new(&[Carried::from_a("wheel", 64)], &qos);
+    let new = || rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
+    let mut publishers: Vec<_> = (0..PLACES).map(|_| new()).collect();
+    let full = reports(&rig.b, "all received", |r| r.inlets.len() == PLACES);
+    publishers.push(new());
+    let more = reports(&rig.b, "one too many", |r| !r.refused.is_empty());
+    assert!(more.refused.len() == 1 && more.refused[0].reason.contains("too many"), "{:?}", more.refused);
+    drop(publishers.swap_remove(0));
+    let known = |r: &Report, id: &String| r.inlets.iter().any(|i| i.publisher == *id);
+    let after = reports(&rig.b, "the one that waited", |r| {
+        r.refused.is_empty() && r.inlets.len() == PLACES && r.inlets.iter().any(|i| !known(&full, &i.publisher))
+    });
+    assert_eq!(full.inlets.iter().filter(|i| known(&after, &i.publisher)).count(), PLACES - 1);
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two hosts on one machine: two domain directories, two gateways as processes, each in a network namespace of its own where that is
+//! permitted, with a cable between them. Publishers and subscriptions are in the test.
+#![allow(dead_code, reason = "shared by tests that need different parts")]
+
+pub(crate) mod net;
+pub(crate) mod readings;
+
+use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
+use driveline_runtime::gateway::{Answer, Report, ask};
+use driveline_types::Qos;
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// A publisher that waits for nobody takes no longer, however slow the machine is.
+pub(crate) const NOT_KEPT_WAITING: Duration = Duration::from_secs(10);
+const GATEWAY: &str = env!("CARGO_BIN_EXE_driveline-gateway-zenoh");
+
+/// Waits for something that others bring about; only a failure takes that long.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "not {what} within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) fn ip(arguments: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().map_err(|e| format!("`ip`: {e}"))?;
+    if output.status.success() { Ok(()) } else { Err(format!("`ip {arguments}`: {}", String::from_utf8_lossy(&output.stderr).trim())) }
+}
+
+/// Whether processes can have a clock of their own here.
+pub(crate) fn clocks_can_be_shifted() -> bool {
+    let unshare = Command::new("unshare").args(["--time", "--monotonic", "3", "--fork", "true"]).stderr(Stdio::null()).status();
+    unshare.is_ok_and(|s| s.success())
+}
+
+/// What is between the hosts.
+pub(crate) enum Cable {
+    /// Two namespaces and a veth pair; the names of the namespaces.
+    Veth([String; 2]),
+    /// The loopback device, because namespaces are refused.
+    Loopback(u16),
+}
+
+impl Cable {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let names = ["a", "b"].map(|side| format!("dl{}-{n}{side}", std::process::id()));
+        let made = (|| {
+            let [a, b] = &names;
+            ip(&format!("netns add {a}"))?;
+            ip(&format!("netns add {b}"))?;
+            ip(&format!("-n {a} link add dl0 type veth peer name dl0 netns {b}"))?;
+            for (side, address) in [(a, "10.99.0.1"), (b, "10.99.0.2")] {
+                ip(&format!("-n {side} address add {address}/24 dev dl0"))?;
+                ip(&format!("-n {side} link set lo up"))?;
+                ip(&format!("-n {side} link set dl0 up"))?;
+            }
+            Ok::<_, String>(())
+        })();
+        match made {
+            Ok(()) => Self::Veth(names),
+            Err(why) => {
+                remove(&names);
+                println!("no network namespaces here ({why}): over the loopback device instead");
+                let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+                Self::Loopback(free.port())
+            }
+        }
+    }
+
+    fn endpoint(&self) -> String {
+        match self {
+            Self::Veth(_) => "tcp/10.99.0.1:7450".into(),
+            Self::Loopback(port) => format!("tcp/127.0.0.1:{port}"),
+        }
+    }
+
+    /// What stands before a program that runs on one side.
+    fn words(&self, side: usize) -> Vec<String> {
+        if let Self::Veth(names) = self { on(&names[side]) } else { Vec::new() }
+    }
+
+    /// Pulls the cable, or plugs it in. `false`: there is none that could be pulled.
+    pub(crate) fn set_up(&self, up: bool) -> bool {
+        let Self::Veth([a, _]) = self else { return false };
+        ip(&format!("-n {a} link set dl0 {}", if up { "up" } else { "down" })).expect("the link");
+        true
+    }
+
+    /// Has every packet go to a card that is not there, in both directions, or to the right one again. Nobody is told, as a carrier
+    /// that is lost would tell. `false`: there is no cable.
+    pub(crate) fn drop_silently(&self, dropping: bool) -> bool {
+        let Self::Veth([a, b]) = self else { return false };
+        for (from, to, address) in [(a, b, "10.99.0.2"), (b, a, "10.99.0.1")] {
+            misdirect(from, "dl0", address, (to, "dl0"), dropping);
+        }
+        true
+    }
+
+    /// The names of the hosts' network namespaces, if they have any.
+    pub(crate) fn namespaces(&self) -> Option<&[String; 2]> {
+        if let Self::Veth(names) = self { Some(names) } else { None }
+    }
+
+    /// Lets so many bits through each second, in both directions, without a long queue. `false`: there is no cable.
+    pub(crate) fn limit(&self, mbit: u32) -> bool {
+        let Self::Veth(names) = self else { return false };
+        for name in names {
+            ip(&format!("netns exec {name} tc qdisc add dev dl0 root tbf rate {mbit}mbit burst 32kb latency 20ms")).expect("tbf");
+        }
+        true
+    }
+}
+
+/// Sends what is meant for an address to a card that is not there, or to its own again.
+pub(crate) fn misdirect(from: &str, card: &str, address: &str, (to, its_card): (&str, &str), wrongly: bool) {
+    let output = Command::new("ip").args(["netns", "exec", to, "cat", &format!("/sys/class/net/{its_card}/address")]).output();
+    let real = String::from_utf8(output.expect("ip").stdout).expect("an address");
+    let card_address = if wrongly { "02:00:00:00:00:01" } else { real.trim() };
+    ip(&format!("-n {from} neigh replace {address} lladdr {card_address} nud permanent dev {card}")).expect("a neighbour");
+}
+
+/// What stands before a program that runs in a network namespace.
+pub(crate) fn on(namespace: &str) -> Vec<String> {
+    ["ip", "netns", "exec", namespace].map(String::from).to_vec()
+}
+
+fn remove(names: &[String]) {
+    for name in names {
+        let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        if let Self::Veth(names) = self {
+            remove(names);
+        }
+    }
+}
+
+/// One host: its domain, and its gateway if that runs.
+pub(crate) struct Host {
+    pub(crate) node: Node,
+    domain_dir: PathBuf,
+    config: PathBuf,
+    gateway: Option<Child>,
+    /// What stands before the gateway's program.
+    words: Vec<String>,
+}
+
+impl Host {
+    /// A host without a running gateway, which is to be started behind `words`, takes part in the network as `network` says and carries
+    /// `topics`. Its files are in `directory`.
+    pub(crate) fn new(directory: &Path, name: &str, words: Vec<String>, network: &Value, topics: &[Value]) -> Self {
+        let domain_dir = directory.join(name);
+        let context = Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain_dir.clone()) }).unwrap();
+        let config = directory.join(format!("{name}.json"));
+        let text = json!({ "domain": "test", "domain_dir": domain_dir, "network": network, "topics": topics });
+        std::fs::write(&config, text.to_string()).unwrap();
+        Self { node: context.node(name).unwrap(), domain_dir, config, gateway: None, words }
+    }
+
+    /// Starts its gateway.
+    pub(crate) fn start(&mut self) {
+        let mut words = self.words.clone();
+        words.push(GATEWAY.into());
+        let mut command = Command::new(&words[0]);
+        let child = command.args(&words[1..]).arg(&self.config).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        self.gateway = Some(child.expect("to start the gateway"));
+    }
+
+    /// The gateway's process, which is the child itself: `ip netns exec` becomes it.
+    pub(crate) fn pid(&self) -> u32 {
+        self.gateway.as_ref().map_or(0, Child::id)
+    }
+
+    /// What its gateway says about itself.
+    pub(crate) fn report(&self) -> Option<Report> {
+        match ask(&self.domain_dir, Duration::from_secs(5)).expect("the domain's directory").pop()? {
+            Answer::Report(report) => Some(*report),
+            Answer::Dead { .. } | Answer::Silent { .. } => None,
+        }
+    }
+
+    /// Memory of the gateway that is no file and not shared, in bytes.
+    pub(crate) fn private_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:")).expect("its memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
+    /// Stops the gateway where it stands, or lets it go on.
+    pub(crate) fn stand_still(&self, still: bool) {
+        let signal = if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
+        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).expect("a gateway");
+        rustix::process::kill_process(pid, signal).expect("to signal it");
+    }
+
+    /// Ends the gateway as a crash does.
+    pub(crate) fn kill_gateway(&mut self) {
+        if let Some(mut child) = self.gateway.take() {
+            child.kill().expect("to kill the gateway");
+            child.wait().expect("its end");
+        }
+    }
+}
+
+pub(crate) struct Rig {
+    // First, so that the gateways are gone before their network.
+    pub(crate) a: Host,
+    pub(crate) b: Host,
+    pub(crate) cable: Cable,
+    _dir: tempfile::TempDir,
+}
+
+/// A topic, and in which direction it goes: from the first host, to it, or both.
+#[derive(Clone, Copy)]
+pub(crate) struct Carried<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) max_payload: u64,
+    pub(crate) from_a: bool,
+    pub(crate) from_b: bool,
+    /// Only one sample of so many is sent.
+    pub(crate) every: Option<u32>,
+}
+
+impl<'a> Carried<'a> {
+    pub(crate) fn from_a(topic: &'a str, max_payload: u64) -> Self {
+        Self { topic, max_payload, from_a: true, from_b: false, every: None }
+    }
+}
+
+impl Rig {
+    pub(crate) fn new(topics: &[Carried<'_>], qos: &Qos) -> Self {
+        Self::with_shifted_clock(topics, qos, 0)
+    }
+
+    /// The second host's clock is ahead of the first's.
+    pub(crate) fn with_shifted_clock(topics: &[Carried<'_>], qos: &Qos, shift_s: i32) -> Self {
+        Self::with(topics, qos, shift_s, &|_, endpoint| {
+            [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "connect": [endpoint] })]
+        })
+    }
+
+    /// Hosts that take part in the network as `network` says, given a directory for files and the address of the first one.
+    pub(crate) fn with(topics: &[Carried<'_>], qos: &Qos, shift_s: i32, network: &dyn Fn(&Path, &str) -> [Value; 2]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cable = Cable::new();
+        let [of_a, of_b] = network(dir.path(), &cable.endpoint());
+        let host = |name: &str, side: usize, network: &Value| {
+            let carried: Vec<Value> = topics
+                .iter()
+                .map(|t| {
+                    let (send, receive) = if side == 0 { (t.from_a, t.from_b) } else { (t.from_b, t.from_a) };
+                    let mut topic = carried(t.topic, send, receive, t.max_payload, qos);
+                    topic["every"] = json!(t.every);
+                    topic
+                })
+                .collect();
+            let mut words = cable.words(side);
+            if side == 1 && shift_s != 0 {
+                let shift = shift_s.to_string();
+                words.extend(["unshare", "--time", "--monotonic", &shift, "--fork", "--kill-child=KILL"].map(String::from));
+            }
+            Host::new(dir.path(), name, words, network, &carried)
+        };
+        let (a, b) = (host("a", 0, &of_a), host("b", 1, &of_b));
+        let mut rig = Self { a, b, cable, _dir: dir };
+        rig.start(0);
+        rig.start(1);
+        rig
+    }
+
+    pub(crate) fn start(&mut self, side: usize) {
+        if side == 0 { self.a.start() } else { self.b.start() }
+    }
+}
+
+/// A topic as a gateway's configuration has it.
+pub(crate) fn carried(topic: &str, send: bool, receive: bool, max_payload: u64, qos: &Qos) -> Value {
+    json!({ "topic": topic, "send": send, "receive": receive, "max_payload": max_payload, "pins": 8, "qos": qos })
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.kill_gateway();
+    }
+}
+
+pub(crate) fn publisher_options(qos: &Qos, max_payload: usize) -> PublisherOptions {
+    PublisherOptions { reach: Reach::Network, qos: qos.clone(), max_payload, ..PublisherOptions::default() }
+}
+
+pub(crate) fn subscription_options(qos: &Qos) -> SubscriptionOptions {
+    SubscriptionOptions { reach: Reach::Network, qos: qos.clone(), ..SubscriptionOptions::default() }
+}

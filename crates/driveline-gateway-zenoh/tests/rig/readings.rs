@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Numbered samples from one host to another, and what must hold of each that arrives.
+
+use super::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+use driveline::types::{Qos, plain_type};
+use driveline::{Publisher, Subscription};
+
+/// What goes over the network here.
+#[plain_type(name = "test/Reading", crate = driveline::types)]
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) number: u64,
+    pub(crate) value: f64,
+}
+
+pub(crate) const TOPIC: &str = "wheel/speed";
+
+/// A publisher on the first host and a subscription on the second, matched from end to end.
+pub(crate) fn pair(rig: &Rig, qos: &Qos) -> (Publisher<Reading>, Subscription<Reading>) {
+    between(&rig.a, &rig.b, qos)
+}
+
+/// The same between any two hosts.
+pub(crate) fn between(from: &Host, to: &Host, qos: &Qos) -> (Publisher<Reading>, Subscription<Reading>) {
+    let mut publisher = from.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
+    let subscription = to.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
+    // The gateway watches with one, and sends with another.
+    eventually("matched over the network", || publisher.raw().matched() == 2);
+    (publisher, subscription)
+}
+
+pub(crate) fn say(publisher: &mut Publisher<Reading>, number: u64) {
+    publisher.publish_copy(&Reading { number, value: number as f64 / 8.0 }, &[]).unwrap();
+}
+
+/// What has been read, and what was missed before it.
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) missed: u64,
+    /// The last one of a publisher here that is gone: what is missing directly after it nobody can count.
+    pub(crate) from: Option<u64>,
+}
+
+impl Heard {
+    /// Reads all there is, and checks what must hold of each sample.
+    pub(crate) fn read(&mut self, subscription: &mut Subscription<Reading>) {
+        while let Some(sample) = subscription.take().unwrap() {
+            let number = sample.view().unwrap().number;
+            let remote = sample.header().remote.expect("it came over the network");
+            assert_eq!(sample.header().sequence, number, "the publisher's own numbers");
+            assert!(self.numbers.last().is_none_or(|last| *last < number), "{number} after {:?}", self.numbers.last());
+            let last = self.numbers.last().filter(|last| self.from != Some(**last));
+            let expected = last.map_or(0, |last| number - last - 1);
+            assert_eq!(sample.missed(), expected, "before {number}");
+            // Both hosts have one clock here, so the way took as long as is said, to within what is said.
+            assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
+            assert_eq!(sample.header().clock_error_ns, remote.offset_error_ns);
+            self.missed += sample.missed();
+            self.numbers.push(number);
+        }
+    }
+
+    pub(crate) fn until(&mut self, subscription: &mut Subscription<Reading>, last: u64) {
+        eventually(&format!("received {last}"), || {
+            self.read(subscription);
+            self.numbers.last() == Some(&last)
+        });
+    }
+}
+
+pub(crate) fn small() -> Vec<Carried<'static>> {
+    vec![Carried::from_a(TOPIC, 64)]
+}
+
+pub(crate) fn deep() -> Qos {
+    Qos { depth: 64, ..Qos::default() }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who may take part: certificates of both ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::types::Qos;
+use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Long enough for a connection that is let in to carry samples many times over.
+const LONG: Duration = Duration::from_secs(4);
+
+fn openssl(directory: &Path, arguments: &str) {
+    let output = Command::new("openssl").current_dir(directory).args(arguments.split_whitespace()).output().expect("openssl");
+    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+
+/// An authority, and a certificate of a host that it has signed.
+fn authority(directory: &Path, name: &str) {
+    openssl(directory, &format!("req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"));
+}
+
+fn certificate(directory: &Path, host: &str, authority: &str) {
+    std::fs::write(directory.join("names"), "subjectAltName=IP:10.99.0.1,IP:10.99.0.2,IP:127.0.0.1\n").unwrap();
+    openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
+    let signed = format!(
+        "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 -out {host}.pem -extfile names"
+    );
+    openssl(directory, &signed);
+}
+
+fn tls(directory: &Path, host: &str) -> Value {
+    let file = |name: &str| directory.join(name);
+    json!({ "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")), "private_key": file(&format!("{host}.key")) })
+}
+
+/// A fleet whose second host has a certificate of `signer`, or connects without any.
+fn fleet(signer: Option<&str>) -> Rig {
+    Rig::with(&[Carried::from_a("command", 64)], &Qos::default(), 0, &|directory, endpoint| {
+        authority(directory, "fleet");
+        authority(directory, "stranger");
+        certificate(directory, "a", "fleet");
+        let listen = endpoint.replace("tcp/", "tls/");
+        let a = json!({ "host": "a", "listen": [listen], "tls": tls(directory, "a") });
+        let b = match signer {
+            Some(signer) => {
+                certificate(directory, "b", signer);
+                json!({ "host": "b", "connect": [listen], "tls": tls(directory, "b") })
+            }
+            None => json!({ "host": "b", "connect": [endpoint] }),
+        };
+        [a, b]
+    })
+}
+
+#[test]
+fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
+    let rig = fleet(Some("fleet"));
+    let qos = Qos::default();
+    let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
+    let mut subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || publisher.matched() == 2);
+    eventually("received", || {
+        let loan = publisher.loan(8).unwrap();
+        publisher.publish(loan).unwrap();
+        subscription.take().unwrap().is_some()
+    });
+}
+
+#[test]
+fn a_stranger_and_one_without_a_certificate_are_not() {
+    for signer in [Some("stranger"), None] {
+        let rig = fleet(signer);
+        let qos = Qos::default();
+        let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
+        let subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
+        // Its own gateway does watch the publisher, so it is there.
+        eventually("watched", || publisher.matched() == 1);
+        let end = Instant::now() + LONG;
+        while Instant::now() < end {
+            assert_eq!((publisher.matched(), subscription.matched()), (1, 0), "{signer:?} was let in");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        for host in [&rig.a, &rig.b] {
+            let report = host.report().expect("a report");
+            assert_eq!((report.hosts, report.network.peers), (Vec::new(), 0), "the other one is known");
+        }
+    }
+}
+
+/// The example's configuration on the first host, with this test's addresses and files, and a second host of this name.
+fn example(name: &str) -> Rig {
+    let topics = [Carried::from_a("vehicle/command", 64), Carried::from_a("wheel", 64)];
+    Rig::with(&topics, &Qos::default(), 0, &|directory, endpoint| {
+        authority(directory, "fleet");
+        for host in ["roof", name] {
+            certificate(directory, host, "fleet");
+        }
+        let text = include_str!("../../../examples/access_control/roof.json5");
+        let address = endpoint.strip_prefix("tcp/").unwrap();
+        let replaced =
+            [("192.168.1.10:7450", address), ("/etc/car", &directory.display().to_string()), ("driveline/1/pilot/", "driveline/1/test/")];
+        let text = replaced.iter().fold(text.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "the example has no {from}");
+            text.replace(from, to)
+        });
+        let file = directory.join("roof.json5");
+        std::fs::write(&file, text).unwrap();
+        let b = json!({ "host": name, "connect": [endpoint.replace("tcp/", "tls/")], "tls": tls(directory, name) });
+        [json!({ "host": "roof", "zenoh": file }), b]
+    })
+}
+
+#[test]
+fn a_host_gets_the_topics_that_it_has_the_right_to() {
+    let qos = Qos::default();
+    for (name, may_command) in [("planner", true), ("trunk", false)] {
+        let rig = example(name);
+        let publish = |topic: &str| rig.a.node.bytes_publisher(topic, "raw", publisher_options(&qos, 64)).unwrap();
+        let subscribe = |topic: &str| rig.b.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap();
+        let (mut command, mut wheel) = (publish("vehicle/command"), publish("wheel"));
+        let (mut commands, mut wheels) = (subscribe("vehicle/command"), subscribe("wheel"));
+        let mut received = [0, 0];
+        let mut turn = || {
+            for (n, (p, s)) in received.iter_mut().zip([(&mut command, &mut commands), (&mut wheel, &mut wheels)]) {
+                let loan = p.loan(8).unwrap();
+                p.publish(loan).unwrap();
+                *n += u32::from(s.latest().unwrap().is_some());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            received
+        };
+        // The topic that it has the right to says when the other one would be there, too: its publisher came first.
+        eventually("received", || turn()[1] >= 100);
+        if may_command {
+            eventually("commanded", || turn()[0] >= 10);
+        } else {
+            assert_eq!((turn()[0], commands.matched(), command.matched()), (0, 0, 1), "'{name}' gets commands");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Topics between two hosts, with gateways as processes and a cable between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::types::{Durability, MonotonicNs, Qos, Reliability, plain_type};
+use driveline::{EndpointEvent, RawSubscription, Subscription, WaitMode};
+use driveline_runtime::gateway::InletState;
+use rig::readings::{Heard, Reading, TOPIC, deep, pair, say, small};
+use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
+use std::time::{Duration, Instant};
+
+/// The same name, and another field.
+#[plain_type(name = "test/Reading", crate = driveline::types)]
+#[derive(Debug, Default, PartialEq)]
+struct OtherReading {
+    number: u64,
+    values: f64,
+}
+
+#[test]
+fn samples_arrive_in_order_with_their_numbers_times_and_losses() {
+    let rig = Rig::new(&small(), &deep());
+    let (mut publisher, mut subscription) = pair(&rig, &deep());
+    let mut heard = Heard::default();
+    for number in 1..=300 {
+        say(&mut publisher, number);
+        subscription.wait(Some(Duration::from_millis(2)), WaitMode::Block).unwrap();
+        heard.read(&mut subscription);
+    }
+    heard.until(&mut subscription, 300);
+    assert_eq!(heard.numbers.len() as u64 + heard.missed + heard.numbers[0] - 1, 300, "each was received or counted");
+
+    // The estimate of two hosts with one clock: zero lies within the bound.
+    let mut report = None;
+    eventually("reported", || {
+        report = rig.b.report().filter(|r| r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published >= 200));
+        report.is_some()
+    });
+    let report = report.unwrap();
+    let host = report.hosts.iter().find(|h| h.host.starts_with("a.")).expect("the other host");
+    assert!(host.alive && host.offset_ns.unwrap().unsigned_abs() <= host.offset_error_ns.unwrap(), "{host:?}");
+    assert_eq!((host.clock_steps, report.damaged), (0, 0), "{report:?}");
+    assert_eq!((report.inlets[0].node.as_str(), report.inlets[0].figures.duplicate), ("a", 0), "{report:?}");
+    let mut sent = None;
+    eventually("reported by the sender", || {
+        sent = rig.a.report().filter(|r| !r.edges.is_empty());
+        sent.is_some()
+    });
+    let sent = sent.unwrap();
+    assert_eq!((sent.edges.len(), sent.edges[0].qos.as_str(), sent.edges[0].figures.unacknowledged), (1, "bv", 0), "{sent:?}");
+}
+
+#[test]
+fn the_age_of_data_adds_up_on_the_other_host() {
+    let rig = Rig::new(&small(), &deep());
+    let (mut publisher, mut subscription) = pair(&rig, &deep());
+    let mut loan = publisher.loan(0).unwrap();
+    let measured = MonotonicNs(MonotonicNs::now().0 - 5_000_000);
+    loan.set_source_time(measured);
+    *loan.view_mut().unwrap().head_mut() = Reading { number: 1, value: 0.5 };
+    publisher.publish(loan).unwrap();
+    assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
+    let sample = subscription.take().unwrap().unwrap();
+    let (header, origin) = (sample.header(), sample.header().origins.as_slice()[0]);
+    let parts = origin.communication_ns.wrapping_add(origin.computation_ns).wrapping_add(origin.idle_ns);
+    assert_eq!(parts, header.publish_time.0.wrapping_sub(origin.source_oldest.0));
+    // One clock: translated, the time of measuring is what it was, to within the bound.
+    assert!(origin.source_oldest.signed_since(measured).unsigned_abs() <= header.clock_error_ns, "{header:?}");
+    assert!(origin.computation_ns >= 5_000_000);
+}
+
+#[test]
+fn large_samples_arrive_whole_and_the_newest_wins() {
+    const LEN: usize = 4 << 20;
+    let qos = Qos { checksum: true, ..Qos::default() };
+    let rig = Rig::new(&[Carried::from_a("camera", LEN as u64)], &qos);
+    let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription: RawSubscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || publisher.matched() == 2);
+    let (mut received, mut missed, mut last) = (0, 0, 0);
+    for number in 1..=40u64 {
+        let mut loan = publisher.loan(LEN - number as usize).unwrap();
+        loan.payload_mut().fill(number as u8);
+        publisher.publish(loan).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        while let Some(sample) = subscription.take().unwrap() {
+            let (n, payload) = (sample.header().sequence, sample.payload().unwrap());
+            assert!(payload.len() == LEN - n as usize && payload.iter().all(|b| *b == n as u8), "sample {n} is damaged");
+            assert_eq!(sample.missed(), if last == 0 { 0 } else { n - last - 1 });
+            (received, missed, last) = (received + 1, missed + sample.missed(), n);
+        }
+    }
+    eventually("received the newest", || {
+        while let Some(sample) = subscription.take().unwrap() {
+            (received, missed, last) = (received + 1, missed + sample.missed(), sample.header().sequence);
+        }
+        last == 40
+    });
+    assert!(received > 0 && missed + received <= 40);
+}
+
+#[test]
+fn sending_large_samples_copies_nothing_that_stays() {
+    const LEN: usize = 8 << 20;
+    let qos = Qos::default();
+    let rig = Rig::new(&[Carried::from_a("camera", LEN as u64)], &qos);
+    let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || publisher.matched() == 2);
+    let mut send = |publisher: &mut driveline::RawPublisher| {
+        let loan = publisher.loan(LEN).unwrap();
+        let number = publisher.publish(loan).unwrap();
+        eventually("received", || subscription.latest().unwrap().is_some_and(|s| s.header().sequence == number));
+    };
+    (0..5).for_each(|_| send(&mut publisher));
+    let before = rig.a.private_memory();
+    let mut most = before;
+    for _ in 0..20 {
+        send(&mut publisher);
+        most = most.max(rig.a.private_memory());
+    }
+    assert!(most - before < 1 << 20, "the sending gateway has grown by {} bytes", most - before);
+}
+
+#[test]
+fn both_directions_of_one_topic_make_no_loop() {
+    let both = Carried { topic: TOPIC, max_payload: 64, from_a: true, from_b: true, every: None };
+    let rig = Rig::new(&[both], &deep());
+    let hosts = [&rig.a, &rig.b];
+    let mut publishers = hosts.map(|h| h.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap());
+    let mut subscriptions = hosts.map(|h| h.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap());
+    // Its own publisher and that of the other host.
+    eventually("matched", || subscriptions.iter_mut().all(|s| s.raw().matched() == 2));
+    eventually("wanted", || publishers.iter_mut().all(|p| p.raw().matched() == 3));
+    for number in 1..=50 {
+        publishers.iter_mut().for_each(|p| say(p, number));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut heard = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+    eventually("the last one heard on both", || {
+        for (subscription, (own, remote)) in subscriptions.iter_mut().zip(&mut heard) {
+            while let Some(sample) = subscription.take().unwrap() {
+                let number = sample.view().unwrap().number;
+                if sample.header().remote.is_some() { remote.push(number) } else { own.push(number) }
+            }
+        }
+        heard.iter().all(|(_, remote)| remote.last() == Some(&50))
+    });
+    for (host, (own, remote)) in hosts.iter().zip(&heard) {
+        assert_eq!(*own, (1..=50).collect::<Vec<_>>());
+        assert!(remote.is_sorted_by(|a, b| a < b), "{remote:?}");
+        let report = host.report().expect("a report");
+        // What came from the other host is on this one, and was not sent back.
+        assert!(report.edges.iter().all(|e| e.figures.sent <= 50) && report.inlets[0].figures.duplicate == 0, "{report:?}");
+    }
+}
+
+#[test]
+fn a_killed_gateway_stalls_nobody_and_its_successor_goes_on() {
+    let mut rig = Rig::new(&small(), &deep());
+    let (mut publisher, mut subscription) = pair(&rig, &deep());
+    let mut heard = Heard::default();
+    let mut number = 0;
+    let mut hear_more = |heard: &mut Heard, subscription: &mut Subscription<Reading>| {
+        let until = heard.numbers.len() + 20;
+        eventually("received again", || {
+            number += 1;
+            let began = Instant::now();
+            say(&mut publisher, number);
+            assert!(began.elapsed() < rig::NOT_KEPT_WAITING, "the publisher was kept waiting");
+            std::thread::sleep(Duration::from_millis(5));
+            heard.read(subscription);
+            heard.numbers.len() >= until
+        });
+    };
+    for side in [0, 1, 0, 1] {
+        hear_more(&mut heard, &mut subscription);
+        // What the one to be killed has published already.
+        if side == 0 {
+            rig.a.kill_gateway()
+        } else {
+            rig.b.kill_gateway()
+        }
+        heard.read(&mut subscription);
+        rig.start(side);
+        if side == 1 {
+            // With a new gateway here the subscription has a new publisher, whose losses count from its first sample on.
+            heard.from = heard.numbers.last().copied();
+            eventually("the old publisher is gone", || subscription.raw().matched() == 0);
+        }
+    }
+    hear_more(&mut heard, &mut subscription);
+}
+
+#[test]
+fn reliable_and_transient_local_topics_lose_nothing() {
+    let qos = Qos {
+        depth: 16,
+        reliability: Reliability::Reliable,
+        durability: Durability::TransientLocal,
+        max_blocking_ms: 10_000,
+        ..Qos::default()
+    };
+    let rig = Rig::new(&small(), &qos);
+    let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
+    (1..=10).for_each(|n| say(&mut publisher, n));
+    // Late, and on another host: it gets what was kept.
+    let mut subscription = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
+    let mut heard = Heard::default();
+    heard.until(&mut subscription, 10);
+    for number in 11..=400 {
+        say(&mut publisher, number);
+        heard.read(&mut subscription);
+    }
+    heard.until(&mut subscription, 400);
+    assert_eq!(heard.numbers, (1..=400).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_publisher_said_last_arrives_however_long_it_takes() {
+    const LEN: usize = 2 << 20;
+    let qos = Qos { depth: 4, reliability: Reliability::Reliable, ..Qos::default() };
+    let rig = Rig::new(&[Carried::from_a("map", LEN as u64)], &qos);
+    let mut publisher = rig.a.node.bytes_publisher("map", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription: RawSubscription = rig.b.node.bytes_subscription("map", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || publisher.matched() == 2);
+    // Most of a second for each: the publisher is long gone when the last one is sent.
+    rig.cable.limit(20);
+    for _ in 1..=4 {
+        let loan = publisher.loan(LEN).unwrap();
+        publisher.publish(loan).unwrap();
+    }
+    drop(publisher);
+    let mut numbers = Vec::new();
+    eventually("all received", || {
+        while let Some(sample) = subscription.take().unwrap() {
+            numbers.push(sample.header().sequence);
+        }
+        numbers.last() == Some(&4)
+    });
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    eventually("the publisher was told to be gone", || subscription.matched() == 0);
+}
+
+#[test]
+fn who_comes_late_after_a_volatile_subscription_gets_what_was_kept() {
+    let kept = Qos { depth: 16, durability: Durability::TransientLocal, ..Qos::default() };
+    let rig = Rig::new(&small(), &kept);
+    let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&kept, 64)).unwrap();
+    (1..=10).for_each(|n| say(&mut publisher, n));
+    let mut first = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap();
+    eventually("received by the first", || {
+        let received = first.take().unwrap().is_some();
+        std::thread::sleep(Duration::from_millis(5));
+        received
+    });
+    say(&mut publisher, 11);
+    let mut late = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&kept)).unwrap();
+    let mut heard = Heard::default();
+    heard.until(&mut late, 11);
+    assert_eq!(heard.numbers, (1..=11).collect::<Vec<_>>());
+}
+
+#[test]
+fn publishers_of_one_topic_with_different_qos_are_each_carried_as_they_are() {
+    let reliable = Qos { reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..deep() };
+    let rig = Rig::new(&small(), &reliable);
+    let new = |qos: &Qos| rig.a.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
+    let (mut sure, mut quick) = (new(&reliable), new(&deep()));
+    let subscribe = |qos: &Qos| rig.b.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
+    // One that needs reliability, and one that takes whatever there is.
+    let (mut strict, mut all) = (subscribe(&reliable), subscribe(&deep()));
+    eventually("matched", || strict.raw().matched() == 1 && all.raw().matched() == 2);
+    eventually("wanted", || sure.raw().matched() == 2 && quick.raw().matched() == 2);
+    for n in 1..=50 {
+        say(&mut sure, n);
+        say(&mut quick, 1_000 + n);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (mut of_strict, mut of_all) = (Vec::new(), Vec::new());
+    eventually("received", || {
+        for (s, numbers) in [(&mut strict, &mut of_strict), (&mut all, &mut of_all)] {
+            while let Some(sample) = s.take().unwrap() {
+                numbers.push(sample.view().unwrap().number);
+            }
+        }
+        of_strict.last() == Some(&50) && of_all.contains(&50) && of_all.contains(&1_050)
+    });
+    assert_eq!(of_strict, (1..=50).collect::<Vec<_>>());
+    of_all.sort_unstable();
+    assert!(of_all.is_sorted_by(|a, b| a < b), "something came twice: {of_all:?}");
+    let report = rig.a.report().expect("a report");
+    let mut edges: Vec<_> = report.edges.iter().map(|e| (e.offered.as_str(), e.qos.as_str())).collect();
+    edges.sort_unstable();
+    assert_eq!((edges, report.refused), (vec![("bv", "bv"), ("rv", "rv")], Vec::new()));
+}
+
+#[test]
+fn what_is_left_out_on_purpose_is_counted_on_both_ends() {
+    let qos = deep();
+    let topic = Carried { every: Some(5), ..Carried::from_a(TOPIC, 64) };
+    let rig = Rig::new(&[topic], &qos);
+    let (mut publisher, mut subscription) = pair(&rig, &qos);
+    let mut heard = Heard::default();
+    for number in 1..=100 {
+        say(&mut publisher, number);
+        std::thread::sleep(Duration::from_millis(2));
+        heard.read(&mut subscription);
+    }
+    heard.until(&mut subscription, 100);
+    assert!(heard.numbers.iter().all(|n| n % 5 == 0), "{:?}", heard.numbers);
+    assert_eq!(heard.numbers.len() as u64 + heard.missed + heard.numbers[0] - 1, 100, "each was received or counted");
+    let mut figures = None;
+    eventually("counted", || {
+        figures = rig.a.report().and_then(|r| Some(r.edges.first()?.figures));
+        figures.is_some_and(|f| f.decimated + f.superseded + f.delivered == 100)
+    });
+    assert!(figures.is_some_and(|f| f.decimated > f.delivered), "{figures:?}");
+}
+
+#[test]
+fn another_type_on_the_other_host_is_refused_with_the_difference() {
+    let rig = Rig::new(&small(), &deep());
+    let _publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap();
+    let mut subscription = rig.b.node.subscription::<OtherReading>(TOPIC, subscription_options(&deep())).unwrap();
+    let mut text = String::new();
+    eventually("refused", || {
+        if let Some(EndpointEvent::Refused { text: t }) = subscription.raw().poll_event() {
+            text = t;
+        }
+        !text.is_empty()
+    });
+    assert!(text.contains("value"), "{text}");
+}
+
+#[test]
+fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
+    if !rig::clocks_can_be_shifted() {
+        println!("not tested: no time namespaces here");
+        return;
+    }
+    for shift_s in [3, -3] {
+        let rig = Rig::with_shifted_clock(&small(), &deep(), shift_s);
+        let (mut publisher, mut subscription) = pair(&rig, &deep());
+        for number in 1..=50 {
+            say(&mut publisher, number);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut known = None;
+        eventually("reported", || {
+            known = rig.b.report().and_then(|r| r.hosts.first().and_then(|h| Some((h.offset_ns?, h.offset_error_ns?))));
+            // Without a bound that says something it is not known yet: a slow exchange bounds little.
+            known = known.filter(|(_, error)| *error < 1_000_000_000);
+            known.is_some()
+        });
+        // The other host's clock less its own.
+        let (offset, error) = known.unwrap();
+        let truth = -i64::from(shift_s) * 1_000_000_000;
+        assert!((offset - truth).unsigned_abs() <= error, "{offset} is not within {error} of {truth}");
+        assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
+        let sample = subscription.take().unwrap().expect("fifty were sent");
+        let remote = sample.header().remote.unwrap();
+        let here = sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
+        assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
+        assert!(here <= MonotonicNs::now().0 as i64, "it is published in that host's time");
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a gateway says about itself, to tools. Keys that one side does not know are ignored, and missing ones are empty.
+
+use driveline_types::Qos;
+use serde::{Deserialize, Serialize};
+
+/// All that is carried, and what is not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// What kind of gateway, such as `zenoh`.
+    pub gateway: String,
+    /// Its process, in its own namespace.
+    pub pid: u32,
+    /// Domain that it serves.
+    pub domain: String,
+    /// This host: its name, and the number of the gateway's start.
+    pub host: String,
+    /// `CLOCK_MONOTONIC` of its host at the time of this report, in nanoseconds.
+    pub at_ns: u64,
+    /// How long it has run, in milliseconds.
+    pub up_ms: u64,
+    /// How it takes part in the network.
+    pub network: NetworkReport,
+    /// Other hosts.
+    pub hosts: Vec<HostReport>,
+    /// Everything that it was told to carry.
+    pub topics: Vec<TopicReport>,
+    /// What goes to other hosts.
+    pub edges: Vec<EdgeReport>,
+    /// What comes from them.
+    pub inlets: Vec<InletReport>,
+    /// What is not carried although somebody offers or wants it.
+    pub refused: Vec<Refusal>,
+    /// Samples that came for nobody: on their way when somebody left, or sent by somebody who should not.
+    pub unknown: u64,
+    /// Samples that could not be understood.
+    pub damaged: u64,
+}
+
+/// How a gateway takes part in the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NetworkReport {
+    /// Where it really listens.
+    pub listens: Vec<String>,
+    /// Where it was told to connect to.
+    pub connects: Vec<String>,
+    /// Neighbours that it is connected to as equals …
+    pub peers: usize,
+    /// … and as routers.
+    pub routers: usize,
+}
+
+/// Another host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostReport {
+    /// Name and number of its gateway's start.
+    pub host: String,
+    /// Whether its gateway is there.
+    pub alive: bool,
+    /// For how long it has been there, or gone, in milliseconds.
+    #[serde(default)]
+    pub for_ms: u64,
+    /// Its clock less this host's, in nanoseconds, if that was measured.
+    pub offset_ns: Option<i64>,
+    /// The truth is no further from it than this.
+    pub offset_error_ns: Option<u64>,
+    /// Exchanges that this rests on.
+    pub exchanges: u64,
+    /// How often one of the two clocks has stepped.
+    pub clock_steps: u64,
+}
+
+/// A topic that a gateway was told to carry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopicReport {
+    /// Topic.
+    pub topic: String,
+    /// To other hosts.
+    pub send: bool,
+    /// From other hosts.
+    pub receive: bool,
+    /// Longest sample that is received, in bytes.
+    pub max_payload: u64,
+    /// Most samples each second to a host.
+    #[serde(default)]
+    pub max_rate_hz: Option<f64>,
+    /// Only every so many-th sample of a publisher is sent.
+    #[serde(default)]
+    pub every: Option<u32>,
+    /// Publishers on this host that others are told of.
+    #[serde(default)]
+    pub publishers: Vec<PublisherReport>,
+}
+
+/// A publisher on this host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublisherReport {
+    /// Its node.
+    pub node: String,
+    /// Its id.
+    pub publisher: String,
+    /// Name of its type.
+    pub schema: String,
+    /// Offered QoS.
+    pub qos: Qos,
+    /// Longest sample, in bytes.
+    pub max_payload: u64,
+}
+
+/// A topic on its way to another host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EdgeReport {
+    /// Topic.
+    pub topic: String,
+    /// To which host.
+    pub to: String,
+    /// Of publishers that offer this: `b` or `r` for best effort or reliable, `v` or `t` for volatile or transient local …
+    #[serde(default)]
+    pub offered: String,
+    /// … and what is asked of them.
+    pub qos: String,
+    /// The other host does not want it at present.
+    pub parked: bool,
+    /// What became of samples.
+    pub figures: EdgeFigures,
+}
+
+/// A publisher of another host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InletReport {
+    /// Topic.
+    pub topic: String,
+    /// From which host.
+    pub from: String,
+    /// Node that publishes there.
+    pub node: String,
+    /// Its id.
+    pub publisher: String,
+    /// Name of its type.
+    #[serde(default)]
+    pub schema: String,
+    /// What it offers.
+    #[serde(default)]
+    pub qos: Qos,
+    /// Its longest sample, in bytes.
+    #[serde(default)]
+    pub max_payload: u64,
+    /// Whether samples are sent here, and why not.
+    pub state: InletState,
+    /// What became of samples.
+    pub figures: InletFigures,
+}
+
+/// Whether a publisher of another host is asked for its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InletState {
+    /// It is.
+    Wanted,
+    /// No: nobody on this host subscribes.
+    NobodySubscribes,
+    /// Not yet: the other host's clock was not measured.
+    ClockUnknown,
+    /// No: its host, or the way to it, is gone; what it had published can still be read for some time.
+    HostGone,
+    /// No: the publisher is gone.
+    PublisherGone,
+}
+
+/// Something that is not carried although somebody offers or wants it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Topic.
+    pub topic: String,
+    /// The other host.
+    pub host: String,
+    /// `true`: it would go there; `false`: it would come from there.
+    pub outgoing: bool,
+    /// Why.
+    pub reason: String,
+    /// When it is tried again, in milliseconds from the time of the report. `None`: when something changes.
+    pub again_ms: Option<u64>,
+}
+
+/// What became of the samples of an edge: a topic on its way to one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EdgeFigures {
+    /// Handed to Zenoh, repetitions not counted.
+    pub sent: u64,
+    /// Payload bytes of these.
+    pub sent_bytes: u64,
+    /// Handed to Zenoh again, because no acknowledgement came.
+    pub sent_again: u64,
+    /// On their way now.
+    pub in_flight: u64,
+    /// Published on the other host.
+    pub delivered: u64,
+    /// Dropped: a newer one was taken instead.
+    pub superseded: u64,
+    /// Left out: only every so many-th sample is sent.
+    pub decimated: u64,
+    /// Dropped: older than their lifespan before they could be sent.
+    pub expired: u64,
+    /// Dropped: no acknowledgement came in time.
+    pub unacknowledged: u64,
+    /// Dropped by the other host, which counts them by its own reasons.
+    pub refused: u64,
+    /// Dropped: Zenoh did not take them.
+    pub not_sent: u64,
+    /// Not sent on: they had come over the network.
+    pub remote: u64,
+}
+
+impl EdgeFigures {
+    /// Drops with their reasons, those that have happened.
+    #[must_use]
+    pub fn drops(&self) -> Vec<(&'static str, u64)> {
+        let all = [
+            ("superseded", self.superseded),
+            ("decimated", self.decimated),
+            ("expired", self.expired),
+            ("unacknowledged", self.unacknowledged),
+            ("refused there", self.refused),
+            ("not sent", self.not_sent),
+            ("came over the network", self.remote),
+        ];
+        all.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+/// What became of the samples of an inlet: a publisher of another host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InletFigures {
+    /// Published on this host.
+    pub published: u64,
+    /// Payload bytes of these.
+    pub published_bytes: u64,
+    /// Did not get here, or not into the segment, for whatever reason.
+    pub lost: u64,
+    /// Came more than once.
+    pub duplicate: u64,
+    /// Dropped: older than their lifespan on arrival.
+    pub expired: u64,
+    /// Dropped: they do not fit, or not their checksum.
+    pub damaged: u64,
+    /// Dropped: local subscriptions hold all slots.
+    pub no_room: u64,
+    /// Transit time of the newest, in nanoseconds: negative if the clocks are estimated wrong by more.
+    pub transit_ns: i64,
+}
+
+impl InletFigures {
+    /// Drops with their reasons, those that have happened.
+    #[must_use]
+    pub fn drops(&self) -> Vec<(&'static str, u64)> {
+        let all = [
+            ("lost", self.lost),
+            ("duplicate", self.duplicate),
+            ("expired", self.expired),
+            ("damaged", self.damaged),
+            ("no room", self.no_room),
+        ];
+        all.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+}

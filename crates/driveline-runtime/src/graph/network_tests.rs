@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Topics that reach other hosts.
+
+use super::*;
+use crate::network::GatewayConfig;
+
+/// The camera is here; the lanes come from elsewhere.
+const CAR: &str = "\
+driveline: 1
+domain: pilot
+network: {host: car, connect: [\"tcp/10.0.0.2:7450\"], zenoh: null}
+topics:
+  camera/image: {reach: network, max_payload: 2 MiB, network: {max_rate_hz: 10, every: 2}}
+  lanes: {reach: network, pins: 12}
+modules:
+  sensing:
+    components:
+      camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}
+      fusion: {library: libdemo.so, class: Fusion, inputs: {lanes: lanes, scene: scene}, outputs: {scene: scene}, trigger: {kind: any, on: [lanes]}}
+";
+
+#[test]
+fn what_other_hosts_publish_or_read_is_not_missing_here() {
+    let g = sound(graph(CAR));
+    assert_eq!(g.topics[&"lanes".parse().unwrap()].reach, Reach::Network);
+    let config = GatewayConfig::of_graph(&g, "pilot", Path::new("/d")).unwrap();
+    assert_eq!((config.domain.as_str(), config.network.host.as_deref()), ("pilot", Some("car")));
+    let carried: Vec<_> =
+        config.topics.iter().map(|t| (t.topic.as_str(), t.send, t.receive, t.max_payload, t.pins, t.max_rate_hz, t.every)).collect();
+    assert_eq!(
+        carried,
+        [("camera/image", true, false, 2 << 20, 8, Some(10.0), Some(2)), ("lanes", false, true, 256 << 10, 12, None, None)],
+        "each in the directions in which this graph has ends"
+    );
+    let json = serde_json::to_string(&config).unwrap();
+    assert_eq!(serde_json::from_str::<GatewayConfig>(&json).unwrap(), config);
+}
+
+#[test]
+fn a_graph_without_network_topics_has_no_gateway() {
+    let text = CAR.replace("reach: network", "reach: host, external: true");
+    let loaded = graph(&text);
+    finds(&loaded, &[(3, "no topic has `reach: network`", "reach: network")]);
+    assert_eq!(GatewayConfig::of_graph(&loaded.graph.unwrap(), "pilot", Path::new("/d")), None);
+}
+
+#[test]
+fn mistakes_under_network_are_told_with_their_line() {
+    let with = |network: &str| graph(&CAR.replace("host: car, connect: [\"tcp/10.0.0.2:7450\"], zenoh: null", network));
+    finds(&with("listen: [\"tcp/0.0.0.0:7450\"]"), &[(3, "lets everybody who reaches this host", "insecure: true")]);
+    finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
+    finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);
+    finds(&with("zenoh: nowhere.json5"), &[(3, "nowhere.json5", "relative to the graph file")]);
+    finds(&with("lissten: []"), &[(3, "`lissten`", "did you mean `listen`?")]);
+    let none = CAR.lines().filter(|l| !l.starts_with("network:")).map(|l| format!("{l}\n")).collect::<String>();
+    finds(&graph(&none), &[(0, "nothing says how this host is reached", "interface: eth0")]);
+}
+
+#[test]
+fn rates_that_cannot_be_are_told_with_their_line() {
+    let with = |network: &str| graph(&CAR.replace("max_rate_hz: 10, every: 2", network));
+    finds(&with("max_rate_hz: 0"), &[(5, "max_rate_hz", "0.001")]);
+    finds(&with("max_rate_hz: -1"), &[(5, "max_rate_hz", "0.001")]);
+    finds(&with("max_rate_hz: fast"), &[(5, "fast", "")]);
+    finds(&with("every: 0"), &[(5, "every", "1")]);
+    finds(&with("evry: 2"), &[(5, "`evry`", "did you mean `every`?")]);
+}
+
+#[test]
+fn a_receiver_must_know_how_much_may_come() {
+    let text = CAR.replace("class: Camera, outputs: {image: camera/image}", "class: Lane, inputs: {image: camera/image}");
+    sound(graph(&text));
+    let text = text.replace(", max_payload: 2 MiB", "");
+    finds(&graph(&text), &[(5, "needs `max_payload`", "max_payload: 2 MiB")]);
+}

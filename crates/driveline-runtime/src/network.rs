@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a host takes part in the network: what stands under `network:` in a graph file, and what a gateway is started with.
+//!
+//! Not here: the gateway (crate `driveline-gateway-zenoh`), which checks again what is checked here.
+
+use driveline::Reach;
+use driveline_types::limits::DEFAULT_LOANS;
+use driveline_types::{Qos, TopicName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+use crate::graph::{ResolvedGraph, model::Access};
+
+/// Port on which a gateway listens at a named interface.
+pub const PORT: u16 = 7450;
+const LOOPBACK: &str = "tcp/127.0.0.1:0";
+const MAX_ENDPOINTS: usize = 64;
+const MAX_ENDPOINT_LEN: usize = 256;
+const PROTOCOLS: [&str; 4] = ["tcp", "tls", "udp", "unixsock-stream"];
+
+/// How this host takes part in the network. Without endpoints and interface the gateway listens on the loopback device only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSpec {
+    /// Name of this host, which the others see: letters, digits, `_` and `-`. Default: the machine's name.
+    pub host: Option<String>,
+    /// Network interface, such as `eth0`: the gateway listens there on port 7450, and finds others there by multicast.
+    pub interface: Option<String>,
+    /// Endpoints to listen on, such as `tcp/192.168.1.10:7450`, `tls/192.168.1.10:7450`, `unixsock-stream//run/car/gateway`.
+    pub listen: Vec<String>,
+    /// Endpoints of other gateways or routers to connect to; tried until they are there.
+    pub connect: Vec<String>,
+    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish.
+    pub insecure: bool,
+    /// Certificates of `tls/` endpoints. Both ends show theirs.
+    pub tls: Option<TlsSpec>,
+    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host`. Relative to this file.
+    pub zenoh: Option<PathBuf>,
+}
+
+/// Certificates, as PEM files. Paths are relative to the graph file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSpec {
+    /// Certificate of the authority that has signed those of all hosts.
+    pub authority: PathBuf,
+    /// This host's certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub private_key: PathBuf,
+}
+
+/// Something under `network:` that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key that it is about.
+    pub key: &'static str,
+    /// What is the matter.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// A protocol and an address of an endpoint.
+fn parts(endpoint: &str) -> Option<(&str, &str)> {
+    let (protocol, rest) = endpoint.split_once('/')?;
+    // Zenoh's metadata and settings of an endpoint follow these.
+    Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
+}
+
+fn is_everywhere(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    matches!(host, "0.0.0.0" | "[::]" | "::" | "*" | "")
+}
+
+/// Whether this can be a host's name.
+#[must_use]
+pub fn is_host_name(name: &str) -> bool {
+    (1..=63).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// The machine's name as a host name: up to the first dot, and with `-` for what is not permitted.
+#[must_use]
+pub fn machine_name() -> String {
+    let uname = rustix::system::uname();
+    let name = uname.nodename().to_string_lossy();
+    let short = name.split('.').next().unwrap_or_default();
+    let kept: String = short.chars().take(63).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
+    if kept.is_empty() { "host".into() } else { kept }
+}
+
+impl NetworkSpec {
+    /// Everything that cannot be.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut add = |key, message: String, help: String| found.push(Mistake { key, message, help });
+        if let Some(name) = self.host.as_ref().filter(|n| !is_host_name(n)) {
+            add("host", format!("`{name}` cannot be the name of a host"), "use 1 to 63 letters, digits, `_` and `-`".into());
+        }
+        let named = self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty() || self.tls.is_some() || self.insecure;
+        if self.zenoh.is_some() && named {
+            let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
+            add("zenoh", message, "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `tls`, `insecure`".into());
+        }
+        if let Some(i) = self.interface.as_ref().filter(|i| i.is_empty() || i.len() > 15 || i.contains(['/', '#', ';', ' '])) {
+            add("interface", format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them".into());
+        }
+        for (key, list) in [("listen", &self.listen), ("connect", &self.connect)] {
+            if list.len() > MAX_ENDPOINTS {
+                add(key, format!("{} endpoints are too many", list.len()), format!("at most {MAX_ENDPOINTS} are possible"));
+            }
+            for endpoint in list.iter().take(MAX_ENDPOINTS) {
+                if let Some((message, help)) = self.endpoint(key, endpoint) {
+                    add(key, message, help);
+                }
+            }
+        }
+        found
+    }
+
+    fn endpoint(&self, key: &str, endpoint: &str) -> Option<(String, String)> {
+        const FORM: &str = "write protocol and address: `tcp/192.168.1.10:7450`, `tls/10.0.0.1:7450`, `unixsock-stream//run/car/gateway`";
+        if endpoint.len() > MAX_ENDPOINT_LEN {
+            return Some((format!("an endpoint has {} characters", endpoint.len()), format!("at most {MAX_ENDPOINT_LEN} are possible")));
+        }
+        let Some((protocol, address)) = parts(endpoint) else {
+            return Some((format!("`{endpoint}` is not an endpoint"), FORM.into()));
+        };
+        if !PROTOCOLS.contains(&protocol) {
+            let help = format!("the gateway speaks {}", PROTOCOLS.join(", "));
+            return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
+        }
+        if protocol == "unixsock-stream" {
+            let fits = address.starts_with('/') && address.len() < 108;
+            return (!fits).then(|| (format!("`{endpoint}` names no socket"), "write an absolute path of at most 107 bytes".into()));
+        }
+        let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        match port {
+            Some(Ok(0)) if key == "connect" => {
+                return Some((format!("`{endpoint}`: nobody listens on port 0"), format!("{PORT} is where gateways usually listen")));
+            }
+            Some(Ok(_)) => {}
+            _ => return Some((format!("`{endpoint}` has no port"), format!("{FORM}; {PORT} is usual"))),
+        }
+        if protocol == "tls" && self.tls.is_none() {
+            let help = "add `tls: {authority: ca.pem, certificate: host.pem, private_key: host.key}`";
+            return Some((format!("`{endpoint}` needs certificates"), help.into()));
+        }
+        if key == "listen" && is_everywhere(address) && protocol != "tls" && !self.insecure {
+            return Some((
+                format!("`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"),
+                "name the address or the `interface` of the network that is meant, use `tls/…`, or write `insecure: true`".into(),
+            ));
+        }
+        None
+    }
+
+    /// What to listen on: what is named, or else the loopback device.
+    #[must_use]
+    pub fn listen_endpoints(&self) -> Vec<String> {
+        let at_interface = self.interface.iter().map(|i| format!("tcp/0.0.0.0:{PORT}#iface={i}"));
+        let all: Vec<String> = at_interface.chain(self.listen.iter().cloned()).collect();
+        if all.is_empty() { vec![LOOPBACK.into()] } else { all }
+    }
+
+    /// Whether any other host can come to know of this one.
+    #[must_use]
+    pub fn reaches_anybody(&self) -> bool {
+        self.interface.is_some() || self.zenoh.is_some() || !self.listen.is_empty() || !self.connect.is_empty()
+    }
+
+    /// The same with paths that are relative to `directory` made relative to the working directory.
+    #[must_use]
+    pub fn relative_to(mut self, directory: &Path) -> Self {
+        let tls = self.tls.iter_mut().flat_map(|t| [&mut t.authority, &mut t.certificate, &mut t.private_key]);
+        for path in tls.chain(&mut self.zenoh) {
+            *path = directory.join(&*path);
+        }
+        self
+    }
+}
+
+/// One topic that a gateway carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CarriedTopic {
+    /// Topic.
+    pub topic: TopicName,
+    /// Local publishers' samples go to other hosts.
+    pub send: bool,
+    /// Samples of other hosts come here.
+    pub receive: bool,
+    /// Longest payload that is received, in bytes.
+    pub max_payload: u64,
+    /// Samples of one publisher of another host that local subscriptions may hold together.
+    pub pins: u32,
+    /// QoS with which local publishers are read: what local publishers offer less of is carried with less.
+    #[serde(default)]
+    pub qos: Qos,
+    /// Most samples each second that are sent to a host; the newest ones. `None`: no limit.
+    #[serde(default)]
+    pub max_rate_hz: Option<f64>,
+    /// Only every so many-th sample of a publisher is sent. `None`, 0 and 1: all.
+    #[serde(default)]
+    pub every: Option<u32>,
+    /// Who may take part on this host.
+    #[serde(default)]
+    pub access: Access,
+}
+
+/// Everything that a gateway is started with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// Name of the domain, the same on all hosts.
+    pub domain: String,
+    /// Its directory on this host.
+    pub domain_dir: PathBuf,
+    /// How this host takes part.
+    #[serde(default)]
+    pub network: NetworkSpec,
+    /// What is carried.
+    pub topics: Vec<CarriedTopic>,
+}
+
+impl GatewayConfig {
+    /// What the gateway of a graph carries, if anything: of each topic with network reach the directions in which this graph
+    /// has ends, and both if somebody outside takes part.
+    #[must_use]
+    pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
+        let ends = |topic: &TopicName| {
+            let outputs = graph.components().any(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic));
+            let inputs = graph.components().any(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic));
+            (outputs, inputs)
+        };
+        let topics: Vec<_> = graph
+            .topics
+            .iter()
+            .filter(|(_, t)| t.reach == Reach::Network)
+            .map(|(name, t)| {
+                let (send, receive) = ends(name);
+                CarriedTopic {
+                    topic: name.clone(),
+                    send: send || t.external,
+                    receive: receive || t.external,
+                    max_payload: t.max_payload,
+                    pins: t.pins,
+                    qos: t.qos.clone(),
+                    max_rate_hz: t.network.max_rate_hz,
+                    every: t.network.every,
+                    access: t.access.clone(),
+                }
+            })
+            .collect();
+        let network = graph.network.clone().unwrap_or_default();
+        (!topics.is_empty()).then(|| Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), network, topics })
+    }
+
+    /// Slots beside those that are kept and pinned: one loan at a time is filled.
+    #[must_use]
+    pub fn loans() -> u32 {
+        DEFAULT_LOANS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(json: &str) -> Vec<(&'static str, String)> {
+        let spec: NetworkSpec = serde_json::from_str(json).unwrap();
+        spec.mistakes().into_iter().map(|m| (m.key, format!("{} ({})", m.message, m.help))).collect()
+    }
+
+    #[test]
+    fn what_can_be_is_accepted() {
+        for good in [
+            "{}",
+            r#"{"host": "car-1", "interface": "eth0"}"#,
+            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/car/gw"], "connect": ["udp/car2.local:7450", "tcp/[fe80::1]:7450#iface=eth0"]}"#,
+            r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
+            r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
+            r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
+        ] {
+            assert_eq!(mistakes(good), [], "{good}");
+        }
+    }
+
+    #[test]
+    fn each_mistake_is_told_with_its_key_and_a_remedy() {
+        for (bad, key, says) in [
+            (r#"{"host": "car.local"}"#, "host", "letters, digits"),
+            (r#"{"host": ""}"#, "host", "1 to 63"),
+            (r#"{"interface": "eth0/1"}"#, "interface", "ip link"),
+            (r#"{"listen": ["192.168.1.10:7450"]}"#, "listen", "write protocol and address"),
+            (r#"{"listen": ["quic/192.168.1.10:7450"]}"#, "listen", "tcp, tls, udp"),
+            (r#"{"connect": ["tcp/192.168.1.10"]}"#, "connect", "has no port"),
+            (r#"{"connect": ["tcp/192.168.1.10:0"]}"#, "connect", "7450"),
+            (r#"{"connect": ["unixsock-stream/here"]}"#, "connect", "absolute path"),
+            (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
+            (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
+            (r#"{"listen": ["udp/[::]:7450#iface=eth0"]}"#, "listen", "insecure: true"),
+            (r#"{"zenoh": "z.json5", "listen": ["tcp/10.0.0.1:1"]}"#, "zenoh", "keep one of the two"),
+        ] {
+            let found = mistakes(bad);
+            assert!(matches!(found.as_slice(), [(k, text)] if *k == key && text.contains(says)), "{bad}: {found:?}");
+        }
+        let many = serde_json::json!({ "connect": vec!["tcp/10.0.0.1:1"; 65] }).to_string();
+        assert_eq!(mistakes(&many).len(), 1);
+    }
+
+    #[test]
+    fn without_an_interface_only_the_loopback_device_is_listened_to() {
+        let spec = NetworkSpec::default();
+        assert_eq!((spec.listen_endpoints(), spec.reaches_anybody()), (vec!["tcp/127.0.0.1:0".to_owned()], false));
+        let spec = NetworkSpec { interface: Some("eth0".into()), ..spec };
+        assert_eq!((spec.listen_endpoints(), spec.reaches_anybody()), (vec!["tcp/0.0.0.0:7450#iface=eth0".to_owned()], true));
+        assert!(is_host_name(&machine_name()));
+    }
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a gateway is started with.
+//!
+//! Not here: the gateway (crate `driveline-gateway-ros2`), which checks again what is checked here. What rules mean:
+//! `docs/protocols/ros2-dds.md`, section 2.
+
+use crate::graph::ByteSize;
+use crate::graph::ResolvedGraph;
+use crate::graph::model::Access;
+use driveline::Reach;
+use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
+use driveline_types::{Durability, Qos, Reliability, TopicName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Greatest id for which the standard ports exist.
+pub const MAX_DOMAIN_ID: u32 = 232;
+const MAX_RULES: usize = 256;
+const MAX_TYPES: usize = 256;
+const MAX_PATTERN_LEN: usize = 200;
+const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
+/// Longest payload of a rule: a sample in CDR has lengths of 31 bits, and a head.
+const LONGEST_PAYLOAD: u64 = 1 << 30;
+
+/// Which topics are exchanged with ROS 2 nodes over DDS, and where. Without rules none is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ros2Spec {
+    /// Number of the DDS domain, `ROS_DOMAIN_ID` of the ROS 2 nodes.
+    #[schemars(range(max = MAX_DOMAIN_ID))]
+    pub domain_id: u32,
+    /// Network interface, such as `eth0`, on which ROS 2 nodes are. Default: the loopback device, so nodes of this host.
+    pub interface: Option<String>,
+    /// Release of the ROS 2 nodes.
+    pub release: Release,
+    /// Directories of packages with definitions (`msg/*.msg`, `*.idl`), such as `/opt/ros/jazzy/share/tf2_msgs`, for types
+    /// that come from ROS 2 as they are. Relative to the graph file.
+    pub types: Vec<PathBuf>,
+    /// What is carried. The first rule that fits a topic counts.
+    pub topics: Vec<Rule>,
+}
+
+/// What differs between releases of ROS 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Release {
+    /// Iron, Jazzy and later: 16-byte ids, type hashes.
+    #[default]
+    Jazzy,
+    /// Humble: 24-byte ids, no type hashes.
+    Humble,
+}
+
+/// Topics that are carried, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Name of the topic in ROS 2, such as `/camera/image`; `*` stands for one part of a name, `**` at the end for all that follow.
+    pub topic: String,
+    /// Who publishes.
+    pub direction: Direction,
+    /// How samples are stored in Driveline.
+    #[serde(default, rename = "as")]
+    pub form: Form,
+    /// Largest payload: bytes, or text such as `8 MiB`. Default 256 KiB; towards ROS 2, the topic's own.
+    #[serde(default)]
+    pub max_payload: Option<ByteSize>,
+    /// QoS towards ROS 2 where it shall differ from what the other end offers.
+    #[serde(default)]
+    pub qos: RuleQos,
+    /// Samples of one ROS 2 publisher that local subscriptions may hold together. Default 8.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = MAX_PINS))]
+    pub pins: Option<u32>,
+    /// What counts as the time at which a sensor saw the data.
+    #[serde(default)]
+    pub source_time: SourceTime,
+}
+
+/// Who publishes what a rule carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Driveline's publishers, for ROS 2 subscriptions.
+    ToRos,
+    /// ROS 2 publishers, for Driveline's subscriptions.
+    FromRos,
+    /// Either.
+    Both,
+}
+
+/// How samples that come from ROS 2 are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// As Driveline's own message where there is one, else as CDR.
+    #[default]
+    Converted,
+    /// As CDR.
+    Cdr,
+}
+
+/// Source time of samples from ROS 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceTime {
+    /// `header.stamp`.
+    #[default]
+    Stamp,
+    /// When it came: for recordings that are replayed.
+    Arrival,
+}
+
+/// QoS of the gateway's ends in ROS 2, where it is not taken from the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuleQos {
+    /// Reliability.
+    pub reliability: Option<Reliability>,
+    /// Durability.
+    pub durability: Option<Durability>,
+    /// Samples that are kept for those who are slow or come late.
+    #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
+    pub depth: Option<u32>,
+}
+
+/// Something under `ros2:` that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key that it is about, and which element of its list.
+    pub key: &'static str,
+    /// The rule or type, from 0.
+    pub index: Option<usize>,
+    /// What is the matter.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// Whether this can be a part of a name in ROS 2 between two `/`.
+#[must_use]
+pub fn is_token(token: &str) -> bool {
+    let starts = token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && token.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !token.contains("__")
+}
+
+/// Why this is no pattern, and what to do about it.
+fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
+    let Some(relative) = pattern.strip_prefix('/') else {
+        return Some((format!("`{pattern}` has no leading `/`"), "write the topic's full name in ROS 2, such as `/camera/image`"));
+    };
+    if pattern.len() > MAX_PATTERN_LEN {
+        return Some((format!("a topic of {} characters", pattern.len()), "at most 200 are possible"));
+    }
+    let tokens: Vec<_> = relative.split('/').collect();
+    for (i, token) in tokens.iter().enumerate() {
+        match *token {
+            "**" if i + 1 < tokens.len() => {
+                return Some((format!("`{pattern}` goes on behind `**`"), "`**` can only stand at the end; use `*` for one part"));
+            }
+            "*" | "**" => {}
+            token if is_token(token) => {}
+            _ => {
+                let help =
+                    "between two `/` there are letters, digits and single `_`, not beginning with a digit; or `*`, or `**` at the end";
+                return Some((format!("`{pattern}` cannot be the name of a topic in ROS 2"), help));
+            }
+        }
+    }
+    None
+}
+
+impl Rule {
+    /// A rule without any options.
+    #[must_use]
+    pub fn new(topic: impl Into<String>, direction: Direction) -> Self {
+        Self {
+            topic: topic.into(),
+            direction,
+            form: Form::default(),
+            max_payload: None,
+            qos: RuleQos::default(),
+            pins: None,
+            source_time: SourceTime::default(),
+        }
+    }
+
+    /// Whether the pattern fits the topic, and the direction is included. `from_ros`: the direction asked about.
+    #[must_use]
+    pub fn covers(&self, topic: &TopicName, from_ros: bool) -> bool {
+        let included = match self.direction {
+            Direction::Both => true,
+            Direction::FromRos => from_ros,
+            Direction::ToRos => !from_ros,
+        };
+        let mut tokens = topic.as_str().split('/');
+        let mut pattern = self.topic.strip_prefix('/').unwrap_or_default().split('/');
+        included
+            && loop {
+                match (pattern.next(), tokens.next()) {
+                    (None, None) | (Some("**"), Some(_)) => break true,
+                    (Some("*"), Some(_)) => {}
+                    (Some(p), Some(t)) if p == t => {}
+                    _ => break false,
+                }
+            }
+    }
+
+    /// The topic, if the rule names one and not many.
+    #[must_use]
+    pub fn single(&self) -> Option<TopicName> {
+        (!self.topic.contains('*')).then(|| self.topic.strip_prefix('/')?.parse().ok()).flatten()
+    }
+
+    /// Largest payload from ROS 2, in bytes.
+    #[must_use]
+    pub fn max_payload_bytes(&self) -> u64 {
+        self.max_payload.map_or(DEFAULT_MAX_PAYLOAD, |b| b.0)
+    }
+}
+
+impl Ros2Spec {
+    /// The rule that decides about a topic in a direction.
+    #[must_use]
+    pub fn rule(&self, topic: &TopicName, from_ros: bool) -> Option<&Rule> {
+        self.topics.iter().find(|r| r.covers(topic, from_ros))
+    }
+
+    /// Everything that cannot be.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut add = |key, index, message: String, help: &str| found.push(Mistake { key, index, message, help: help.to_owned() });
+        if self.domain_id > MAX_DOMAIN_ID {
+            add("domain_id", None, format!("DDS has no domain {}", self.domain_id), "use ROS_DOMAIN_ID of the nodes, at most 232");
+        }
+        if let Some(i) = self.interface.as_ref().filter(|i| !is_interface(i)) {
+            add("interface", None, format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them");
+        }
+        if self.topics.len() > MAX_RULES {
+            add("topics", None, format!("{} rules are too many", self.topics.len()), "at most 256 are possible; use `*` and `**`");
+        }
+        if self.types.len() > MAX_TYPES {
+            add("types", None, format!("{} packages are too many", self.types.len()), "at most 256 are possible");
+        }
+        for (i, rule) in self.topics.iter().enumerate().take(MAX_RULES) {
+            if let Some((message, help)) = pattern_mistake(&rule.topic) {
+                add("topics", Some(i), message, help);
+            }
+            if rule.max_payload.is_some_and(|b| b.0 > LONGEST_PAYLOAD) {
+                add(
+                    "topics",
+                    Some(i),
+                    "a sample of ROS 2 cannot have more than 1 GiB here".into(),
+                    "give `max_payload` what the topic needs",
+                );
+            }
+            if rule.qos.depth.is_some_and(|d| d == 0 || d > Qos::MAX_DEPTH) {
+                add(
+                    "topics",
+                    Some(i),
+                    "a depth is at least 1 and at most 1024".into(),
+                    "give `depth` what late or slow subscriptions need",
+                );
+            }
+            if rule.pins.is_some_and(|p| p == 0 || p > MAX_PINS) {
+                add("topics", Some(i), format!("`pins` is at least 1 and at most {MAX_PINS}"), "leave it out for 8");
+            }
+            let same = |r: &&Rule| r.topic == rule.topic && (r.direction == rule.direction || r.direction == Direction::Both);
+            if self.topics.iter().take(i).any(|r| same(&r)) {
+                add("topics", Some(i), format!("an earlier rule decides about `{}` already", rule.topic), "remove one of the two");
+            }
+        }
+        found
+    }
+
+    /// The same with paths that are relative to `directory` made relative to the working directory.
+    #[must_use]
+    pub fn relative_to(mut self, directory: &Path) -> Self {
+        self.types.iter_mut().for_each(|path| *path = directory.join(&*path));
+        self
+    }
+}
+
+fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b':'))
+}
+
+/// A topic of Driveline that a ROS 2 gateway knows of before anybody publishes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalTopic {
+    /// Topic.
+    pub topic: TopicName,
+    /// Longest payload of its publishers, in bytes.
+    pub max_payload: u64,
+    /// Samples of one publisher that local subscriptions may hold together.
+    #[serde(default = "default_pins")]
+    pub pins: u32,
+    /// QoS with which local publishers are read.
+    #[serde(default)]
+    pub qos: Qos,
+    /// Who may take part on this host.
+    #[serde(default)]
+    pub access: Access,
+}
+
+fn default_pins() -> u32 {
+    DEFAULT_PINS
+}
+
+/// Everything that a ROS 2 gateway is started with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ros2GatewayConfig {
+    /// Directory of the domain.
+    pub domain_dir: PathBuf,
+    /// What is carried, and where.
+    pub ros2: Ros2Spec,
+    /// Topics that the graph has.
+    #[serde(default)]
+    pub topics: Vec<LocalTopic>,
+}
+
+impl Ros2GatewayConfig {
+    /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
+    #[must_use]
+    pub fn of_graph(graph: &ResolvedGraph, domain_dir: &Path) -> Option<Self> {
+        let ros2 = graph.ros2.clone().filter(|r| !r.topics.is_empty())?;
+        let topics = graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| LocalTopic {
+            topic: name.clone(),
+            max_payload: t.max_payload,
+            pins: t.pins,
+            qos: t.qos.clone(),
+            access: t.access.clone(),
+        });
+        Some(Self { domain_dir: domain_dir.to_owned(), ros2, topics: topics.collect() })
+    }
+}
+
+#[cfg(test)]
+#[path = "ros2_tests.rs"]
+mod tests;

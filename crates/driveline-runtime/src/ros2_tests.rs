@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use proptest::prelude::*;
+
+fn name(topic: &str) -> TopicName {
+    topic.parse().unwrap()
+}
+
+#[test]
+fn patterns_fit_what_they_say_and_nothing_else() {
+    for (pattern, fits, fits_not) in [
+        ("/a/b", &["a/b"][..], &["a", "a/b/c", "a/c", "b"][..]),
+        ("/a/*", &["a/b", "a/c"], &["a", "a/b/c", "b/a"]),
+        ("/a/*/c", &["a/b/c"], &["a/c", "a/b/d", "a/b/c/d"]),
+        ("/a/**", &["a/b", "a/b/c"], &["a", "b/a", "ab/c"]),
+        ("/**", &["a", "a/b/c"], &[]),
+        ("/*", &["a"], &["a/b"]),
+    ] {
+        let rule = Rule::new(pattern, Direction::Both);
+        assert_eq!(pattern_mistake(pattern), None, "{pattern}");
+        for topic in fits {
+            assert!(rule.covers(&name(topic), true) && rule.covers(&name(topic), false), "{pattern} should fit {topic}");
+        }
+        for topic in fits_not {
+            assert!(!rule.covers(&name(topic), true), "{pattern} should not fit {topic}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_carried_without_a_rule_and_the_first_rule_counts() {
+    assert_eq!(Ros2Spec::default().rule(&name("a"), true), None);
+    let spec: Ros2Spec = serde_json::from_str(
+        r#"{"topics": [{"topic": "/a/x", "direction": "to_ros"}, {"topic": "/a/**", "direction": "from_ros", "max_payload": "2 MiB", "as": "cdr"}]}"#,
+    )
+    .unwrap();
+    assert_eq!(spec.mistakes(), []);
+    assert_eq!(spec.rule(&name("a/x"), false).unwrap().topic, "/a/x");
+    assert_eq!(spec.rule(&name("a/x"), true).unwrap().topic, "/a/**", "a rule of the other direction does not count");
+    assert_eq!(spec.rule(&name("a/y"), false), None);
+    let rule = spec.rule(&name("a/y"), true).unwrap();
+    assert_eq!((rule.max_payload_bytes(), rule.form, rule.single()), (2 << 20, Form::Cdr, None));
+    assert_eq!(spec.topics[0].single(), Some(name("a/x")));
+}
+
+#[test]
+fn each_mistake_is_told_with_its_place_and_a_remedy() {
+    let rules = |rules: &str| format!(r#"{{"topics": [{rules}]}}"#);
+    for (bad, key, index, says) in [
+        (r#"{"domain_id": 233}"#.to_owned(), "domain_id", None, "at most 232"),
+        (r#"{"interface": "eth0/1"}"#.to_owned(), "interface", None, "ip link"),
+        (r#"{"interface": "<x>"}"#.to_owned(), "interface", None, "ip link"),
+        (rules(r#"{"topic": "a", "direction": "both"}"#), "topics", Some(0), "leading `/`"),
+        (rules(r#"{"topic": "/", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
+        (rules(r#"{"topic": "/a-b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
+        (rules(r#"{"topic": "/1a", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
+        (rules(r#"{"topic": "/a__b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
+        (rules(r#"{"topic": "/a*", "direction": "both"}"#), "topics", Some(0), "`**` at the end"),
+        (rules(r#"{"topic": "/**/a", "direction": "both"}"#), "topics", Some(0), "only stand at the end"),
+        (rules(r#"{"topic": "/a", "direction": "both", "max_payload": "2 GiB"}"#), "topics", Some(0), "1 GiB"),
+        (rules(r#"{"topic": "/a", "direction": "both", "qos": {"depth": 0}}"#), "topics", Some(0), "at least 1"),
+        (rules(r#"{"topic": "/a", "direction": "both", "pins": 0}"#), "topics", Some(0), "at least 1"),
+        (rules(r#"{"topic": "/a", "direction": "both"}, {"topic": "/a", "direction": "to_ros"}"#), "topics", Some(1), "remove one"),
+    ] {
+        let spec: Ros2Spec = serde_json::from_str(&bad).unwrap();
+        let found = spec.mistakes();
+        let [m] = found.as_slice() else { panic!("{bad}: {found:?}") };
+        assert_eq!((m.key, m.index), (key, index), "{bad}");
+        assert!(format!("{} ({})", m.message, m.help).contains(says), "{bad}: {m:?}");
+    }
+    assert!(serde_json::from_str::<Ros2Spec>(r#"{"topics": [{"topic": "/a"}]}"#).is_err(), "a rule has a direction");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_pattern_or_a_mistake_and_a_name_without_stars_covers_itself_only(pattern in "/?[a-c_1*/-]{0,12}", other in "[a-c_]{1,3}(/[a-c_]{1,3}){0,2}") {
+        let rule = Rule::new(pattern.clone(), Direction::Both);
+        let good = pattern_mistake(&pattern).is_none();
+        let covers = rule.covers(&name(&other), true);
+        if good && !pattern.contains('*') {
+            prop_assert_eq!(covers, pattern == format!("/{other}"));
+            prop_assert!(rule.single().is_some_and(|t| rule.covers(&t, false)));
+        }
+        prop_assert!(covers || pattern != "/**");
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A gateway among the processes of a run. What stands for it here is a script: what it carries is tested where it is.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod support;
+
+use driveline_runtime::launch::{End, Event, GatewayOptions};
+use driveline_runtime::network::{GatewayConfig, NetworkSpec};
+use support::{Fixture, Seen, graph, script};
+
+/// A gateway that adds its configuration to the file `NAME.read`, and then does what `then` says.
+fn gateway(f: &Fixture, name: &'static str, then: &str) -> GatewayOptions {
+    let program = f.dir.path().join(name);
+    script(&program, &format!("read -r config\necho \"$config\" >> \"$0.read\"\n{then}"));
+    let config = GatewayConfig {
+        domain: "demo".into(),
+        domain_dir: f.options.domain_dir.clone(),
+        network: NetworkSpec { host: Some("car".into()), ..NetworkSpec::default() },
+        topics: Vec::new(),
+    };
+    GatewayOptions { name, ..GatewayOptions::to_hosts(program, &config).unwrap() }
+}
+
+/// A run with one.
+fn fixture(then: &str) -> Fixture {
+    let mut f = Fixture::new(&graph(0, "", ""));
+    f.options.gateways = vec![gateway(&f, "gateway", then)];
+    f
+}
+
+const READY: &str = "echo '{\"record\":\"ready\"}' >&0";
+/// The first one ends when the graph runs; the second one stays.
+const ENDS_ONCE: &str = "if [ $(wc -l < \"$0.read\") = 1 ]; then read -r go; exit 7; fi";
+
+#[test]
+fn it_gets_its_configuration_is_there_before_the_modules_run_and_ends_last() {
+    let f = fixture(&format!("{READY}\necho carrying\ncat > /dev/null"));
+    let mut seen = Seen { interrupt_at: Some("printer got 3"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!((outcome.end, outcome.killed.len()), (End::Interrupted, 0));
+    assert_eq!(seen.ended(), ["two", "one", "gateway"]);
+    assert_eq!(seen.printed("gateway"), ["carrying"]);
+    let read = std::fs::read_to_string(f.dir.path().join("gateway.read")).unwrap();
+    assert_eq!(read.trim_end(), f.options.gateways[0].config);
+    serde_json::from_str::<GatewayConfig>(&read).unwrap();
+}
+
+#[test]
+fn one_that_ends_is_started_again_and_the_graph_goes_on() {
+    let f = fixture(&format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"));
+    let mut seen = Seen { interrupt_at: Some("back"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
+    assert_eq!(seen.ended(), ["gateway", "two", "one", "gateway"]);
+    assert!(seen.events.contains(&Event::Restarts { module: "gateway".into(), after_s: 1 }));
+}
+
+#[test]
+fn of_two_only_the_one_that_has_ended_is_started_again() {
+    let mut f = fixture(&format!("{READY}\necho stays\ncat > /dev/null"));
+    let other = gateway(&f, "gateway-ros2", &format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"));
+    f.options.gateways.push(other);
+    let mut seen = Seen { interrupt_at: Some("back"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
+    assert_eq!(seen.ended(), ["gateway-ros2", "two", "one", "gateway-ros2", "gateway"]);
+    assert_eq!((seen.printed("gateway"), seen.printed("gateway-ros2")), (vec!["stays"], vec!["back"]));
+}
+
+#[test]
+fn one_that_cannot_start_ends_the_run_with_its_reason() {
+    let f = fixture("echo '{\"record\":\"failed\",\"text\":\"the address is taken\"}' >&0\nexit 1");
+    let mut seen = Seen::default();
+    let outcome = f.run(&mut seen);
+    let End::Died(death) = outcome.end else { panic!("{:?}", outcome.end) };
+    assert_eq!(death.module, "gateway");
+    assert!(death.to_string().contains("the address is taken"), "{death}");
+    assert!(!seen.events.contains(&Event::Running));
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands of the README beside this directory as they stand there, and looks at what they print. Only the pause in which a
+reader lets the hosts find each other becomes a look whether they have.
+
+Usage: check_two_hosts.py BIN LIBRARIES    directories with `driveline`, and with libfirst_component.so. DRIVELINE_GATEWAY names the gateway.
+Needs root, for network namespaces.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent.parent
+BEGIN, END = "<!-- commands:begin -->\n```\n", "```\n<!-- commands:end -->"
+TIME_OUT = 180
+PAUSE = "\nsleep 4\n"
+
+
+class CheckError(Exception):
+    """What is wrong, for people."""
+
+
+def commands():
+    text = (HERE / "README.md").read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise CheckError("README.md must hold one block of commands between its markers")
+    return text.split(BEGIN)[1].split(END)[0]
+
+
+def must(condition, what, output):
+    if not condition:
+        raise CheckError(f"{what}; this was printed:\n{output}")
+
+
+def check(output):
+    ages = [int(us) for us in re.findall(r"% edges, picture is (-?\d+) us old", output)]
+    must(len(ages) >= 100, f"100 of 1000 pictures come back at least, and {len(ages)} did", output)
+    must(min(ages) >= 0, "a picture is from the future: the clocks are not translated", output)
+    must("ended: 'pattern' has finished" in output, "the run under the roof does not end as it should", output)
+    first, last = output.split("ended: 'pattern' has finished")[0], output.split("ended: 'pattern' has finished")[1]
+    for topic, way in (("camera/image", "→ trunk (best effort, volatile): "), ("perception/lanes", "← trunk, published there by 'lane'")):
+        must(topic in first and way in first, f"`gateway list --explain` does not tell that '{topic}' is carried", output)
+    must(re.search(r"→ trunk \(.*\): [1-9][\d.]* samples/s", first), "the list shows no rate", output)
+    must(re.search(r"trunk\.[0-9a-f]{16}\s+there for", first), "the other host is not shown", output)
+    must(re.search(r"roof\.[0-9a-f]{16}\s+gone for", last), "the trunk's gateway does not tell that the roof is gone", output)
+
+
+def main():
+    bin_dir, libraries = (Path(a).resolve() for a in sys.argv[1:3])
+    script = commands().replace("build/bin/driveline", str(bin_dir / "driveline"))
+    tool = bin_dir / "driveline"
+    carried = f"examples/two_hosts/hosts.sh on roof {tool} gateway list --domain two_hosts | grep -q '→ trunk *carried'"
+    must(script.count(PAUSE) == 1, f"the README has no `{PAUSE.strip()}`", script)
+    script = script.replace(PAUSE, f"\nuntil {carried}; do sleep 0.2; done\n")
+    with tempfile.TemporaryDirectory() as scratch:
+        sudo = Path(scratch) / "sudo"
+        sudo.write_text('#!/bin/bash\nexec "$@"\n')
+        sudo.chmod(0o755)
+        environment = os.environ | {
+            "PATH": f"{scratch}:{os.environ['PATH']}",
+            "DRIVELINE_COMPONENT_PATH": str(libraries),
+            "TWO_HOSTS": f"dl{os.getpid()}",
+            "TMPDIR": scratch,
+        }
+        out = Path(scratch) / "output"
+        try:
+            with out.open("w") as to:
+                # With job control, which `wait %2` needs, and the first failure ends it.
+                done = subprocess.run(
+                    ["bash", "-e", "-m", "-c", script], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=to, stderr=to, timeout=TIME_OUT
+                )
+            output = out.read_text()
+            must(done.returncode == 0, f"the commands of the README end with status {done.returncode}", output)
+            check(output)
+        except subprocess.TimeoutExpired as e:
+            raise CheckError(f"the commands of the README take longer than {TIME_OUT} s; this was printed:\n{out.read_text()}") from e
+        finally:
+            subprocess.run([HERE / "hosts.sh", "down"], env=environment, capture_output=True)
+    print("1 passed, 0 failed")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CheckError as e:
+        print(f"error: {e}", file=sys.stderr)
+        print("0 passed, 1 failed")
+        sys.exit(1)
