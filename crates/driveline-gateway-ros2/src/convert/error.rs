@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a sample is not carried.
+
+use driveline_msgs::{CloudError, ImageError, TextError};
+use driveline_rosidl::cdr::CdrError;
+use driveline_types::PayloadError;
+use thiserror::Error;
+
+/// A sample that is dropped, and why.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// It is broken, or of another type than its writer says.
+    #[error("{0}")]
+    Cdr(#[from] CdrError),
+    /// Longer than permitted.
+    #[error("{len} bytes, at most {max} are permitted; raise `max_payload`")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// What is permitted, in bytes.
+        max: usize,
+    },
+    /// The stamp is no time on the other side.
+    #[error("the stamp {0} has no time there; for recordings that are replayed, the rule can say `source_time: arrival`")]
+    Stamp(String),
+    /// The frame's name does not fit.
+    #[error("header.{0}")]
+    FrameId(TextError),
+    /// The image has numbers or an encoding that Driveline does not have.
+    #[error("{0}")]
+    Image(#[from] ImageError),
+    /// The cloud has numbers that do not fit.
+    #[error("{0}")]
+    Cloud(#[from] CloudError),
+    /// The name of a point's field does not fit.
+    #[error("field {index} of the points: {source}")]
+    FieldName {
+        /// Which, from 0.
+        index: usize,
+        /// What is wrong with it.
+        source: TextError,
+    },
+    /// Points of the other byte order.
+    #[error("the points are big endian; Driveline's are little endian: have the publisher write these")]
+    BigEndian,
+    /// Not one class for each box.
+    #[error("detection {index} has {count} hypotheses; one fits: have the detector send its best")]
+    Hypotheses {
+        /// Which detection, from 0.
+        index: usize,
+        /// How many.
+        count: u32,
+    },
+    /// Something of a detection has no place on the other side.
+    #[error("detection {index} has {what}, for which there is no place; carry the topic with `as: cdr`")]
+    Detection {
+        /// Which, from 0.
+        index: usize,
+        /// Name to count it under.
+        reason: &'static str,
+        /// What it has.
+        what: &'static str,
+    },
+    /// The payload is not what its schema says.
+    #[error("the payload is no such message: {0}")]
+    Payload(String),
+}
+
+impl From<PayloadError> for ConvertError {
+    fn from(e: PayloadError) -> Self {
+        Self::Payload(e.to_string())
+    }
+}
+
+impl ConvertError {
+    /// A short name, to count under.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cdr(e) => e.fault.name(),
+            Self::TooLong { .. } => "too_long",
+            Self::Stamp(_) => "stamp",
+            Self::FrameId(_) => "frame_id",
+            Self::Image(ImageError::Encoding { .. } | ImageError::EncodingName { .. }) => "encoding",
+            Self::Image(_) => "image",
+            Self::Cloud(CloudError::FieldCount { .. }) => "fields",
+            Self::Cloud(_) => "cloud",
+            Self::FieldName { .. } => "field_name",
+            Self::BigEndian => "big_endian",
+            Self::Hypotheses { .. } => "hypotheses",
+            Self::Detection { reason, .. } => reason,
+            Self::Payload(_) => "payload",
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `sensor_msgs/msg/Image`.
+
+use super::{Arrival, ConvertError, Result, ToRos, header};
+use driveline_msgs::{Encoding, ImageError, ImageView};
+use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
+use driveline_types::{PlainMut, PlainRef, plain::payload_len};
+
+type Head = driveline_msgs::Image;
+
+#[derive(Debug)]
+pub(super) struct Image<'a> {
+    pub(super) head: Head,
+    rows: &'a [u8],
+}
+
+/// Newer releases call UYVY by its name.
+fn encoding(name: &[u8]) -> Result<Encoding, ImageError> {
+    match name {
+        b"uyvy" => Ok(Encoding::Yuv422),
+        name => String::from_utf8_lossy(name).parse(),
+    }
+}
+
+pub(super) fn read<'a>(sample: &'a [u8], arrival: &Arrival) -> Result<Image<'a>> {
+    let mut from = Decoder::new(sample)?;
+    let header = header::read(&mut from, arrival)?;
+    let (height, width) = (from.number()?, from.number()?);
+    let encoding = encoding(from.string()?)? as u32;
+    let _is_bigendian: u8 = from.number()?;
+    let step = from.number()?;
+    let len = from.length(1)?;
+    let data = from.bytes(len)?;
+    from.finish()?;
+    let head = Head { header, width, height, step, encoding };
+    // Checks that the numbers fit the data.
+    ImageView::new(PlainRef::from_parts(&head, data))?;
+    let rows = usize::try_from(head.data_len()).ok().and_then(|len| data.get(..len)).unwrap_or(data);
+    Ok(Image { head, rows })
+}
+
+impl Image<'_> {
+    pub(super) fn payload_len(&self) -> Result<usize> {
+        Ok(payload_len::<Head>(self.rows.len())?)
+    }
+
+    pub(super) fn write(&self, payload: &mut [u8]) -> Result<()> {
+        let (head, data) = PlainMut::<Head>::new(payload)?.split();
+        *head = self.head;
+        fill(data, self.rows)
+    }
+}
+
+/// Copies where the lengths agree.
+pub(super) fn fill(to: &mut [u8], from: &[u8]) -> Result<()> {
+    if to.len() != from.len() {
+        return Err(ConvertError::Payload(format!("room for {} bytes of data where there are {}", to.len(), from.len())));
+    }
+    to.copy_from_slice(from);
+    Ok(())
+}
+
+pub(super) fn sample(payload: &[u8], wall_offset_ns: i64) -> Result<ToRos<'_>> {
+    let image = ImageView::new(PlainRef::new(payload)?)?;
+    let rows = usize::try_from(image.head().data_len()).ok().and_then(|len| image.data().get(..len)).unwrap_or_default();
+    let mut to = Encoder::new(ByteOrder::Little);
+    header::write(&mut to, image.header(), wall_offset_ns)?;
+    to.number(image.height());
+    to.number(image.width());
+    to.string(image.encoding().name().as_bytes())?;
+    to.number(0u8);
+    to.number(image.step());
+    to.length(rows.len())?;
+    Ok(ToRos::of(to.finish(), rows, &[]))
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples of ROS 2 types to Driveline's own messages and back: `docs/protocols/ros2-dds.md`, section 3.
+//!
+//! Either way pixels, points and returns stay where they are until they are copied to where they go. What does not fit is an
+//! error with a name to count it under, never something shorter.
+
+mod cloud;
+mod detections;
+mod error;
+mod header;
+mod image;
+mod imu;
+mod radar;
+
+pub use error::ConvertError;
+pub use header::Arrival;
+
+use crate::types::Kind;
+use driveline_rosidl::cdr::HEADER_LEN;
+
+type Result<T, E = ConvertError> = std::result::Result<T, E>;
+
+/// A sample from ROS 2 that fits, on its way into a slot.
+#[derive(Debug)]
+pub struct FromRos<'a> {
+    content: Content<'a>,
+    source_time_ns: u64,
+}
+
+#[derive(Debug)]
+enum Content<'a> {
+    Image(image::Image<'a>),
+    PointCloud(Box<cloud::Cloud<'a>>),
+    Imu(Box<driveline_msgs::Imu>),
+    RadarScan(radar::Scan<'a>),
+    Detections2D(driveline_msgs::proto::Detections2D),
+}
+
+impl<'a> FromRos<'a> {
+    /// Checks a sample, encapsulation included. Copies no pixels, points or returns.
+    ///
+    /// # Errors
+    /// [`ConvertError`]: it is broken, or something in it does not fit.
+    pub fn new(kind: Kind, sample: &'a [u8], arrival: &Arrival) -> Result<Self> {
+        let (content, source_time_ns) = match kind {
+            Kind::Image => image::read(sample, arrival).map(|i| (i.head.header.source_time_ns, Content::Image(i))),
+            Kind::PointCloud => cloud::read(sample, arrival).map(|c| (c.head.header.source_time_ns, Content::PointCloud(Box::new(c)))),
+            Kind::Imu => imu::read(sample, arrival).map(|i| (i.header.source_time_ns, Content::Imu(Box::new(i)))),
+            Kind::RadarScan => radar::read(sample, arrival).map(|r| (r.head.header.source_time_ns, Content::RadarScan(r))),
+            Kind::Detections2D => {
+                detections::read(sample, arrival).map(|d| (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d)))
+            }
+        }
+        .map(|(time, content)| (content, time))?;
+        Ok(Self { content, source_time_ns })
+    }
+
+    /// Source time on this host's `CLOCK_MONOTONIC`, in nanoseconds; 0 if the sample has none.
+    #[must_use]
+    pub fn source_time_ns(&self) -> u64 {
+        self.source_time_ns
+    }
+
+    /// Length of the payload, in bytes: what to loan.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if it exceeds the address space.
+    pub fn payload_len(&self) -> Result<usize> {
+        match &self.content {
+            Content::Image(i) => i.payload_len(),
+            Content::PointCloud(c) => c.payload_len(),
+            Content::Imu(_) => Ok(size_of::<driveline_msgs::Imu>()),
+            Content::RadarScan(r) => r.payload_len(),
+            Content::Detections2D(d) => Ok(prost::Message::encoded_len(d)),
+        }
+    }
+
+    /// Writes the payload, which has the length of [`payload_len`](Self::payload_len): the only copy.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if it has another length or is not aligned.
+    pub fn write(&self, payload: &mut [u8]) -> Result<()> {
+        match &self.content {
+            Content::Image(i) => i.write(payload),
+            Content::PointCloud(c) => c.write(payload),
+            Content::Imu(i) => imu::write(i, payload),
+            Content::RadarScan(r) => r.write(payload),
+            Content::Detections2D(d) => {
+                let mut to = payload;
+                prost::Message::encode(d, &mut to).map_err(|_| ConvertError::Payload("too short for the detections".into()))
+            }
+        }
+    }
+}
+
+/// A sample for ROS 2: three parts, one behind the other, with the encapsulation at the beginning and padding at the end.
+#[derive(Debug)]
+pub struct ToRos<'a> {
+    head: Vec<u8>,
+    body: &'a [u8],
+    tail: [u8; 4],
+    tail_len: usize,
+}
+
+impl<'a> ToRos<'a> {
+    /// What a payload of Driveline's is in ROS 2. `wall_offset_ns` is that of the sample's header; a sample may have at most `max_len` bytes.
+    /// Allocates for what is not pixels, points or returns.
+    ///
+    /// # Errors
+    /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.
+    pub fn new(kind: Kind, payload: &'a [u8], wall_offset_ns: i64, max_len: usize) -> Result<Self> {
+        match kind {
+            Kind::Image => image::sample(payload, wall_offset_ns),
+            Kind::PointCloud => cloud::sample(payload, wall_offset_ns),
+            Kind::Imu => imu::sample(payload, wall_offset_ns),
+            Kind::RadarScan => radar::sample(payload, wall_offset_ns),
+            Kind::Detections2D => detections::sample(payload, wall_offset_ns, max_len),
+        }?
+        .bounded(max_len)
+    }
+
+    /// A payload that is a sample of ROS 2 already.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if its encapsulation is none of plain CDR, or it is too long.
+    pub fn of_cdr(payload: &'a [u8], max_len: usize) -> Result<Self> {
+        driveline_rosidl::cdr::Decoder::new(payload)?;
+        let (encapsulation, body) = payload.split_at(HEADER_LEN);
+        // Its options may tell of padding that was cut off since.
+        Self::of(vec![encapsulation[0], encapsulation[1], 0, 0], body, &[]).bounded(max_len)
+    }
+
+    /// `head` begins with an encapsulation.
+    fn of(head: Vec<u8>, body: &'a [u8], behind: &[u8]) -> Self {
+        let mut sample = Self { head, body, tail: [0; 4], tail_len: 0 };
+        // At most one byte of data, then up to three zeros.
+        for (to, from) in sample.tail.iter_mut().zip(behind) {
+            *to = *from;
+        }
+        let len = sample.head.len() + body.len() + behind.len();
+        let padding = len.wrapping_neg() & 3;
+        sample.tail_len = (behind.len() + padding).min(4);
+        if let Some(options) = sample.head.get_mut(3) {
+            *options = padding as u8;
+        }
+        sample
+    }
+
+    fn bounded(self, max: usize) -> Result<Self> {
+        let len = self.len();
+        if len > max { Err(ConvertError::TooLong { len, max }) } else { Ok(self) }
+    }
+
+    /// Length in bytes, a multiple of 4.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "there is always an encapsulation")]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.body.len() + self.tail_len
+    }
+
+    /// The parts.
+    #[must_use]
+    pub fn parts(&self) -> [&[u8]; 3] {
+        [&self.head, self.body, self.tail.get(..self.tail_len).unwrap_or_default()]
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

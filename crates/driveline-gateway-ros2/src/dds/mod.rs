@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//! CycloneDDS as far as the gateway needs it: topics of any type as bytes, discovery, waiting. The only place of this crate that calls C.
+//!
+//! Entities are numbers which CycloneDDS looks up in a table of its own, under its own locks: a number that has become invalid is an
+//! error and not a fault, and every function that takes one can be called from any thread. What remains to be argued is memory: strings
+//! and structures that go in, and samples that come out.
+#![allow(unsafe_code, reason = "the border to C; tools/check_source.py knows this directory")]
+
+mod discovery;
+mod sample;
+
+pub(crate) use discovery::{Discovery, Endpoint, Found};
+pub(crate) use sample::Taken;
+
+use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};
+use crate::said::Gid;
+use cyclors as c;
+use driveline_types::Reliability;
+use std::ffi::{CStr, CString};
+use std::time::Duration;
+use thiserror::Error;
+
+/// CycloneDDS refuses.
+#[derive(Debug, Error)]
+#[error("CycloneDDS cannot {action}: {reason}")]
+pub struct DdsError {
+    /// What was tried.
+    pub action: &'static str,
+    /// What it says.
+    pub reason: String,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, DdsError>;
+
+/// The value, or what a negative one means.
+fn checked(action: &'static str, code: i32) -> Result<i32> {
+    if code >= 0 {
+        return Ok(code);
+    }
+    // SAFETY: it takes any number and gives a pointer to a text that is part of the program and ends in NUL.
+    let text = unsafe { CStr::from_ptr(c::dds_strretcode(code)) };
+    Err(DdsError { action, reason: text.to_string_lossy().into_owned() })
+}
+
+fn text(action: &'static str, text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| DdsError { action, reason: "a name with a zero byte".into() })
+}
+
+/// Something of DDS that ends with this value.
+#[derive(Debug)]
+pub(crate) struct Entity(c::dds_entity_t);
+
+impl Drop for Entity {
+    fn drop(&mut self) {
+        // SAFETY: a number; one that is gone already, with what it belonged to, is refused.
+        unsafe { c::dds_delete(self.0) };
+    }
+}
+
+impl Entity {
+    /// Its id on the wire.
+    pub(crate) fn gid(&self) -> Result<Gid> {
+        let mut guid = c::dds_guid_t { v: [0; 16] };
+        // SAFETY: it writes 16 bytes to where 16 bytes are, and keeps no pointer.
+        checked("tell the id of an endpoint", unsafe { c::dds_get_guid(self.0, &raw mut guid) })?;
+        Ok(guid.v)
+    }
+}
+
+/// How a writer or a reader keeps samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum History {
+    KeepLast(u32),
+    /// All, as long as there are no more than `limit`; `late` of them for those who come late.
+    KeepAll {
+        limit: u32,
+        late: u32,
+    },
+}
+
+/// What a writer or a reader is created with.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointConfig<'a> {
+    pub(crate) qos: EndpointQos,
+    pub(crate) history: History,
+    pub(crate) max_blocking: Duration,
+    pub(crate) lifespan: Option<Duration>,
+    pub(crate) user_data: &'a str,
+}
+
+/// QoS in C, which ends with this value.
+struct Native(*mut c::dds_qos_t);
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        // SAFETY: made by `dds_create_qos` and freed here alone.
+        unsafe { c::dds_delete_qos(self.0) };
+    }
+}
+
+fn ns(t: Duration) -> i64 {
+    i64::try_from(t.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn or_infinite(t: Option<Duration>) -> i64 {
+    t.map_or(i64::MAX, ns)
+}
+
+impl Native {
+    fn new(user_data: &str) -> Self {
+        // SAFETY: `dds_create_qos` gives a structure that is ours, or ends the program where there is no memory; `dds_qset_userdata`
+        // copies as many bytes as it is told there are.
+        unsafe {
+            let qos = c::dds_create_qos();
+            c::dds_qset_userdata(qos, user_data.as_ptr().cast(), user_data.len());
+            Self(qos)
+        }
+    }
+
+    fn of(config: &EndpointConfig<'_>) -> Self {
+        let this = Self::new(config.user_data);
+        let EndpointQos { reliability, durability, deadline, liveliness, lease } = config.qos;
+        let reliability = match reliability {
+            Reliability::Reliable => c::dds_reliability_kind_DDS_RELIABILITY_RELIABLE,
+            Reliability::BestEffort => c::dds_reliability_kind_DDS_RELIABILITY_BEST_EFFORT,
+        };
+        let durability = match durability {
+            DurabilityKind::Volatile => c::dds_durability_kind_DDS_DURABILITY_VOLATILE,
+            DurabilityKind::TransientLocal => c::dds_durability_kind_DDS_DURABILITY_TRANSIENT_LOCAL,
+            DurabilityKind::Transient => c::dds_durability_kind_DDS_DURABILITY_TRANSIENT,
+            DurabilityKind::Persistent => c::dds_durability_kind_DDS_DURABILITY_PERSISTENT,
+        };
+        let liveliness = match liveliness {
+            LivelinessKind::Automatic => c::dds_liveliness_kind_DDS_LIVELINESS_AUTOMATIC,
+            LivelinessKind::ManualByParticipant => c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_PARTICIPANT,
+            LivelinessKind::ManualByTopic => c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_TOPIC,
+        };
+        let depth = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        // SAFETY: all of them write numbers into our structure; the representation is read from an array of one number, as is said.
+        unsafe {
+            c::dds_qset_reliability(this.0, reliability, ns(config.max_blocking));
+            c::dds_qset_durability(this.0, durability);
+            c::dds_qset_deadline(this.0, or_infinite(deadline));
+            c::dds_qset_liveliness(this.0, liveliness, or_infinite(lease));
+            c::dds_qset_lifespan(this.0, or_infinite(config.lifespan));
+            let late = match config.history {
+                History::KeepLast(n) => {
+                    c::dds_qset_history(this.0, c::dds_history_kind_DDS_HISTORY_KEEP_LAST, depth(n));
+                    n
+                }
+                History::KeepAll { limit, late } => {
+                    c::dds_qset_history(this.0, c::dds_history_kind_DDS_HISTORY_KEEP_ALL, 0);
+                    c::dds_qset_resource_limits(this.0, depth(limit), -1, depth(limit));
+                    late
+                }
+            };
+            let (kind, none) = (c::dds_history_kind_DDS_HISTORY_KEEP_LAST, -1);
+            c::dds_qset_durability_service(this.0, 0, kind, depth(late), none, none, none);
+            c::dds_qset_ignorelocal(this.0, c::dds_ignorelocal_kind_DDS_IGNORELOCAL_PARTICIPANT);
+            let xcdr1 = c::DDS_DATA_REPRESENTATION_XCDR1 as c::dds_data_representation_id_t;
+            c::dds_qset_data_representation(this.0, 1, &raw const xcdr1);
+        }
+        this
+    }
+}
+
+/// Taking part in a DDS domain. Everything that was made from it ends with it.
+#[derive(Debug)]
+pub(crate) struct Participant {
+    participant: Entity,
+    /// Behind the participant, as it must end after it.
+    _domain: Entity,
+}
+
+impl Participant {
+    /// `configuration` is CycloneDDS's, in XML. A process can take part in a domain once.
+    pub(crate) fn open(domain: u32, configuration: &str, user_data: &str) -> Result<Self> {
+        let configuration = text("read its configuration", configuration)?;
+        // SAFETY: the text ends in NUL, outlives the call, and is copied.
+        let domain_entity = unsafe { c::dds_create_domain(domain, configuration.as_ptr()) };
+        let domain_entity = Entity(checked("take part in the network", domain_entity)?);
+        let qos = Native::new(user_data);
+        // SAFETY: the QoS outlives the call, which copies it; no listener is given.
+        let participant = unsafe { c::dds_create_participant(domain, qos.0, std::ptr::null()) };
+        Ok(Self { participant: Entity(checked("create a participant", participant)?), _domain: domain_entity })
+    }
+
+    pub(crate) fn gid(&self) -> Result<Gid> {
+        self.participant.gid()
+    }
+
+    /// A topic of some type without a key, whose samples are bytes.
+    pub(crate) fn topic(&self, name: &str, type_name: &str) -> Result<Entity> {
+        const ACTION: &str = "create a topic";
+        let (name, type_name) = (text(ACTION, name)?, text(ACTION, type_name)?);
+        // SAFETY: both texts end in NUL and outlive the call; it takes them as mutable, but only reads and copies them
+        // (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
+        let topic = unsafe { c::cdds_create_blob_topic(self.participant.0, name.as_ptr().cast_mut(), type_name.as_ptr().cast_mut(), true) };
+        Ok(Entity(checked(ACTION, topic)?))
+    }
+
+    pub(crate) fn writer(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Writer> {
+        let qos = Native::of(config);
+        // SAFETY: as for the participant.
+        let writer = unsafe { c::dds_create_writer(self.participant.0, topic.0, qos.0, std::ptr::null()) };
+        Ok(Writer { entity: Entity(checked("create a writer", writer)?) })
+    }
+
+    pub(crate) fn reader(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Reader> {
+        let qos = Native::of(config);
+        // SAFETY: as for the participant.
+        let reader = unsafe { c::dds_create_reader(self.participant.0, topic.0, qos.0, std::ptr::null()) };
+        Ok(Reader { entity: Entity(checked("create a reader", reader)?) })
+    }
+
+    pub(crate) fn waiting(&self) -> Result<Waiting> {
+        // SAFETY: numbers go in and come out.
+        let (set, guard) = unsafe { (c::dds_create_waitset(self.participant.0), c::dds_create_guardcondition(self.participant.0)) };
+        let (set, guard) = (Entity(checked("create a wait set", set)?), Entity(checked("create a condition", guard)?));
+        // SAFETY: numbers; the last one is only given back by `dds_waitset_wait`.
+        checked("attach a condition", unsafe { c::dds_waitset_attach(set.0, guard.0, 0) })?;
+        Ok(Waiting { set, guard })
+    }
+}
+
+/// Writes samples of one topic.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) entity: Entity,
+}
+
+impl Writer {
+    /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a multiple of 4. May wait for reliable readers.
+    pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<()> {
+        sample::write(&self.entity, parts)
+    }
+}
+
+/// Reads samples of one topic.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) entity: Entity,
+}
+
+impl Reader {
+    /// The next sample; `None`: there is none now. What is no data (a writer has gone) is passed over.
+    pub(crate) fn take(&self) -> Result<Option<Taken>> {
+        sample::take(&self.entity)
+    }
+
+    /// How many samples were lost, and how many rejected, so far.
+    pub(crate) fn losses(&self) -> (u32, u32) {
+        // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no pointer. If they fail, zeros stay.
+        unsafe {
+            let (mut lost, mut rejected) =
+                (std::mem::zeroed::<c::dds_sample_lost_status>(), std::mem::zeroed::<c::dds_sample_rejected_status>());
+            c::dds_get_sample_lost_status(self.entity.0, &raw mut lost);
+            c::dds_get_sample_rejected_status(self.entity.0, &raw mut rejected);
+            (lost.total_count, rejected.total_count)
+        }
+    }
+}
+
+/// Waits until something can be taken, or somebody says so.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    set: Entity,
+    guard: Entity,
+}
+
+impl Waiting {
+    /// Also waits for this reader from now on.
+    pub(crate) fn add(&self, reader: &Entity) -> Result<()> {
+        // SAFETY: numbers. The condition belongs to the reader and ends with it.
+        unsafe {
+            let condition = checked("create a condition", c::dds_create_readcondition(reader.0, c::DDS_ANY_STATE))?;
+            checked("attach a condition", c::dds_waitset_attach(self.set.0, condition, 1))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the wait of [`wait`](Self::wait), or the next one.
+    pub(crate) fn wake(&self) {
+        // SAFETY: a number.
+        unsafe { c::dds_set_guardcondition(self.guard.0, true) };
+    }
+
+    /// Waits, at most for so long.
+    pub(crate) fn wait(&self, longest: Duration) -> Result<()> {
+        // SAFETY: numbers; it is told that there is room for none of what was attached, and writes nothing.
+        unsafe {
+            checked("wait", c::dds_waitset_wait(self.set.0, std::ptr::null_mut(), 0, ns(longest)))?;
+            c::dds_set_guardcondition(self.guard.0, false);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What became of samples of one topic in one direction.
+
+use super::lock;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Written by the topic's thread, read by any.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    carried: AtomicU64,
+    drops: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Counters {
+    pub(super) fn carried(&self) {
+        self.carried.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a drop; `true`: the first one for this reason.
+    pub(super) fn dropped(&self, reason: &'static str) -> bool {
+        let mut drops = lock(&self.drops);
+        let count = drops.entry(reason).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// Takes over a count that somebody else keeps.
+    pub(super) fn set(&self, reason: &'static str, count: u64) {
+        if count > 0 {
+            lock(&self.drops).insert(reason, count);
+        }
+    }
+
+    pub(super) fn figures(&self) -> (u64, BTreeMap<String, u64>) {
+        let drops = lock(&self.drops).iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+        (self.carried.load(Relaxed), drops)
+    }
+}

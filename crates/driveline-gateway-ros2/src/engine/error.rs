@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a gateway cannot start.
+
+use crate::dds::DdsError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A gateway could not be started.
+#[derive(Debug, Error)]
+pub enum GatewayError {
+    /// What stands under `ros2:` cannot be.
+    #[error("ros2.{key}: {message}; {help}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// What is the matter.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// A definition of a type is missing or has a mistake.
+    #[error("ros2.types: {0}")]
+    Types(#[from] driveline_rosidl::DefinitionError),
+    /// Taking part in DDS is not possible.
+    #[error(
+        "{source}; the line above says why. It uses {interface} (`ip link` lists what there is), and in DDS domain {domain_id} the UDP ports {ports} (`ss -lunp` tells who has them)"
+    )]
+    Network {
+        /// What CycloneDDS says.
+        source: DdsError,
+        /// The interface.
+        interface: String,
+        /// `ros2.domain_id`.
+        domain_id: u32,
+        /// Which ports it needs.
+        ports: String,
+    },
+    /// CycloneDDS refuses.
+    #[error("{0}")]
+    Dds(#[from] DdsError),
+    /// Another gateway is there.
+    #[error("a ROS 2 gateway serves the domain in {} already (process {pid}); end it with `kill {pid}`, or use another domain", path.display())]
+    Second {
+        /// The domain's directory.
+        path: PathBuf,
+        /// The other one's process, or `?`.
+        pid: String,
+    },
+    /// The host transport refuses.
+    #[error("cannot join the domain: {0}")]
+    Join(#[from] driveline_shm::OpenError),
+    /// A topic cannot be read.
+    #[error("cannot read topic '{topic}': {source}")]
+    Read {
+        /// Topic.
+        topic: String,
+        /// Why.
+        source: driveline_shm::CreateSubscriptionError,
+    },
+    /// Something of the system.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Waiting is not possible.
+    #[error("cannot wait for publishers: {0}")]
+    Wait(#[from] driveline_shm::WaitSetError),
+}

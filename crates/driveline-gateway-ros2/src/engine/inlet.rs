@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A publisher of ROS 2, as a publisher on this host.
+
+use super::session::HEAD_BYTES;
+use crate::convert::{Arrival, ConvertError, FromRos};
+use crate::dds::Taken;
+use crate::qos::ReaderClass;
+use crate::types::Crossing;
+use driveline_runtime::ros2::{Rule, SourceTime};
+use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
+use driveline_types::{Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+
+/// Kept for those who come late where the writer keeps something, but does not tell how much.
+const DEFAULT_LATE: u32 = 16;
+
+/// Why a sample was not published: a name, and a text for people.
+pub(super) type Dropped = (&'static str, String);
+
+/// See the module.
+pub(super) struct Inlet {
+    publisher: Publisher,
+    pub(super) node: NodeName,
+    pub(super) crossing: Crossing,
+    pub(super) class: ReaderClass,
+    source_time: SourceTime,
+    topic: TopicName,
+    taken: u64,
+    dropped: u64,
+    /// Its writer is gone; it ends when everything was taken.
+    pub(super) gone: bool,
+}
+
+/// What all inlets of a gateway have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outside {
+    /// Random number of this gateway.
+    pub(super) mark: u64,
+    /// Nothing comes but from this host.
+    pub(super) same_clock: bool,
+}
+
+impl Inlet {
+    pub(super) fn open(
+        participant: &Participant,
+        topic: &TopicName,
+        node: NodeName,
+        crossing: Crossing,
+        class: ReaderClass,
+        rule: &Rule,
+    ) -> Result<Self, CreatePublisherError> {
+        let max_payload = usize::try_from(rule.max_payload_bytes()).unwrap_or(usize::MAX);
+        let mut config = PublisherConfig::new(topic.clone(), node.clone(), crossing.schema.clone(), max_payload);
+        let late = if class.durability == Durability::TransientLocal { DEFAULT_LATE } else { 1 };
+        config.qos =
+            Qos { depth: rule.qos.depth.unwrap_or(late), reliability: class.reliability, durability: class.durability, ..Qos::default() };
+        config.pins = rule.pins.unwrap_or(config.pins);
+        config.loans = 1;
+        let publisher = participant.create_publisher(config)?;
+        let (source_time, topic) = (rule.source_time, topic.clone());
+        Ok(Self { publisher, node, crossing, class, source_time, topic, taken: 0, dropped: 0, gone: false })
+    }
+
+    /// Copies a sample into a slot and publishes it. Where the topic is reliable this may wait for readers. `lost`: what DDS could not deliver.
+    pub(super) fn take(&mut self, sample: &Taken, outside: Outside, lost: u64) -> Result<(), Dropped> {
+        let taken = self.taken;
+        self.taken += 1;
+        let result = self.publish(sample, outside, lost, taken);
+        if result.is_err() {
+            self.dropped += 1;
+        }
+        result
+    }
+
+    fn publish(&mut self, sample: &Taken, outside: Outside, lost: u64, frame_index: u64) -> Result<(), Dropped> {
+        let refused = |e: ConvertError| (e.name(), e.to_string());
+        let too_long = |len: usize, max: usize| refused(ConvertError::TooLong { len, max });
+        let bytes = sample.bytes();
+        let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
+        let max = self.publisher.max_payload();
+        let arrival = Arrival { time: now, wall_offset_ns: offset, frame_index, source_time: self.source_time };
+        let written = sample.source_timestamp.wrapping_sub(offset);
+        let (loan, source) = match self.crossing.kind {
+            Some(kind) => {
+                if bytes.len() > max.saturating_add(HEAD_BYTES as usize) {
+                    return Err(too_long(bytes.len(), max));
+                }
+                let converted = FromRos::new(kind, bytes, &arrival).map_err(refused)?;
+                let len = converted.payload_len().map_err(refused)?;
+                if len > max {
+                    return Err(too_long(len, max));
+                }
+                let mut loan = self.publisher.loan(len).map_err(|e| ("no_room", e.to_string()))?;
+                converted.write(loan.payload_mut()).map_err(refused)?;
+                let source = converted.source_time_ns();
+                (loan, if source == 0 { written.cast_unsigned() } else { source })
+            }
+            None => {
+                driveline_rosidl::cdr::Decoder::new(bytes).map_err(|e| refused(e.into()))?;
+                if bytes.len() > max {
+                    return Err(too_long(bytes.len(), max));
+                }
+                let mut loan = self.publisher.loan(bytes.len()).map_err(|e| ("no_room", e.to_string()))?;
+                loan.payload_mut().copy_from_slice(bytes);
+                (loan, if self.source_time == SourceTime::Arrival { now.0 } else { written.cast_unsigned() })
+            }
+        };
+        let error_ns = if outside.same_clock { 0 } else { u64::MAX };
+        let mut header = SampleHeader { publish_time: MonotonicNs::now(), wall_offset_ns: offset, ..SampleHeader::default() };
+        let trace = self.publisher.id().0 as u64 ^ self.publisher.next_sequence().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Lineage::default().stamp(&mut header, self.topic.id(), Some(MonotonicNs(source)), trace.max(1));
+        for origin in header.origins.as_mut_slice() {
+            // All of its age was on the way, or in the node that published it.
+            origin.communication_ns = header.publish_time.0.wrapping_sub(origin.source_oldest.0);
+            (origin.computation_ns, origin.idle_ns) = (0, 0);
+        }
+        header.clock_error_ns = error_ns;
+        let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
+        header.remote = Some(Remote { host: outside.mark, lost: lost.saturating_add(self.dropped), transit_ns, offset_error_ns: error_ns });
+        self.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
+        Ok(())
+    }
+}

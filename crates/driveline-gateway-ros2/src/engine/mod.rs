@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The gateway itself: `docs/protocols/ros2-dds.md`.
+//!
+//! One thread, the *conductor*, listens to DDS's discovery and decides what is carried. Samples do not pass through it: each topic has a
+//! thread of its own in each direction.
+
+mod conductor;
+mod counters;
+mod error;
+mod incoming;
+mod inlet;
+mod outgoing;
+mod report;
+mod session;
+
+pub use error::GatewayError;
+pub use report::{Report, TopicReport};
+
+use driveline_runtime::ros2::Ros2GatewayConfig;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Locks, and takes the content as it is if another thread panicked while it held the lock.
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process can have one for each DDS domain.
+pub struct Gateway {
+    control: Arc<conductor::Control>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Joins the domain and the DDS domain. Returns when it takes part in both; others are found later. Blocks on files of definitions.
+    ///
+    /// # Errors
+    /// [`GatewayError`] if something in the configuration, the domain or DDS does not let it.
+    pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        let conductor = conductor::Conductor::new(config)?;
+        let control = conductor.control();
+        let thread = std::thread::Builder::new()
+            .name("dl-gateway".into())
+            .spawn(move || conductor.run())
+            .map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        Ok(Self { control, thread: Some(thread) })
+    }
+
+    /// What it carries at present, and what became of it.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.control.report()
+    }
+
+    /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<String> {
+        self.control.take_notices()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been reported already.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what stands under `ros2:` to CycloneDDS's configuration.
+
+use super::error::GatewayError;
+use crate::dds::DdsError;
+use driveline_runtime::ros2::Ros2Spec;
+
+/// Room of a sample beside its payload.
+pub(super) const HEAD_BYTES: u64 = 4096;
+/// Participants on this host that are found without multicast.
+const MAX_LOCAL_PARTICIPANTS: u32 = 32;
+/// As much of a burst as the kernel permits: a 4 MiB sample is one.
+const RECEIVE_BUFFER: &str = "16 MiB";
+
+/// CycloneDDS's configuration, which takes nothing from the environment. `longest`: the longest payload, in bytes.
+pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
+    let (interface, discovery) = match &spec.interface {
+        // Checked to be letters, digits and a few signs.
+        Some(name) => (format!("<NetworkInterface name=\"{name}\"/>"), String::new()),
+        None => (
+            "<NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/>".to_owned(),
+            format!(
+                "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>{MAX_LOCAL_PARTICIPANTS}</MaxAutoParticipantIndex>\
+                 <Peers><Peer address=\"127.0.0.1\"/></Peers>"
+            ),
+        ),
+    };
+    let multicast = if spec.interface.is_some() { "default" } else { "false" };
+    format!(
+        "<CycloneDDS><Domain><General><Interfaces>{interface}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>\
+         <MaxMessageSize>65500 B</MaxMessageSize></General>\
+         <Internal><SocketReceiveBufferSize max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
+         <Discovery>{discovery}</Discovery></Domain></CycloneDDS>",
+        longest + HEAD_BYTES
+    )
+}
+
+/// Why it cannot take part, with what it needs for that. Ports: RTPS 2.5, section 9.6.2, with its default numbers.
+pub(super) fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
+    let base = 7400 + 250 * spec.domain_id;
+    let (interface, ports) = match &spec.interface {
+        Some(name) => (format!("the interface `{name}`"), format!("{base} and {}, shared with other nodes", base + 1)),
+        None => {
+            let (first, last) = (base + 10, base + 11 + 2 * MAX_LOCAL_PARTICIPANTS);
+            ("the loopback device".to_owned(), format!("{first} to {last}, two for each process of this host that takes part"))
+        }
+    };
+    GatewayError::Network { source, interface, domain_id: spec.domain_id, ports }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Names of topics and nodes here, in ROS 2 and in DDS: `docs/protocols/ros2-dds.md`, section 2.
+
+use driveline_runtime::ros2::is_token;
+use driveline_types::{NodeName, TopicName};
+
+/// What stands before the names of topics in DDS.
+const TOPIC_PREFIX: &str = "rt/";
+
+/// The DDS topic of a topic; `None` if ROS 2 does not permit its name.
+#[must_use]
+pub fn dds_topic(topic: &TopicName) -> Option<String> {
+    topic.as_str().split('/').all(is_token).then(|| format!("{TOPIC_PREFIX}{topic}"))
+}
+
+/// The topic of a DDS topic; `None` if that is none of ROS 2's topics, but a service or somebody else's.
+#[must_use]
+pub fn topic_of_dds(name: &str) -> Option<TopicName> {
+    let topic = name.strip_prefix(TOPIC_PREFIX)?;
+    topic.split('/').all(is_token).then(|| topic.parse().ok()).flatten()
+}
+
+/// A node's namespace (with its leading `/`) and name in ROS 2. What ROS 2 does not permit becomes `_`.
+#[must_use]
+pub fn ros_node(node: &NodeName) -> (String, String) {
+    let mut tokens: Vec<_> = node.as_str().split('/').map(token).collect();
+    let name = tokens.pop().unwrap_or_default();
+    (format!("/{}", tokens.join("/")), name)
+}
+
+fn token(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 1);
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        out.push('_');
+    }
+    for c in text.chars() {
+        let c = if c.is_ascii_alphanumeric() { c } else { '_' };
+        if c != '_' || !out.ends_with('_') {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// What an inlet is called here: after the node that has the writer, or, where that is not known, after the writer's id. `nobody` is for
+/// names that are longer than permitted.
+#[must_use]
+pub fn inlet_node(node: Option<(&str, &str)>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
+    let named = node.and_then(|(namespace, name)| {
+        let namespace = namespace.trim_matches('/');
+        let full = if namespace.is_empty() { format!("ros2/{name}") } else { format!("ros2/{namespace}/{name}") };
+        full.parse().ok()
+    });
+    let of_gid = || gid.iter().take(12).fold("ros2/".to_owned(), |text, byte| format!("{text}{byte:02x}")).parse().ok();
+    named.or_else(of_gid).unwrap_or_else(|| nobody.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn topics_are_mangled_as_ros_2_does() {
+        for (topic, dds) in [("a/b", Some("rt/a/b")), ("tf_static", Some("rt/tf_static")), ("a-b", None), ("a/1b", None), ("a__b", None)] {
+            assert_eq!(dds_topic(&topic.parse().unwrap()).as_deref(), dds);
+        }
+        for other in
+            ["ros_discovery_info", "rq/add/_Request", "rq/addRequest", "rr/addReply", "rt/", "rt//a", "rt/a-b", "a", "rt/a b", "rt/ä"]
+        {
+            assert_eq!(topic_of_dds(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn nodes_get_a_namespace_and_characters_that_ros_2_permits() {
+        let of = |name: &str| ros_node(&name.parse().unwrap());
+        assert_eq!(of("camera"), ("/".into(), "camera".into()));
+        assert_eq!(of("front/left/camera-1"), ("/front/left".into(), "camera_1".into()));
+        assert_eq!(of("2d/9-_x"), ("/_2d".into(), "_9_x".into()));
+    }
+
+    #[test]
+    fn inlets_are_named_after_their_node_or_their_id() {
+        let (gid, nobody) = ([0xa1; 16], "gateway".parse().unwrap());
+        assert_eq!(inlet_node(Some(("/", "talker")), &gid, &nobody).as_str(), "ros2/talker");
+        assert_eq!(inlet_node(Some(("/front/left", "camera")), &gid, &nobody).as_str(), "ros2/front/left/camera");
+        let unnamed = "ros2/a1a1a1a1a1a1a1a1a1a1a1a1";
+        for odd in [None, Some(("/", "")), Some(("/", "a b")), Some(("//", "/")), Some(("/x", "\u{e4}"))] {
+            assert_eq!(inlet_node(odd, &gid, &nobody).as_str(), unnamed, "{odd:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mangling_is_undone_and_nodes_are_always_valid(topic in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}", node in "[a-z0-9_-]{1,6}(/[a-z0-9_-]{1,4}){0,3}", any in "\\PC{0,20}") {
+            let topic: TopicName = topic.parse().unwrap();
+            if let Some(dds) = dds_topic(&topic) { prop_assert_eq!(topic_of_dds(&dds), Some(topic)); }
+            if let Some(topic) = topic_of_dds(&any) { prop_assert_eq!(dds_topic(&topic), Some(any)); }
+            let (namespace, name) = ros_node(&node.parse().unwrap());
+            prop_assert!(is_token(&name) && (namespace == "/" || namespace.split('/').skip(1).all(is_token)), "{} {}", namespace, name);
+        }
+    }
+}

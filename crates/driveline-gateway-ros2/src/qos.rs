@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! QoS of DDS endpoints, and why two of them do not match: `docs/protocols/ros2-dds.md`, section 4.
+
+use driveline_runtime::ros2::RuleQos;
+use driveline_types::{Liveliness, Qos, Reliability};
+use std::fmt;
+use std::time::Duration;
+
+/// From least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "DDS's names")]
+pub enum DurabilityKind {
+    Volatile,
+    TransientLocal,
+    Transient,
+    Persistent,
+}
+
+/// From least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "DDS's names")]
+pub enum LivelinessKind {
+    Automatic,
+    ManualByParticipant,
+    ManualByTopic,
+}
+
+/// What decides whether two endpoints match. Times are `None` where they are infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointQos {
+    /// Reliable, not best effort.
+    pub reliability: Reliability,
+    /// Durability.
+    pub durability: DurabilityKind,
+    /// Longest time between two samples.
+    pub deadline: Option<Duration>,
+    /// How life is shown.
+    pub liveliness: LivelinessKind,
+    /// After which time without a sign of life it is none.
+    pub lease: Option<Duration>,
+}
+
+impl Default for EndpointQos {
+    fn default() -> Self {
+        Self {
+            reliability: Reliability::BestEffort,
+            durability: DurabilityKind::Volatile,
+            deadline: None,
+            liveliness: LivelinessKind::Automatic,
+            lease: None,
+        }
+    }
+}
+
+/// A policy by which a writer and a reader do not match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// DDS's name of it.
+    pub policy: &'static str,
+    /// What the writer offers.
+    pub offered: String,
+    /// What the reader requests.
+    pub requested: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: the writer offers {}, the reader requests {}; {}", self.policy, self.offered, self.requested, self.remedy)
+    }
+}
+
+fn time(t: Option<Duration>) -> String {
+    t.map_or_else(|| "infinite".to_owned(), |t| format!("{t:?}"))
+}
+
+fn reliability(r: Reliability) -> String {
+    if r == Reliability::Reliable { "reliable".into() } else { "best_effort".into() }
+}
+
+/// All policies by which a writer that offers this does not match a reader that requests that; empty if they match.
+#[must_use]
+pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatch> {
+    // `None` is longer than everything.
+    let longer = |a: Option<Duration>, b: Option<Duration>| b.is_some_and(|b| a.is_none_or(|a| a > b));
+    let mut found = Vec::new();
+    let mut add = |policy, offered, requested, remedy| found.push(Mismatch { policy, offered, requested, remedy });
+    if offered.reliability < requested.reliability {
+        let remedy = "make the writer reliable (`qos: {reliability: reliable}` in its rule) or the reader best effort";
+        add("RELIABILITY", reliability(offered.reliability), reliability(requested.reliability), remedy);
+    }
+    if offered.durability < requested.durability {
+        let remedy = "make the writer transient local (`qos: {durability: transient_local}` in its rule) or the reader volatile";
+        add("DURABILITY", offered.durability.to_string(), requested.durability.to_string(), remedy);
+    }
+    if longer(offered.deadline, requested.deadline) {
+        let remedy = "have the writer promise a deadline that is no longer, or the reader none";
+        add("DEADLINE", time(offered.deadline), time(requested.deadline), remedy);
+    }
+    if offered.liveliness < requested.liveliness {
+        let remedy = "make the writer's liveliness manual by topic or the reader's automatic";
+        add("LIVELINESS", offered.liveliness.to_string(), requested.liveliness.to_string(), remedy);
+    }
+    if longer(offered.lease, requested.lease) {
+        let remedy = "have the writer promise a lease that is no longer, or the reader none";
+        add("LIVELINESS lease", time(offered.lease), time(requested.lease), remedy);
+    }
+    found
+}
+
+impl fmt::Display for DurabilityKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Volatile => "volatile",
+            Self::TransientLocal => "transient_local",
+            Self::Transient => "transient",
+            Self::Persistent => "persistent",
+        })
+    }
+}
+
+impl fmt::Display for LivelinessKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Automatic => "automatic",
+            Self::ManualByParticipant => "manual_by_participant",
+            Self::ManualByTopic => "manual_by_topic",
+        })
+    }
+}
+
+/// What a writer towards ROS 2 offers for a publisher that offers `publisher`.
+#[must_use]
+pub fn of_publisher(publisher: &Qos, rule: &RuleQos) -> EndpointQos {
+    let time = |ms: Option<u32>| ms.map(|ms| Duration::from_millis(ms.into()));
+    EndpointQos {
+        reliability: rule.reliability.unwrap_or(publisher.reliability),
+        durability: durability(rule.durability.unwrap_or(publisher.durability)),
+        deadline: time(publisher.deadline_ms),
+        liveliness: if publisher.liveliness == Liveliness::ManualByTopic {
+            LivelinessKind::ManualByTopic
+        } else {
+            LivelinessKind::Automatic
+        },
+        lease: time(publisher.lease_ms),
+    }
+}
+
+fn durability(of: driveline_types::Durability) -> DurabilityKind {
+    match of {
+        driveline_types::Durability::Volatile => DurabilityKind::Volatile,
+        driveline_types::Durability::TransientLocal => DurabilityKind::TransientLocal,
+    }
+}
+
+/// A reader of the gateway: what it asks writers of ROS 2 for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReaderClass {
+    /// Reliability.
+    pub reliability: Reliability,
+    /// Durability.
+    pub durability: driveline_types::Durability,
+}
+
+impl ReaderClass {
+    /// With which reader a writer is read.
+    ///
+    /// # Errors
+    /// The policies by which it offers less than the rule asks for.
+    pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Result<Self, Vec<Mismatch>> {
+        use driveline_types::Durability::{TransientLocal, Volatile};
+        let lasting = offered.durability >= DurabilityKind::TransientLocal;
+        let class = Self {
+            reliability: rule.reliability.unwrap_or(offered.reliability),
+            durability: rule.durability.unwrap_or(if lasting { TransientLocal } else { Volatile }),
+        };
+        match mismatches(offered, &class.requests()) {
+            found if found.is_empty() => Ok(class),
+            found => Err(found),
+        }
+    }
+
+    /// What its reader requests.
+    #[must_use]
+    pub fn requests(self) -> EndpointQos {
+        EndpointQos { reliability: self.reliability, durability: durability(self.durability), ..EndpointQos::default() }
+    }
+}
+
+#[cfg(test)]
+#[path = "qos_tests.rs"]
+mod tests;

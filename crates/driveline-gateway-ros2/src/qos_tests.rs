@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use driveline_types::Durability;
+use proptest::prelude::*;
+
+fn policies(offered: EndpointQos, requested: EndpointQos) -> Vec<&'static str> {
+    mismatches(&offered, &requested).into_iter().map(|m| m.policy).collect()
+}
+
+const RELIABILITY: [Reliability; 2] = [Reliability::BestEffort, Reliability::Reliable];
+const DURABILITY: [DurabilityKind; 4] =
+    [DurabilityKind::Volatile, DurabilityKind::TransientLocal, DurabilityKind::Transient, DurabilityKind::Persistent];
+const LIVELINESS: [LivelinessKind; 3] = [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant, LivelinessKind::ManualByTopic];
+const TIMES: [Option<Duration>; 3] = [Some(Duration::from_millis(10)), Some(Duration::from_millis(20)), None];
+
+/// Every pair of every policy, both outcomes, spelled out: rows are offered, columns requested.
+#[test]
+fn the_table_of_dds() {
+    let none: &[&str] = &[];
+    let d = EndpointQos::default;
+    for (i, row) in [[true, false], [true, true]].iter().enumerate() {
+        for (k, matches) in row.iter().enumerate() {
+            let found = policies(EndpointQos { reliability: RELIABILITY[i], ..d() }, EndpointQos { reliability: RELIABILITY[k], ..d() });
+            assert_eq!(found, if *matches { none } else { &["RELIABILITY"] }, "{i} {k}");
+        }
+    }
+    let table = [[true, false, false, false], [true, true, false, false], [true, true, true, false], [true, true, true, true]];
+    for (i, row) in table.iter().enumerate() {
+        for (k, matches) in row.iter().enumerate() {
+            let found = policies(EndpointQos { durability: DURABILITY[i], ..d() }, EndpointQos { durability: DURABILITY[k], ..d() });
+            assert_eq!(found, if *matches { none } else { &["DURABILITY"] }, "{i} {k}");
+        }
+    }
+    // 10 ms, 20 ms, infinite.
+    for (i, row) in [[true, true, true], [false, true, true], [false, false, true]].iter().enumerate() {
+        for (k, matches) in row.iter().enumerate() {
+            let found = policies(EndpointQos { deadline: TIMES[i], ..d() }, EndpointQos { deadline: TIMES[k], ..d() });
+            assert_eq!(found, if *matches { none } else { &["DEADLINE"] }, "{i} {k}");
+            let found = policies(EndpointQos { lease: TIMES[i], ..d() }, EndpointQos { lease: TIMES[k], ..d() });
+            assert_eq!(found, if *matches { none } else { &["LIVELINESS lease"] }, "{i} {k}");
+        }
+    }
+    for (i, row) in [[true, false, false], [true, true, false], [true, true, true]].iter().enumerate() {
+        for (k, matches) in row.iter().enumerate() {
+            let found = policies(EndpointQos { liveliness: LIVELINESS[i], ..d() }, EndpointQos { liveliness: LIVELINESS[k], ..d() });
+            assert_eq!(found, if *matches { none } else { &["LIVELINESS"] }, "{i} {k}");
+        }
+    }
+}
+
+#[test]
+fn all_reasons_are_told_with_both_values_and_a_remedy() {
+    let requested = EndpointQos {
+        reliability: Reliability::Reliable,
+        durability: DurabilityKind::TransientLocal,
+        deadline: Some(Duration::from_millis(100)),
+        ..EndpointQos::default()
+    };
+    let told: Vec<_> = mismatches(&EndpointQos::default(), &requested).iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 3);
+    assert!(
+        told[0].starts_with("RELIABILITY: the writer offers best_effort, the reader requests reliable; make the writer reliable"),
+        "{told:?}"
+    );
+    assert!(told[1].starts_with("DURABILITY: the writer offers volatile, the reader requests transient_local; "), "{told:?}");
+    assert!(told[2].starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "), "{told:?}");
+}
+
+#[test]
+fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
+    let publisher = Qos {
+        reliability: Reliability::Reliable,
+        durability: Durability::TransientLocal,
+        deadline_ms: Some(30),
+        liveliness: Liveliness::ManualByTopic,
+        lease_ms: Some(50),
+        ..Qos::default()
+    };
+    let offered = EndpointQos {
+        reliability: Reliability::Reliable,
+        durability: DurabilityKind::TransientLocal,
+        deadline: Some(Duration::from_millis(30)),
+        liveliness: LivelinessKind::ManualByTopic,
+        lease: Some(Duration::from_millis(50)),
+    };
+    assert_eq!(of_publisher(&publisher, &RuleQos::default()), offered);
+    assert_eq!(of_publisher(&Qos::default(), &RuleQos::default()), EndpointQos::default());
+    let rule = RuleQos { reliability: Some(Reliability::BestEffort), durability: Some(Durability::Volatile), depth: None };
+    let replaced = EndpointQos { reliability: Reliability::BestEffort, durability: DurabilityKind::Volatile, ..offered };
+    assert_eq!(of_publisher(&publisher, &rule), replaced);
+}
+
+proptest! {
+    #[test]
+    fn without_a_rule_every_writer_is_read_and_with_what_it_offers(r in 0usize..2, d in 0usize..4, t in 0usize..3, l in 0usize..3, lease in 0usize..3) {
+        let offered = EndpointQos { reliability: RELIABILITY[r], durability: DURABILITY[d], deadline: TIMES[t], liveliness: LIVELINESS[l], lease: TIMES[lease] };
+        let class = ReaderClass::of_writer(&offered, &RuleQos::default()).unwrap();
+        prop_assert_eq!(class.reliability, offered.reliability);
+        prop_assert_eq!(class.durability == Durability::TransientLocal, d > 0);
+        let rule = RuleQos { reliability: Some(Reliability::Reliable), durability: Some(Durability::TransientLocal), depth: None };
+        prop_assert_eq!(ReaderClass::of_writer(&offered, &rule).is_ok(), r == 1 && d > 0);
+    }
+}

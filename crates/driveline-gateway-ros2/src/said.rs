@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What participants say about themselves beside their data: USER_DATA, and `ros_discovery_info`. `docs/protocols/ros2-dds.md`, sections 5 and 6.
+
+use driveline_rosidl::TypeHash;
+use driveline_rosidl::cdr::{ByteOrder, CdrError, Decoder, Encoder};
+use driveline_runtime::ros2::Release;
+
+/// Topic on which participants say which of their endpoints belong to which node.
+pub const GRAPH_TOPIC: &str = "ros_discovery_info";
+/// Its type.
+pub const GRAPH_TYPE: &str = "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_";
+/// USER_DATA of a participant.
+pub const PARTICIPANT_USER_DATA: &str = "enclave=/;";
+
+/// The key that makes an endpoint a gateway's.
+const MARK: &str = "driveline";
+const TYPE_HASH: &str = "typehash";
+/// Longest USER_DATA that is looked at, in bytes.
+const MAX_USER_DATA: usize = 1024;
+const MAX_NODES: u32 = 256;
+const MAX_GIDS: u32 = 1024;
+const MAX_NAME: usize = 256;
+
+/// USER_DATA of an endpoint of this gateway.
+#[must_use]
+pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
+    match hash.filter(|_| release != Release::Humble) {
+        Some(hash) => format!("{TYPE_HASH}={hash};{MARK}=1;"),
+        None => format!("{MARK}=1;"),
+    }
+}
+
+/// The value of a key in USER_DATA.
+fn value<'a>(user_data: &'a [u8], key: &str) -> Option<&'a str> {
+    let text = std::str::from_utf8(user_data.get(..user_data.len().min(MAX_USER_DATA))?).ok()?;
+    text.split(';').find_map(|pair| pair.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v))
+}
+
+/// Whether an endpoint with this USER_DATA is a gateway's.
+#[must_use]
+pub fn is_gateway(user_data: &[u8]) -> bool {
+    value(user_data, MARK).is_some()
+}
+
+/// The type hash that an endpoint claims.
+#[must_use]
+pub fn type_hash(user_data: &[u8]) -> Option<TypeHash> {
+    value(user_data, TYPE_HASH)?.parse().ok()
+}
+
+/// Id of an endpoint or a participant.
+pub type Gid = [u8; 16];
+
+/// A node of a participant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeEndpoints {
+    /// Namespace, with its leading `/`.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Its readers.
+    pub readers: Vec<Gid>,
+    /// Its writers.
+    pub writers: Vec<Gid>,
+}
+
+/// What a participant says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParticipantInfo {
+    /// The participant.
+    pub gid: Gid,
+    /// Its nodes.
+    pub nodes: Vec<NodeEndpoints>,
+}
+
+fn gid_len(release: Release) -> usize {
+    if release == Release::Humble { 24 } else { 16 }
+}
+
+impl ParticipantInfo {
+    /// As a sample of [`GRAPH_TYPE`].
+    ///
+    /// # Errors
+    /// If a name or a list is longer than 32 bits can say.
+    pub fn encode(&self, release: Release) -> Result<Vec<u8>, CdrError> {
+        let mut to = Encoder::new(ByteOrder::Little);
+        let tail = &[0; 8][..gid_len(release) - 16];
+        let gid = |to: &mut Encoder, gid: &Gid| {
+            to.bytes(gid);
+            to.bytes(tail);
+        };
+        gid(&mut to, &self.gid);
+        to.length(self.nodes.len())?;
+        for node in &self.nodes {
+            to.string(node.namespace.as_bytes())?;
+            to.string(node.name.as_bytes())?;
+            for list in [&node.readers, &node.writers] {
+                to.length(list.len())?;
+                list.iter().for_each(|g| gid(&mut to, g));
+            }
+        }
+        Ok(to.finish())
+    }
+
+    /// From a sample of [`GRAPH_TYPE`] of either release: whichever fits its length. `None`: neither does, or it is beyond the bounds.
+    #[must_use]
+    pub fn decode(sample: &[u8]) -> Option<Self> {
+        [Release::Jazzy, Release::Humble].into_iter().find_map(|release| Self::of_release(sample, gid_len(release)).ok().flatten())
+    }
+
+    fn of_release(sample: &[u8], gid_len: usize) -> Result<Option<Self>, CdrError> {
+        let mut from = Decoder::new(sample)?;
+        let gid = |from: &mut Decoder<'_>| -> Result<Option<Gid>, CdrError> {
+            let bytes = from.bytes(gid_len as u32)?;
+            let (gid, rest) = bytes.split_at(16);
+            Ok(gid.try_into().ok().filter(|_| rest.iter().all(|b| *b == 0)))
+        };
+        let text = |from: &mut Decoder<'_>| -> Result<Option<String>, CdrError> {
+            let bytes = from.string()?;
+            Ok(std::str::from_utf8(bytes).ok().filter(|t| t.len() <= MAX_NAME).map(str::to_owned))
+        };
+        let Some(own) = gid(&mut from)? else { return Ok(None) };
+        let count = from.length(16)?;
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let (Some(namespace), Some(name)) = (text(&mut from)?, text(&mut from)?) else { return Ok(None) };
+            let mut lists = [Vec::new(), Vec::new()];
+            for list in &mut lists {
+                let len = from.length(gid_len as u64)?;
+                if len > MAX_GIDS || count > MAX_NODES {
+                    return Ok(None);
+                }
+                for _ in 0..len {
+                    let Some(gid) = gid(&mut from)? else { return Ok(None) };
+                    list.push(gid);
+                }
+            }
+            let [readers, writers] = lists;
+            nodes.push(NodeEndpoints { namespace, name, readers, writers });
+        }
+        from.finish()?;
+        Ok(Some(Self { gid: own, nodes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn user_data_is_what_ros_2_writes_and_the_mark() {
+        let hash = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18";
+        let ours = endpoint_user_data(Some(hash.parse().unwrap()), Release::Jazzy);
+        assert_eq!(ours, format!("typehash={hash};driveline=1;"));
+        assert!(is_gateway(ours.as_bytes()) && type_hash(ours.as_bytes()).unwrap().to_string() == hash);
+        assert_eq!(endpoint_user_data(Some(hash.parse().unwrap()), Release::Humble), "driveline=1;");
+        let theirs = format!("typehash={hash};");
+        assert!(!is_gateway(theirs.as_bytes()) && type_hash(theirs.as_bytes()).is_some());
+        for odd in [&b""[..], b"driveline", b"xdriveline=1;", b"typehash=RIHS01_00;", b"\xff=1;driveline=1;"] {
+            assert!(!is_gateway(odd) && type_hash(odd).is_none(), "{odd:?}");
+        }
+    }
+
+    /// Laid out by hand after rmw_dds_common's definition.
+    #[test]
+    fn the_graph_of_a_node_has_these_bytes() {
+        let info = ParticipantInfo {
+            gid: [1; 16],
+            nodes: vec![NodeEndpoints { namespace: "/".into(), name: "abc".into(), readers: vec![], writers: vec![[2; 16]] }],
+        };
+        let mut jazzy = vec![0, 1, 0, 0];
+        jazzy.extend([1; 16]);
+        jazzy.extend([1, 0, 0, 0, 2, 0, 0, 0, b'/', 0, 0, 0, 4, 0, 0, 0, b'a', b'b', b'c', 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        let mut humble = jazzy.clone();
+        jazzy.extend([2; 16]);
+        humble.splice(20..20, [0; 8]);
+        humble.extend([2; 16].into_iter().chain([0; 8]));
+        assert_eq!(info.encode(Release::Jazzy).unwrap(), jazzy);
+        assert_eq!(info.encode(Release::Humble).unwrap(), humble);
+        for bytes in [jazzy, humble] {
+            assert_eq!(ParticipantInfo::decode(&bytes).as_ref(), Some(&info));
+            for cut in 0..bytes.len() {
+                // The zeros of a long id read as a participant without nodes, which says nothing.
+                assert!(ParticipantInfo::decode(&bytes[..cut]).is_none_or(|i| i.nodes.is_empty()), "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_any_participant_has_is_not_believed() {
+        let node = NodeEndpoints { namespace: "/".into(), name: "n".into(), ..NodeEndpoints::default() };
+        let of = |count| ParticipantInfo { gid: [1; 16], nodes: vec![node.clone(); count] }.encode(Release::Jazzy).unwrap();
+        assert!(ParticipantInfo::decode(&of(256)).is_some() && ParticipantInfo::decode(&of(257)).is_none());
+        let long = ParticipantInfo { gid: [1; 16], nodes: vec![NodeEndpoints { name: "n".repeat(257), ..node.clone() }] };
+        assert!(ParticipantInfo::decode(&long.encode(Release::Jazzy).unwrap()).is_none());
+        let many = ParticipantInfo { gid: [1; 16], nodes: vec![NodeEndpoints { readers: vec![[3; 16]; 1025], ..node }] };
+        assert!(ParticipantInfo::decode(&many.encode(Release::Jazzy).unwrap()).is_none());
+    }
+
+    fn node() -> impl Strategy<Value = NodeEndpoints> {
+        let gids = || prop::collection::vec(any::<Gid>(), 0..4);
+        ("(/[a-z]{1,4}){1,3}", "[a-z_]{1,9}", gids(), gids()).prop_map(|(namespace, name, readers, writers)| NodeEndpoints {
+            namespace,
+            name,
+            readers,
+            writers,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_and_anything_else_is_not_believed(gid: Gid, nodes in prop::collection::vec(node(), 0..4), noise: Vec<u8>, at: prop::sample::Index, byte: u8) {
+            let info = ParticipantInfo { gid, nodes };
+            for release in [Release::Jazzy, Release::Humble] {
+                let mut bytes = info.encode(release).unwrap();
+                let read = ParticipantInfo::decode(&bytes);
+                // A sample of Humble without nodes can read as one of Jazzy with strange ones, but not the other way round.
+                if release == Release::Jazzy || !info.nodes.is_empty() { prop_assert_eq!(read.as_ref(), Some(&info)); }
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+                let _ = ParticipantInfo::decode(&bytes);
+            }
+            let _ = ParticipantInfo::decode(&noise);
+        }
+    }
+}

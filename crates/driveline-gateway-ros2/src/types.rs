@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Types on both sides of the border.
+
+use driveline_rosidl::{CDR_ENCODING, Catalog, DefinitionError, TypeHash, TypeName, parse_msg};
+use driveline_runtime::ros2::Form;
+use driveline_types::{Plain, ProtobufMessage, Schema};
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Messages that Driveline has as its own, and ROS 2 as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Image,
+    PointCloud,
+    Imu,
+    RadarScan,
+    Detections2D,
+}
+
+/// What these consist of in ROS 2, for their type hashes: names and types of fields, in order.
+const DEFINITIONS: [(&str, &str); 18] = [
+    ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
+    ("std_msgs/msg/Header", "builtin_interfaces/Time stamp\nstring frame_id\n"),
+    (
+        "sensor_msgs/msg/Image",
+        "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\nuint8 is_bigendian\nuint32 step\nuint8[] data\n",
+    ),
+    ("sensor_msgs/msg/PointField", "string name\nuint32 offset\nuint8 datatype\nuint32 count\n"),
+    (
+        "sensor_msgs/msg/PointCloud2",
+        "std_msgs/Header header\nuint32 height\nuint32 width\nPointField[] fields\nbool is_bigendian\nuint32 point_step\nuint32 row_step\nuint8[] data\nbool is_dense\n",
+    ),
+    ("geometry_msgs/msg/Quaternion", "float64 x 0\nfloat64 y 0\nfloat64 z 0\nfloat64 w 1\n"),
+    ("geometry_msgs/msg/Vector3", "float64 x\nfloat64 y\nfloat64 z\n"),
+    ("geometry_msgs/msg/Point", "float64 x\nfloat64 y\nfloat64 z\n"),
+    ("geometry_msgs/msg/Pose", "Point position\nQuaternion orientation\n"),
+    ("geometry_msgs/msg/PoseWithCovariance", "Pose pose\nfloat64[36] covariance\n"),
+    (
+        "sensor_msgs/msg/Imu",
+        "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\nfloat64[9] orientation_covariance\ngeometry_msgs/Vector3 angular_velocity\nfloat64[9] angular_velocity_covariance\ngeometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance\n",
+    ),
+    ("radar_msgs/msg/RadarReturn", "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n"),
+    ("radar_msgs/msg/RadarScan", "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n"),
+    ("vision_msgs/msg/ObjectHypothesis", "string class_id\nfloat64 score\n"),
+    ("vision_msgs/msg/ObjectHypothesisWithPose", "ObjectHypothesis hypothesis\ngeometry_msgs/PoseWithCovariance pose\n"),
+    ("vision_msgs/msg/Point2D", "float64 x\nfloat64 y\n"),
+    ("vision_msgs/msg/Pose2D", "vision_msgs/Point2D position\nfloat64 theta\n"),
+    ("vision_msgs/msg/BoundingBox2D", "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 size_y\n"),
+];
+const DETECTIONS: [(&str, &str); 2] = [
+    ("vision_msgs/msg/Detection2D", "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring id\n"),
+    ("vision_msgs/msg/Detection2DArray", "std_msgs/Header header\nvision_msgs/Detection2D[] detections\n"),
+];
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Image, Self::PointCloud, Self::Imu, Self::RadarScan, Self::Detections2D];
+
+    fn ros_name(self) -> &'static str {
+        match self {
+            Self::Image => "sensor_msgs/msg/Image",
+            Self::PointCloud => "sensor_msgs/msg/PointCloud2",
+            Self::Imu => "sensor_msgs/msg/Imu",
+            Self::RadarScan => "radar_msgs/msg/RadarScan",
+            Self::Detections2D => "vision_msgs/msg/Detection2DArray",
+        }
+    }
+
+    /// Its schema in Driveline.
+    #[must_use]
+    pub fn schema(self) -> Schema {
+        match self {
+            Self::Image => driveline_msgs::Image::schema(),
+            Self::PointCloud => driveline_msgs::PointCloud::schema(),
+            Self::Imu => driveline_msgs::Imu::schema(),
+            Self::RadarScan => driveline_msgs::RadarScan::schema(),
+            Self::Detections2D => driveline_msgs::proto::Detections2D::schema(),
+        }
+    }
+
+    /// The one that has this name in ROS 2.
+    #[must_use]
+    pub fn of_ros(name: &TypeName) -> Option<Self> {
+        let name = name.to_string();
+        Self::ALL.into_iter().find(|k| k.ros_name() == name)
+    }
+}
+
+/// How samples of one type cross the border.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crossing {
+    /// Its name in ROS 2.
+    pub ros: TypeName,
+    /// Its hash, for ROS 2; unknown where there is no definition.
+    pub hash: Option<TypeHash>,
+    /// Its schema in Driveline.
+    pub schema: Schema,
+    /// How it is converted; `None`: not at all.
+    pub kind: Option<Kind>,
+}
+
+/// Why a type cannot cross.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum TypeError {
+    /// The type's definition is missing or has a mistake.
+    #[error("{0}")]
+    Definition(#[from] DefinitionError),
+    /// The DDS type is none of ROS 2's messages.
+    #[error("its type '{0}' is no message of ROS 2")]
+    NotRos(String),
+    /// The Driveline type has no counterpart.
+    #[error(
+        "its type '{name}' ({encoding}) has no counterpart in ROS 2; publish a message of `driveline_msgs`, or CDR with the ROS 2 type's schema"
+    )]
+    NoCounterpart {
+        /// Schema's name.
+        name: String,
+        /// Its encoding.
+        encoding: String,
+    },
+    /// The Driveline type has the name, but not the definition.
+    #[error("its type '{0}' is of another release of Driveline: build both from one")]
+    OtherLayout(String),
+}
+
+/// Definitions of types: those that are converted, and those of packages.
+#[derive(Debug)]
+pub struct Types {
+    known: Catalog,
+    packages: Catalog,
+}
+
+impl Types {
+    /// With the definitions of packages, by their directories. Blocks on files.
+    ///
+    /// # Errors
+    /// The first mistake in a definition, or a directory without any.
+    pub fn new(packages: &[PathBuf]) -> Result<Self, DefinitionError> {
+        let mut known = Catalog::new();
+        for (name, text) in DEFINITIONS.iter().chain(&DETECTIONS) {
+            // Tests see that there is no mistake in these.
+            if let Ok(name) = name.parse() {
+                known.add_message(parse_msg(&name, "built in", text)?)?;
+            }
+        }
+        let mut all = Catalog::new();
+        for directory in packages {
+            if all.add_package(directory)? == 0 {
+                let place = driveline_rosidl::Place { file: directory.display().to_string().into(), line: 0 };
+                let remedy = "name the directory of a package, such as /opt/ros/jazzy/share/tf2_msgs";
+                return Err(DefinitionError { place, problem: "has no msg/ or srv/ with definitions".into(), remedy: remedy.into() });
+            }
+        }
+        Ok(Self { known, packages: all })
+    }
+
+    /// How samples of a DDS type come from ROS 2.
+    ///
+    /// # Errors
+    /// [`TypeError`]
+    pub fn from_ros(&self, dds_type: &str, form: Form) -> Result<Crossing, TypeError> {
+        let ros = TypeName::from_dds(dds_type).map_err(|_| TypeError::NotRos(dds_type.chars().take(80).collect()))?;
+        match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
+            Some(kind) => Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), ros }),
+            None => {
+                // Of those that are built in, what is in no package.
+                let catalog = if self.packages.message(&ros).is_some() { &self.packages } else { &self.known };
+                Ok(Crossing { hash: catalog.type_hash(&ros).ok(), schema: catalog.schema(&ros)?, kind: None, ros })
+            }
+        }
+    }
+
+    /// How samples of a schema go to ROS 2.
+    ///
+    /// # Errors
+    /// [`TypeError`]
+    pub fn to_ros(&self, schema: &Schema) -> Result<Crossing, TypeError> {
+        if schema.encoding == CDR_ENCODING {
+            let (ros, catalog) = Catalog::from_schema(schema)?;
+            return Ok(Crossing { hash: catalog.type_hash(&ros).ok(), schema: schema.clone(), kind: None, ros });
+        }
+        let Some(kind) = Kind::ALL.into_iter().find(|k| k.schema().name == schema.name) else {
+            return Err(TypeError::NoCounterpart { name: schema.name.to_string(), encoding: schema.encoding.to_string() });
+        };
+        if kind.schema().hash() != schema.hash() {
+            return Err(TypeError::OtherLayout(schema.name.to_string()));
+        }
+        let ros: TypeName = kind.ros_name().parse().map_err(|_| TypeError::NotRos(kind.ros_name().into()))?;
+        Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: schema.clone(), kind: Some(kind), ros })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_crosses_both_ways_and_has_a_hash() {
+        let types = Types::new(&[]).unwrap();
+        for kind in Kind::ALL {
+            let to = types.to_ros(&kind.schema()).unwrap();
+            assert_eq!((to.kind, to.hash.is_some()), (Some(kind), true), "{kind:?}");
+            assert_eq!(types.from_ros(&to.ros.dds(), Form::Converted).unwrap(), to);
+            let cdr = types.from_ros(&to.ros.dds(), Form::Cdr).unwrap();
+            assert_eq!((cdr.kind, cdr.hash, cdr.schema.encoding.as_ref()), (None, to.hash, "cdr"));
+            assert_eq!(types.to_ros(&cdr.schema).unwrap(), cdr);
+        }
+    }
+
+    /// As `ros2 topic info --verbose` of Jazzy shows it.
+    #[test]
+    fn hashes_are_those_of_ros_2() {
+        let types = Types::new(&[]).unwrap();
+        let hash = |kind: Kind| types.to_ros(&kind.schema()).unwrap().hash.unwrap().to_string();
+        assert_eq!(hash(Kind::Image), "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47");
+    }
+
+    #[test]
+    fn what_cannot_cross_is_told_with_the_remedy() {
+        let types = Types::new(&[]).unwrap();
+        let told = types.from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted).unwrap_err().to_string();
+        assert!(told.contains("tf2_msgs/msg/TFMessage") && told.contains("add the directory of its package"), "{told}");
+        assert!(types.from_ros("ShapeType", Form::Converted).unwrap_err().to_string().contains("no message of ROS 2"));
+        let told = types.to_ros(&driveline_msgs::proto::LaneMarkings::schema()).unwrap_err().to_string();
+        assert!(told.contains("LaneMarkings") && told.contains("no counterpart"), "{told}");
+        let other = Schema { definition: "".into(), ..Kind::Image.schema() };
+        assert!(types.to_ros(&other).unwrap_err().to_string().contains("another release"));
+        let none = Types::new(&["/nowhere/at_all".into()]).unwrap_err().to_string();
+        assert!(none.contains("/nowhere/at_all") && none.contains("directory of a package"), "{none}");
+    }
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device; each test in a DDS domain of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
+use driveline_rosidl::{Catalog, parse_msg};
+use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, Subscription};
+use driveline_types::{Durability, Plain, PlainMut, PlainRef, Qos, Reliability, SampleHeader, Schema};
+use rig::{PATIENCE, Rig, eventually, sum};
+use serde_json::json;
+use std::time::Instant;
+
+const CAMERA: &str = "sensing/camera";
+const BIG: usize = 4 << 20;
+
+fn string_schema() -> Schema {
+    let name = "std_msgs/msg/String".parse().unwrap();
+    let mut catalog = Catalog::new();
+    catalog.add_message(parse_msg(&name, "test", "string data\n").unwrap()).unwrap();
+    catalog.schema(&name).unwrap()
+}
+
+fn string(text: &str) -> Vec<u8> {
+    let mut to = driveline_rosidl::cdr::Encoder::new(driveline_rosidl::cdr::ByteOrder::Little);
+    to.string(text.as_bytes()).unwrap();
+    to.finish()
+}
+
+fn publish(publisher: &mut Publisher, payload: &[u8]) {
+    let mut loan = publisher.loan(payload.len()).unwrap();
+    loan.payload_mut().copy_from_slice(payload);
+    publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
+}
+
+fn publish_image(publisher: &mut Publisher, width: u32, fill: u8) {
+    let mut loan = publisher.loan(Image::payload_len(width, 1, Encoding::Mono8).unwrap()).unwrap();
+    let header = Header::new(driveline_types::MonotonicNs::now().0, "cam", 0).unwrap();
+    ImageMut::new(PlainMut::new(loan.payload_mut()).unwrap(), header, width, 1, Encoding::Mono8).unwrap().data_mut().fill(fill);
+    publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
+}
+
+/// Waits for this many samples: their payloads, and what was missed.
+fn take(subscription: &mut Subscription, count: usize, mut each: impl FnMut(&[u8], &SampleHeader)) -> u64 {
+    let end = Instant::now() + PATIENCE;
+    let (mut taken, mut missed) = (0, 0);
+    while taken < count {
+        assert!(Instant::now() < end, "{taken} of {count} samples within {PATIENCE:?}");
+        match subscription.take_next().unwrap() {
+            Some(sample) => {
+                taken += 1;
+                missed += sample.missed();
+                each(sample.payload(), sample.header());
+            }
+            None => std::thread::sleep(std::time::Duration::from_millis(1)),
+        }
+    }
+    missed
+}
+
+fn reliable(depth: u32) -> Qos {
+    Qos { reliability: Reliability::Reliable, depth, max_blocking_ms: 10_000, ..Qos::default() }
+}
+
+fn lasting(depth: u32) -> Qos {
+    Qos { durability: Durability::TransientLocal, ..reliable(depth) }
+}
+
+#[test]
+fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
+    const COUNT: usize = 20;
+    let qos = reliable(4);
+    let rig = Rig::new(41, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let mut peer = rig.peer("sub rt/sensing/camera image rv0");
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
+    eventually("matched here", || publisher.matched() == 1);
+    // What is written before DDS has matched is not for that reader.
+    eventually("matched there", || {
+        publish_image(&mut publisher, 8, 7);
+        !peer.samples().is_empty()
+    });
+    for n in 0..COUNT {
+        publish_image(&mut publisher, BIG as u32, b'a' + n as u8);
+    }
+    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == BIG).collect::<Vec<_>>();
+    eventually("all there", || big(&mut peer).len() == COUNT);
+    let expected: Vec<_> = (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
+    assert_eq!(big(&mut peer), expected);
+    let report = rig.report();
+    assert_eq!(report.to_ros[0].publishers, [("front/camera".to_owned(), "sensor_msgs/msg/Image".to_owned())]);
+    assert_eq!(report.to_ros[0].dropped.get("not_written"), None);
+}
+
+#[test]
+fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
+    const COUNT: usize = 8;
+    // As deep as there are samples, so that it does not matter who finds whom first.
+    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rig = Rig::new(42, rules, &[]);
+    let mut subscription = rig.subscription(CAMERA, &lasting(COUNT as u32));
+    let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} 20000 rt{COUNT}"));
+    let mut n = 0;
+    let missed = take(&mut subscription, COUNT, |payload, header| {
+        let image = ImageView::new(PlainRef::new(payload).unwrap()).unwrap();
+        assert_eq!((image.width() as usize, image.header().frame_index), (BIG, n));
+        assert!(image.row(0).iter().all(|b| *b == b'a' + (n % 26) as u8), "sample {n} is whole");
+        assert_eq!(&*image.header().frame_id().unwrap(), "cam");
+        let remote = header.remote.expect("it came from outside");
+        assert_eq!((remote.lost, header.clock_error_ns, header.origins.as_slice().len()), (0, 0, 1));
+        n += 1;
+    });
+    assert_eq!(missed, 0);
+    let mut report = rig.report();
+    eventually("counted", || {
+        report = rig.report();
+        report.from_ros[0].carried == COUNT as u64
+    });
+    assert!(report.from_ros[0].dropped.is_empty(), "{report:?}");
+}
+
+#[test]
+fn strings_pass_both_ways_and_best_effort_is_enough() {
+    let rules = json!([{ "topic": "/chatter", "direction": "both" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rig = Rig::new(43, rules, &[("chatter", 4096, Qos::default())]);
+    let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    let mut peer = rig.peer("sub rt/chatter string bv1");
+    eventually("heard", || {
+        publish(&mut publisher, &string("hello"));
+        !peer.samples().is_empty()
+    });
+    assert_eq!(peer.samples()[0], (5, sum(b"hello"), "-".into()));
+    let mut subscription = rig.subscription("back", &Qos::default());
+    let _other = rig.peer("pub rt/back string 3 200 10000 bv1");
+    take(&mut subscription, 5, |payload, header| {
+        assert_eq!((payload.len(), payload[4], payload[7]), (12, 4, 0));
+        assert!(header.remote.is_some());
+    });
+    assert_eq!(rig.dropped("chatter", "gateway"), 0, "its own writer is not one of others");
+    assert!(rig.report().from_ros.iter().all(|t| t.topic == "back"), "nothing comes back: {:?}", rig.report());
+}
+
+#[test]
+fn a_thousand_a_second_arrive_without_silent_loss() {
+    const COUNT: usize = 3000;
+    let rules = json!([{ "topic": "/imu", "direction": "from_ros", "qos": { "depth": 1024 } }]);
+    let rig = Rig::new(44, rules, &[]);
+    let mut subscription = rig.subscription("imu", &lasting(1024));
+    let _peer = rig.peer(&format!("pub rt/imu string 8 {COUNT} 1000 rt{COUNT}"));
+    let mut last = None;
+    let mut lost = 0;
+    let mut taken = 0;
+    let end = Instant::now() + PATIENCE;
+    // Each is taken, or counted as missed or lost.
+    while taken + lost < COUNT as u64 {
+        assert!(Instant::now() < end, "{taken} taken, {lost} lost");
+        let Some(sample) = subscription.take_next().unwrap() else { continue };
+        taken += 1;
+        lost += sample.missed();
+        assert!(last.is_none_or(|l| l < sample.header().sequence));
+        last = Some(sample.header().sequence);
+    }
+    assert_eq!(taken + lost, COUNT as u64);
+}
+
+#[test]
+fn late_joiners_get_the_last_of_every_publisher() {
+    let rules = json!([
+        { "topic": "/tf_out", "direction": "to_ros" },
+        { "topic": "/tf_in", "direction": "from_ros" }
+    ]);
+    let rig = Rig::new(45, rules, &[("tf_out", 4096, lasting(1))]);
+    let mut publishers: Vec<_> =
+        (1..=3).map(|n| rig.publisher("tf_out", &format!("static_{n}"), string_schema(), 4096, &lasting(1))).collect();
+    for (n, publisher) in publishers.iter_mut().enumerate() {
+        publish(publisher, &string(&"x".repeat(n + 1)));
+    }
+    eventually("carried", || rig.report().to_ros[0].carried == 3);
+    let mut late = rig.peer("sub rt/tf_out string rt10");
+    let lengths = |peer: &mut rig::Peer| {
+        let mut lengths: Vec<_> = peer.samples().into_iter().map(|s| s.0).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    eventually("complete", || lengths(&mut late).len() == 3);
+    assert_eq!(lengths(&mut late), [1, 2, 3]);
+
+    let mut peers: Vec<_> = (1..=3).map(|n| rig.peer(&format!("pub rt/tf_in string {n} 1 0 rt1"))).collect();
+    eventually("written", || peers.iter_mut().all(|p| p.has_printed("written")));
+    eventually("here", || rig.report().from_ros.first().is_some_and(|t| t.carried == 3));
+    let mut subscription = rig.subscription("tf_in", &lasting(4));
+    let mut found = Vec::new();
+    take(&mut subscription, 3, |payload, _| found.push(payload[4] - 1));
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3], "one of each, although each came after the others");
+}
+
+#[test]
+fn what_does_not_fit_and_what_is_broken_is_counted() {
+    let rules = json!([{ "topic": "/bad/*", "direction": "from_ros" }, { "topic": "/small", "direction": "from_ros", "max_payload": 64 }]);
+    let rig = Rig::new(46, rules, &[]);
+    let _broken = rig.peer("pub rt/bad/image bad 9 3 0 rt5");
+    let _long = rig.peer("pub rt/small string 100 4 0 rt5");
+    eventually("counted", || {
+        let report = rig.report();
+        let of = |topic: &str| report.from_ros.iter().find(|t| t.topic == topic).map_or(0, |t| t.dropped.values().sum());
+        (of("bad/image"), of("small")) == (3_u64, 4_u64)
+    });
+    assert_eq!(rig.dropped("small", "too_long"), 4);
+    assert!(rig.told("raise `max_payload`"));
+    assert!(rig.report().from_ros.iter().all(|t| t.carried == 0));
+}
+
+#[test]
+fn a_subscription_that_does_not_match_is_told_with_the_reason() {
+    let rig = Rig::new(47, json!([{ "topic": "/chatter", "direction": "to_ros" }]), &[("chatter", 4096, Qos::default())]);
+    let publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    eventually("matched here", || publisher.matched() == 1);
+    let mut peer = rig.peer("sub rt/chatter string rt1");
+    eventually("told", || rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable"));
+    assert!(rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local"));
+    assert!(peer.samples().is_empty());
+}
+
+#[test]
+fn nodes_are_seen_in_the_graph_of_ros_2() {
+    let rig = Rig::new(
+        48,
+        json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]),
+        &[("chatter", 4096, Qos::default())],
+    );
+    let publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &Qos::default());
+    let _writer = rig.peer("pub rt/in string 1 1 0 rt1");
+    let mut peer = rig.peer("graph");
+    eventually("seen", || peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0"));
+    drop(publisher);
+    eventually("gone", || {
+        let lines = peer.read();
+        lines.iter().rposition(|l| l.starts_with("/ driveline")).is_some_and(|last| lines[last + 1..].is_empty() && lines.len() > 2)
+    });
+}
+
+/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS domain once.
+struct Other(std::process::Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn two_gateways_and_a_node_make_no_loop() {
+    let rules = json!([{ "topic": "/loop", "direction": "both" }]);
+    let rig = Rig::new(49, rules.clone(), &[("loop", 4096, lasting(4)), ("private", 4096, Qos::default())]);
+    let mut private = rig.peer("sub rt/private string bv1");
+    let mut hidden = rig.publisher("private", "talker", string_schema(), 4096, &Qos::default());
+    let (other, config) = (rig.dir.path().join("other"), rig.dir.path().join("other.json"));
+    let ros2 = json!({ "domain_id": 49, "types": [rig.dir.path().join("std_msgs")], "topics": rules });
+    let topics = json!([{ "topic": "loop", "max_payload": 4096, "qos": lasting(4) }]);
+    std::fs::write(&config, json!({ "domain_dir": other, "ros2": ros2, "topics": topics }).to_string()).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
+    command.arg(&config).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let _other = Other(command.spawn().unwrap());
+    // One sample each, of lengths 3, 5 and 7: both domains and a node of ROS 2 publish the same topic.
+    let there = ParticipantConfig { domain_dir: Some(other), name: "there".into() };
+    let mut config = PublisherConfig::new("loop".parse().unwrap(), "there".parse().unwrap(), string_schema(), 4096);
+    config.qos = lasting(4);
+    let mut there = Participant::open(there).unwrap().create_publisher(config).unwrap();
+    let mut here = rig.publisher("loop", "here", string_schema(), 4096, &lasting(4));
+    publish(&mut here, &string("abc"));
+    publish(&mut there, &string("abcde"));
+    let _node = rig.peer("pub rt/loop string 7 1 0 rt1");
+    let mut listener = rig.peer("sub rt/loop string rt10");
+    let mut subscription = rig.subscription("loop", &lasting(4));
+    let mut heard = Vec::new();
+    take(&mut subscription, 2, |payload, header| heard.push((payload[4] - 1, header.remote.is_some())));
+    heard.sort_unstable();
+    assert_eq!(heard, [(3, false), (7, true)], "its own, and that of the node");
+    let lengths = |peer: &mut rig::Peer| {
+        let mut lengths: Vec<_> = peer.samples().into_iter().map(|s| s.0).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    eventually("both gateways are heard", || lengths(&mut listener).len() >= 3);
+    eventually("the other gateway's sample came, and was not taken", || rig.dropped("loop", "gateway") == 1);
+    eventually("what came was not sent back", || rig.dropped("loop", "remote") == 0 && rig.report().to_ros[0].carried == 1);
+    // An echo would come after its original.
+    publish(&mut hidden, &string("never"));
+    publish(&mut here, &string("last one"));
+    eventually("the last one", || lengths(&mut listener).contains(&8));
+    assert_eq!(lengths(&mut listener), [3, 5, 7, 8]);
+    assert!(private.samples().is_empty(), "no rule names it");
+    assert!(subscription.take_next().unwrap().is_some_and(|s| s.payload()[4] == 9 && s.header().remote.is_none()));
+    assert!(subscription.take_next().unwrap().is_none());
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+   A node of ROS 2 as its middleware on CycloneDDS has it on the wire: Debian's CycloneDDS, types compiled by its own idlc.
+
+   peer pub TOPIC string|image|bad SIZE COUNT PERIOD_US QOS  writes COUNT samples once somebody reads, then waits for the end of its input;
+                                                     bad: strings that say they were images
+   peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum; ends with its input
+   peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
+   QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
+#include "dds/dds.h"
+#include "types.h"
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef std_msgs_msg_dds__String_ String;
+typedef sensor_msgs_msg_dds__Image_ Image;
+typedef rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ Info;
+
+static dds_entity_t ok(dds_entity_t code, const char *what) {
+  if (code < 0) {
+    fprintf(stderr, "%s: %s\n", what, dds_strretcode(-code));
+    exit(1);
+  }
+  return code;
+}
+
+static dds_qos_t *qos_of(const char *text) {
+  dds_qos_t *qos = dds_create_qos();
+  dds_qset_reliability(qos, text[0] == 'r' ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT, DDS_SECS(10));
+  dds_qset_durability(qos, text[1] == 't' ? DDS_DURABILITY_TRANSIENT_LOCAL : DDS_DURABILITY_VOLATILE);
+  int depth = atoi(text + 2);
+  dds_qset_history(qos, depth ? DDS_HISTORY_KEEP_LAST : DDS_HISTORY_KEEP_ALL, depth);
+  if (depth)
+    dds_qset_durability_service(qos, 0, DDS_HISTORY_KEEP_LAST, depth, -1, -1, -1);
+  dds_data_representation_id_t xcdr1 = DDS_DATA_REPRESENTATION_XCDR1;
+  dds_qset_data_representation(qos, 1, &xcdr1);
+  return qos;
+}
+
+/* Whether standard input has ended. */
+static int over(int wait_ms) {
+  struct pollfd p = {.fd = 0, .events = POLLIN};
+  char c;
+  return poll(&p, 1, wait_ms) > 0 && read(0, &c, 1) <= 0;
+}
+
+static unsigned sum(const unsigned char *data, size_t len) {
+  unsigned hash = 2166136261u;
+  for (size_t i = 0; i < len; i++)
+    hash = (hash ^ data[i]) * 16777619u;
+  return hash;
+}
+
+static dds_entity_t topic_of(dds_entity_t participant, const char *name, int image, int bad) {
+  dds_topic_descriptor_t type = image ? sensor_msgs_msg_dds__Image__desc : std_msgs_msg_dds__String__desc;
+  if (bad)
+    type.m_typename = sensor_msgs_msg_dds__Image__desc.m_typename;
+  return ok(dds_create_topic(participant, &type, name, NULL, NULL), "topic");
+}
+
+static void publish(dds_entity_t participant, char **arg) {
+  int image = !strcmp(arg[1], "image"), bad = !strcmp(arg[1], "bad");
+  size_t size = strtoul(arg[2], NULL, 10);
+  int count = atoi(arg[3]), period = atoi(arg[4]);
+  dds_qos_t *qos = qos_of(arg[5]);
+  dds_entity_t writer = ok(dds_create_writer(participant, topic_of(participant, arg[0], image, bad), qos, NULL), "writer");
+  dds_publication_matched_status_t matched = {0};
+  /* What is transient local is written at once: whoever comes gets it. */
+  while (arg[5][1] != 't' && (dds_get_publication_matched_status(writer, &matched), !matched.current_count))
+    if (over(5))
+      return;
+  printf("matched\n");
+  fflush(stdout);
+  unsigned char *data = malloc(size + 1);
+  for (int n = 0; n < count; n++) {
+    memset(data, 'a' + n % 26, size);
+    data[size] = 0;
+    if (image) {
+      Image sample = {.header = {{0, 0}, "cam"}, .height = 1, .width = (uint32_t)size, .encoding = "mono8", .step = (uint32_t)size};
+      sample.data._buffer = data;
+      sample.data._length = sample.data._maximum = (uint32_t)size;
+      ok(dds_write(writer, &sample), "write");
+    } else {
+      String sample = {.data = (char *)data};
+      ok(dds_write(writer, &sample), "write");
+    }
+    if (period)
+      usleep((useconds_t)period);
+  }
+  printf("written\n");
+  fflush(stdout);
+  while (!over(1000))
+    ;
+}
+
+static void subscribe(dds_entity_t participant, char **arg) {
+  int image = !strcmp(arg[1], "image");
+  dds_entity_t reader = ok(dds_create_reader(participant, topic_of(participant, arg[0], image, 0), qos_of(arg[2]), NULL), "reader");
+  for (int n = 0; !over(0);) {
+    void *sample = NULL;
+    dds_sample_info_t info;
+    int taken = ok(dds_take(reader, &sample, &info, 1, 1), "take");
+    if (taken > 0 && info.valid_data) {
+      const Image *i = sample;
+      const String *s = sample;
+      size_t len = image ? i->data._length : strlen(s->data);
+      printf("%d %zu %u %s\n", n++, len, sum(image ? i->data._buffer : (unsigned char *)s->data, len), image ? i->header.frame_id : "-");
+      fflush(stdout);
+    }
+    if (taken > 0)
+      dds_return_loan(reader, &sample, taken);
+    else if (over(1))
+      return;
+  }
+}
+
+static void graph(dds_entity_t participant) {
+  dds_entity_t topic = ok(dds_create_topic(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc, "ros_discovery_info", NULL, NULL), "topic");
+  dds_entity_t reader = ok(dds_create_reader(participant, topic, qos_of("rt100"), NULL), "reader");
+  while (!over(1)) {
+    void *sample = NULL;
+    dds_sample_info_t info;
+    int taken = ok(dds_take(reader, &sample, &info, 1, 1), "take");
+    if (taken > 0 && info.valid_data) {
+      const Info *i = sample;
+      for (uint32_t k = 0; k < i->node_entities_info_seq._length; k++) {
+        const rmw_dds_common_msg_dds__NodeEntitiesInfo_ *n = &i->node_entities_info_seq._buffer[k];
+        printf("%s %s %u %u\n", n->node_namespace, n->node_name, n->reader_gid_seq._length, n->writer_gid_seq._length);
+      }
+      fflush(stdout);
+    }
+    if (taken > 0)
+      dds_return_loan(reader, &sample, taken);
+  }
+}
+
+int main(int count, char **arg) {
+  dds_entity_t participant = ok(dds_create_participant((dds_domainid_t)atoi(getenv("ROS_DOMAIN_ID")), NULL, NULL), "participant");
+  if (count == 8 && !strcmp(arg[1], "pub"))
+    publish(participant, arg + 2);
+  else if (count == 5 && !strcmp(arg[1], "sub"))
+    subscribe(participant, arg + 2);
+  else if (count == 2 && !strcmp(arg[1], "graph"))
+    graph(participant);
+  else
+    return 2;
+  dds_delete(participant);
+  return 0;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire: Debian's CycloneDDS in C, with types that its own compiler has made.
+
+use driveline_gateway_ros2::engine::{Gateway, Report};
+use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, SchemaRequest, Subscription, SubscriptionConfig};
+use driveline_types::{Qos, Schema};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Only a failure takes that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "not {what} within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}; `make setup` installs what `make test-gateways` needs"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The program, built once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
+        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ros2-peer-{}", std::process::id()));
+        std::fs::create_dir_all(&out).unwrap();
+        run(Command::new("idlc").arg("-o").arg(&out).arg(source.join("types.idl")));
+        run(Command::new("cc")
+            .arg("-O1")
+            .arg("-I")
+            .arg(&out)
+            .args([source.join("peer.c"), out.join("types.c")])
+            .args(["-lddsc", "-o"])
+            .arg(out.join("peer")));
+        out.join("peer")
+    })
+}
+
+/// A node of ROS 2, and what it has printed. It ends with this value.
+pub(crate) struct Peer {
+    child: Child,
+    _input: ChildStdin,
+    lines: Receiver<String>,
+    pub(crate) printed: Vec<String>,
+}
+
+impl Peer {
+    /// Takes over what was printed.
+    pub(crate) fn read(&mut self) -> &[String] {
+        self.printed.extend(self.lines.try_iter());
+        &self.printed
+    }
+
+    pub(crate) fn has_printed(&mut self, line: &str) -> bool {
+        self.read().iter().any(|l| l == line)
+    }
+
+    /// Length, checksum and frame of samples.
+    pub(crate) fn samples(&mut self) -> Vec<(usize, u32, String)> {
+        let of = |line: &String| {
+            let parts: Vec<_> = line.split(' ').collect();
+            (parts[1].parse().unwrap(), parts[2].parse().unwrap(), parts[3].to_owned())
+        };
+        self.read().iter().map(of).collect()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// As the C program computes it.
+pub(crate) fn sum(data: &[u8]) -> u32 {
+    data.iter().fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
+}
+
+pub(crate) struct Rig {
+    /// Before the directory goes.
+    gateway: Option<Gateway>,
+    config: Value,
+    pub(crate) participant: Participant,
+    pub(crate) dir: tempfile::TempDir,
+    domain_id: u32,
+    notices: Mutex<Vec<String>>,
+}
+
+impl Rig {
+    /// A gateway with these rules, and graph topics with these names and longest payloads. `domain_id`: of this test alone.
+    pub(crate) fn new(domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let package = dir.path().join("std_msgs/msg");
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::write(package.join("String.msg"), "string data\n").unwrap();
+        let participant =
+            Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
+        let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
+        let ros2 = json!({ "domain_id": domain_id, "types": [dir.path().join("std_msgs")], "topics": rules });
+        let config = json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
+        let mut rig = Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };
+        rig.start();
+        rig
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.gateway = None;
+        self.gateway = Some(Gateway::start(serde_json::from_value(self.config.clone()).unwrap()).unwrap());
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.gateway.as_ref().unwrap().report()
+    }
+
+    /// Whether somebody was told this.
+    pub(crate) fn told(&self, part: &str) -> bool {
+        let mut notices = self.notices.lock().unwrap();
+        notices.extend(self.gateway.as_ref().unwrap().take_notices());
+        notices.iter().any(|n| n.contains(part))
+    }
+
+    pub(crate) fn dropped(&self, topic: &str, reason: &str) -> u64 {
+        let report = self.report();
+        let of = report.from_ros.iter().chain(&report.to_ros).filter(|t| t.topic == topic);
+        of.filter_map(|t| t.dropped.get(reason)).sum()
+    }
+
+    pub(crate) fn peer(&self, arguments: &str) -> Peer {
+        let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
+            <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
+            <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
+        let mut command = Command::new(program());
+        command.args(arguments.split(' ')).env("ROS_DOMAIN_ID", self.domain_id.to_string()).env("CYCLONEDDS_URI", configuration);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let input = child.stdin.take().unwrap();
+        Peer { child, _input: input, lines, printed: Vec::new() }
+    }
+
+    pub(crate) fn publisher(&self, topic: &str, node: &str, schema: Schema, max_payload: usize, qos: &Qos) -> Publisher {
+        let mut config = PublisherConfig::new(topic.parse().unwrap(), node.parse().unwrap(), schema, max_payload);
+        config.qos = qos.clone();
+        self.participant.create_publisher(config).unwrap()
+    }
+
+    pub(crate) fn subscription(&self, topic: &str, qos: &Qos) -> Subscription {
+        let mut config = SubscriptionConfig::new(topic.parse().unwrap(), "reader".parse().unwrap(), SchemaRequest::Any);
+        config.qos = qos.clone();
+        self.participant.create_subscription(config).unwrap()
+    }
+}
