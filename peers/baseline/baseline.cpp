@@ -30,10 +30,16 @@ Variant tuning(Variant v) {
   return v;
 }
 
+Variant between_hosts(Variant v) {
+  v.reach.push_back(peers::Reach::network);
+  return v;
+}
+
 Variant datagrams(const std::string& name, std::size_t size) {
   Variant v;
   v.name = name;
-  v.title = "UDP on loopback, datagrams of up to " + std::to_string(size) + " bytes";
+  v.reach = {peers::Reach::host, peers::Reach::network};
+  v.title = "bare UDP, datagrams of up to " + std::to_string(size) + " bytes";
   v.reliability = {peers::Reliability::best_effort};
   v.note = "a payload that loses a datagram is lost";
   v.settings = {{"datagram size", std::to_string(size), "payloads above it are cut and put together again, 16 bytes of head each"},
@@ -52,10 +58,10 @@ class Baseline final : public peers::Middleware {
             std::string("Linux ") + system.release,
             {stream("pipe", "named pipe", {{"F_SETPIPE_SZ", "size of a payload, at least 64 KiB, at most 1 MiB", "fewer waits of the sender; above it privilege is needed"}}),
              stream("unix", "Unix stream socket", {{"SO_SNDBUF", "default", "what applications use"}}),
-             stream("tcp", "TCP on loopback",
-                    {{"TCP_NODELAY", "on", "otherwise small payloads wait for acknowledgements"}, {"SO_SNDBUF, SO_RCVBUF", "default", "the kernel adapts them, as tcp(7) recommends"}}),
+             between_hosts(stream("tcp", "bare TCP",
+                    {{"TCP_NODELAY", "on", "otherwise small payloads wait for acknowledgements"}, {"SO_SNDBUF, SO_RCVBUF", "default", "the kernel adapts them, as tcp(7) recommends"}})),
              datagrams("udp", largest_datagram), tuning(datagrams("udp_1500", ethernet_datagram)), tuning(datagrams("udp_500", small_datagram)),
-             tuning(stream("tcp_nagle", "TCP on loopback, without TCP_NODELAY",
+             tuning(stream("tcp_nagle", "bare TCP, without TCP_NODELAY",
                            {{"TCP_NODELAY", "off, the default", "what is varied: Nagle's algorithm holds back small payloads while others are unacknowledged"},
                             {"SO_SNDBUF, SO_RCVBUF", "default", "as tcp"}}))}};
   }

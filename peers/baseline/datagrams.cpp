@@ -27,10 +27,10 @@ struct FragmentHead {
 constexpr int receive_buffer = 64 << 20;
 constexpr int send_buffer = 4 << 20;
 
-sockaddr_in loopback(unsigned port) {
+sockaddr_in socket_address(const std::string& host, unsigned port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr = ip_address(host);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   return address;
 }
@@ -55,7 +55,7 @@ void set_buffer(const File& socket, int forced, int option, int bytes, const cha
 class DatagramSender final : public peers::Sender {
  public:
   DatagramSender(const Job& job, const std::string& topic, std::size_t receivers, std::size_t part_size)
-      : part_size_(part_size), payload_(job.size, std::byte{1}) {
+      : part_size_(part_size), other_(job.other_address()), payload_(job.size, std::byte{1}) {
     for (std::size_t i = 0; i < receivers; ++i) ports_.push_back(port_file(job, topic, i));
   }
 
@@ -65,7 +65,7 @@ class DatagramSender final : public peers::Sender {
       if (port == 0) return false;
       auto socket = udp_socket();
       set_buffer(socket, SO_SNDBUFFORCE, SO_SNDBUF, send_buffer, "send buffer", unset_);
-      const auto address = loopback(port);
+      const auto address = socket_address(other_, port);
       checked(connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), "connecting a UDP socket");
       sockets_.push_back(std::move(socket));
     }
@@ -94,6 +94,7 @@ class DatagramSender final : public peers::Sender {
 
  private:
   std::size_t part_size_;
+  std::string other_;
   std::vector<std::filesystem::path> ports_;
   std::vector<File> sockets_;
   std::vector<std::byte> payload_;
@@ -107,8 +108,8 @@ class DatagramReceiver final : public peers::Receiver {
       : part_size_(part_size), socket_(udp_socket()), payload_(job.size + part_size, std::byte{1}), size_(job.size) {
     set_buffer(socket_, SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer, "receive buffer", unset_);
     set_blocking(socket_, false);
-    auto address = loopback(0);
-    checked(bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), "binding a UDP socket to the loopback interface");
+    auto address = socket_address(job.own_address(), 0);
+    checked(bind(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), "binding a UDP socket");
     socklen_t length = sizeof address;
     checked(getsockname(socket_.fd(), reinterpret_cast<sockaddr*>(&address), &length), "asking for the port of a UDP socket");
     write_port(port_file(job, topic, index), ntohs(address.sin_port));

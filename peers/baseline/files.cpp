@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 
 #include <cerrno>
 #include <fstream>
+#include <stdexcept>
 #include <system_error>
 
 namespace baseline {
@@ -21,6 +23,12 @@ short await(const File& file, short events, std::chrono::nanoseconds limit) {
   const int n = ppoll(&p, 1, &timeout, nullptr);
   if (n < 0 && errno != EINTR) checked(n, "waiting for a descriptor");
   return n > 0 ? p.revents : short{0};
+}
+
+in_addr ip_address(const std::string& host) {
+  in_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) != 1) throw std::runtime_error("'" + host + "' is no IPv4 address");
+  return address;
 }
 
 void set_blocking(const File& file, bool blocking) {

@@ -2,6 +2,7 @@
 // File descriptors that close themselves, and system calls that throw.
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -36,6 +37,9 @@ int checked(int result, const std::string& what);
 
 /// Sleeps until the descriptor has one of `events`, at most `limit`. Returns what it has.
 short await(const File& file, short events, std::chrono::nanoseconds limit);
+
+/// Of an IPv4 host. Throws if it is none.
+in_addr ip_address(const std::string& host);
 
 void set_blocking(const File& file, bool blocking);
 

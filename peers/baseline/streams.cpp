@@ -28,7 +28,7 @@ constexpr auto stalled = 10s;
 class Address {
  public:
   Address(const Job& job, Stream kind, const std::string& topic, std::size_t index)
-      : kind_(kind), path_(job.domain_dir / (topic + "." + std::to_string(index))), pipe_size_(std::max<std::size_t>(job.size, 65536)) {}
+      : kind_(kind), path_(job.domain_dir / (topic + "." + std::to_string(index))), pipe_size_(std::max<std::size_t>(job.size, 65536)), own_(ip_address(job.own_address())), other_(ip_address(job.other_address())) {}
 
   /// What new connections come to; of a pipe, its reading end itself.
   File listen() const {
@@ -46,8 +46,8 @@ class Address {
     File socket(checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "making a TCP socket"));
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    checked(bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), "binding a TCP socket to the loopback interface");
+    address.sin_addr = own_;
+    checked(bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), "binding a TCP socket");
     checked(::listen(socket.fd(), 1), "listening on a TCP socket");
     socklen_t length = sizeof address;
     checked(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length), "asking for the port of a TCP socket");
@@ -73,7 +73,7 @@ class Address {
       file = File(checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "making a TCP socket"));
       sockaddr_in address{};
       address.sin_family = AF_INET;
-      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      address.sin_addr = other_;
       address.sin_port = htons(static_cast<std::uint16_t>(port));
       if (::connect(file.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return std::nullopt;
       const int on = kind_ == Stream::tcp ? 1 : 0;
@@ -98,6 +98,8 @@ class Address {
   Stream kind_;
   std::filesystem::path path_;
   std::size_t pipe_size_;
+  in_addr own_;
+  in_addr other_;
 };
 
 class StreamSender final : public peers::Sender {

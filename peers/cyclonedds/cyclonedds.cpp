@@ -42,9 +42,9 @@ class Entity {
 };
 
 std::vector<Setting> common_settings() {
-  return {{"General/Interfaces", "lo", "loopback only"},
-          {"General/AllowMulticast", "false", "the loopback interface has none by default; each reader is sent to"},
-          {"Discovery/ParticipantIndex", "auto, peer 127.0.0.1", "discovery without multicast"},
+  return {{"General/Interfaces", "lo; between hosts, the one with the host's address", "one way and no other"},
+          {"General/AllowMulticast", "false", "the loopback interface has none by default; each reader is sent to, between hosts as well"},
+          {"Discovery/ParticipantIndex", "auto, peer 127.0.0.1, or the other host", "discovery without multicast"},
           {"Discovery/Tag", "unique to the run", "runs do not meet"},
           {"history", "KEEP_LAST, the job's depth", "as all systems"},
           {"type", "sequence<octet>, @final", "no per-field cost; one copy into the writer's history, one out of the reader's"},
@@ -65,10 +65,10 @@ std::string configuration(const Job& job) {
                                 : job.variant == "udp_1500" ? "<MaxMessageSize>1472B</MaxMessageSize>"
                                 : tuned                     ? "<MaxMessageSize>65500B</MaxMessageSize>"
                                                             : "";
-  return "<Domain><General><Interfaces><NetworkInterface name=\"lo\"/></Interfaces><AllowMulticast>false</AllowMulticast>" +
+  return "<Domain><General><Interfaces><NetworkInterface address=\"" + job.own_address() + "\"/></Interfaces><AllowMulticast>false</AllowMulticast>" +
          datagrams + "</General><Discovery><Tag>" + job.run_name() +
          "</Tag><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>99</MaxAutoParticipantIndex>"
-         "<Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>" +
+         "<Peers><Peer address=\"" + job.other_address() + "\"/></Peers></Discovery>" +
          (tuned ? "<Internal><SocketReceiveBufferSize max=\"10MB\"/><Watermarks><WhcHigh>500kB</WhcHigh></Watermarks></Internal>" : "") +
          "</Domain>";
 }
@@ -199,17 +199,18 @@ class Cyclone final : public peers::Middleware {
   peers::Description describe() const override {
     peers::Variant tuned;
     tuned.name = "udp";
-    tuned.title = "UDP on loopback, buffers tuned for large messages";
+    tuned.title = "UDP, buffers tuned for large messages";
     tuned.max_size = std::size_t{256} << 20;
     tuned.max_subscribers = 90;
+    tuned.reach = {Reach::host, Reach::network};
     // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
     tuned.waits = {peers::WaitKind::block};
-    tuned.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable";
+    tuned.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable";
     tuned.own_tool = "ddsperf";
     tuned.settings = common_settings();
     peers::Variant plain = tuned;
     plain.name = "udp_default";
-    plain.title = "UDP on loopback, buffers as they come";
+    plain.title = "UDP, buffers as they come";
     const std::vector<Setting> tuning{
         {"General/MaxMessageSize", "65500B", "larger datagrams (default 14720B); what Autoware's guide recommends for large messages"},
         {"Internal/SocketReceiveBufferSize", "max 10MB, limited by net.core.rmem_max = " + receive_limit() + "", "its guide: a large message must fit"},
@@ -218,7 +219,7 @@ class Cyclone final : public peers::Middleware {
     const auto with_datagrams = [&](const char* name, const char* bytes, const Setting& fragments) {
       auto v = tuned;
       v.name = name;
-      v.title = std::string("UDP on loopback, datagrams of up to ") + bytes + " bytes";
+      v.title = std::string("UDP, datagrams of up to ") + bytes + " bytes";
       v.tuning = true;
       v.note += "; the same with 64 KiB is udp";
       v.settings[v.settings.size() - 3] = {"General/MaxMessageSize", std::string(bytes) + "B", "what is varied"};

@@ -32,7 +32,7 @@ class FastDds final : public peers::Middleware {
     over_udp.keeper = true;
     // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
     over_udp.waits = {peers::WaitKind::block};
-    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then a ping-pong fails: make it reliable; no latency tool in Debian's packages";
+    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable; no latency tool in Debian's packages";
     over_udp.settings = with_common({{"transports", "UDPv4 on 127.0.0.1 only", "loopback only; by default, shared memory would be taken"},
                                      {"send and receive socket buffers", "10 MiB, as far as net.core allows", "its manual, large data rates"},
                                      {"publish_mode", "SYNCHRONOUS up to 60 kB, ASYNCHRONOUS above", "fewer threads in between; larger payloads are cut, which needs the latter"}});

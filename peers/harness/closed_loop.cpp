@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip.
+// Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip. What is lost is counted,
+// and the next round begins.
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "loops.hpp"
 #include "payload.hpp"
@@ -11,9 +13,13 @@
 namespace peers {
 namespace {
 
-constexpr std::uint64_t answer_limit_ns = 10'000'000'000U;
-/// Until the other process has been started, or has verified.
+/// Until the other process is there: for the greeting, and for the first question.
 constexpr std::uint64_t greeting_limit_ns = 60'000'000'000U;
+/// For one more question: longer than the asking end waits in vain.
+constexpr std::uint64_t question_limit_ns = 25'000'000'000U;
+/// How long the asking end waits in vain, all rounds together, before it asks no more.
+constexpr std::uint64_t patience_ns = 15'000'000'000U;
+constexpr auto between_end_marks = std::chrono::milliseconds(20);
 
 /// What both ends of a ping-pong have.
 class Side : public Loop {
@@ -34,8 +40,6 @@ class Side : public Loop {
     end_.unset.insert(end_.unset.end(), more.begin(), more.end());
     return std::move(end_);
   }
-
-  std::uint64_t rounds() const { return round_; }
 
  protected:
   struct Arrived {
@@ -65,6 +69,9 @@ class Side : public Loop {
     return before_publish;
   }
 
+  /// Whether a question or an answer that came is to be lost on purpose.
+  bool loses() { return job_.lose_every > 0 && ++arrivals_ % job_.lose_every == 0; }
+
   /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is handled.
   Arrived arrive(std::span<const std::byte> payload) {
     Arrived a{payload, 0, 0, 0};
@@ -78,8 +85,6 @@ class Side : public Loop {
     }
     a.sequence = read_head(a.payload).sequence;
     ++end_.received;
-    if (a.sequence > expected_) end_.missed += a.sequence - expected_;
-    expected_ = a.sequence + 1;
     return a;
   }
 
@@ -89,9 +94,9 @@ class Side : public Loop {
 
   /// Where payloads are handled, waiting for the other end's verification would be counted too: then nothing is said.
   void count_cpu(bool calls_back) {
-    if (source_ || calls_back) return;
+    if (source_ || calls_back || round_ <= job_.warm_up) return;
     end_.cpu_ns = cpu_ns(job_) - cpu_;
-    end_.cpu_samples = job_.messages;
+    end_.cpu_samples = round_ - job_.warm_up;
   }
 
   void begin_counting() {
@@ -109,8 +114,8 @@ class Side : public Loop {
   std::vector<std::byte> buffer_;
   End end_;
   std::uint64_t next_ = 1;
-  std::uint64_t expected_ = 1;
   std::uint64_t round_ = 0;
+  std::uint64_t arrivals_ = 0;
   std::uint64_t cpu_ = 0;
 };
 
@@ -121,15 +126,25 @@ class Ping final : public Side {
   bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
     if (!end_.first_sample_ns) {
       end_.first_sample_ns = now_ns();
+      end_.unanswered = 0;
       ++end_.received;
-      expected_ = read_head(payload).sequence + 1;
+      calls_back_ = receiver.calls_back();
       receiver.release();
       return ask();
     }
     // Before anything else: it is the end of the round.
     const auto came = source_ || !buffer_.empty() ? 0 : now_ns();
-    if (read_head(payload).sequence < expected_) {
-      // The greeting once more.
+    const auto answered = read_head(payload).sequence - 1;
+    if (answered > asked_sequence_) {
+      throw std::runtime_error("an answer came to question " + std::to_string(answered) + ", and only " + std::to_string(asked_sequence_) +
+                               " were asked: it is torn or not ours");
+    }
+    if (answered < asked_sequence_ || loses()) {
+      // The greeting may come once more; it counts at neither end.
+      if (answered > 0 && answered < asked_sequence_) {
+        ++end_.received;
+        ++end_.late;
+      }
       receiver.release();
       return true;
     }
@@ -147,26 +162,57 @@ class Ping final : public Side {
     }
     sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
     received_.push({a.sequence, 0, a.in_hand > 0 ? a.in_hand : end, a.copied, read});
-    if (++round_ < job_.total()) return ask();
-    count_cpu(receiver.calls_back());
-    return false;
+    ++round_;
+    return ask();
+  }
+
+  /// The answer did not come.
+  Next on_deadline() override {
+    if (!end_.first_sample_ns) return Next::give_up;
+    sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
+    ++*end_.unanswered;
+    ++round_;
+    in_vain_ns_ += answer_limit_ns();
+    if (in_vain_ns_ > patience_ns && round_ < job_.total()) {
+      end_.not_sent["too many answers did not come"] += job_.total() - round_;
+      round_ = job_.total();
+    }
+    return ask() ? Next::go_on : Next::finished;
   }
 
  private:
+  std::uint64_t answer_limit_ns() const { return job_.answer_timeout_ms * 1'000'000U; }
+
+  /// Begins the next round; returns false if that was all.
   bool ask() {
-    if (job_.total() == 0) return false;
-    begin_counting();
-    prepare();
-    give_up_at(now_ns() + answer_limit_ns);
-    asked_sequence_ = next_;
-    asked_ = now_ns();
-    before_publish_ = send();
-    return true;
+    for (; round_ < job_.total(); ++round_) {
+      begin_counting();
+      prepare();
+      asked_sequence_ = next_;
+      asked_ = now_ns();
+      give_up_at(asked_ + answer_limit_ns());
+      try {
+        before_publish_ = send();
+        return true;
+      } catch (const NotSent& e) {
+        ++end_.not_sent[e.what()];
+      }
+    }
+    count_cpu(calls_back_);
+    for (unsigned i = 0; i < sender_.end_marks(); ++i) {
+      if (i > 0) std::this_thread::sleep_for(between_end_marks);
+      write_mark(sender_.loan(), next_, true);
+      sender_.publish();
+    }
+    ++end_.published;
+    return false;
   }
 
   std::uint64_t asked_sequence_ = 0;
   std::uint64_t asked_ = 0;
   std::uint64_t before_publish_ = 0;
+  std::uint64_t in_vain_ns_ = 0;
+  bool calls_back_ = false;
 };
 
 class Echo final : public Side {
@@ -184,32 +230,58 @@ class Echo final : public Side {
   /// The other side may not have matched yet what this one has; then the greeting is lost, unless it is repeated.
   bool is_restless() const override { return round_ == 0; }
   void on_silence() override {
-    --next_;
+    next_ = 1;
     --end_.published;
     prepare();
     send();
     prepare();
   }
 
+  /// If the asking end does not come to its end, what is told until here shows that.
+  Next on_deadline() override { return round_ > 0 ? Next::finished : Next::give_up; }
+
   bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
+    const auto head = read_head(payload);
+    if (!head.is_end && loses()) {
+      receiver.release();
+      return true;
+    }
+    if (head.sequence > expected_) end_.missed += head.sequence - expected_;
+    expected_ = head.sequence + 1;
+    if (head.is_end) {
+      ++end_.received;
+      receiver.release();
+      count_cpu(receiver.calls_back());
+      return false;
+    }
     const auto a = arrive(payload);
     // Filling is the only part of the answer that is not transport, so only it is stamped.
     const auto before_fill = source_ ? now_ns() : 0;
-    const auto sequence = next_;
-    const auto before_publish = send();
+    auto sequence = a.sequence + 1;
+    if (next_ != sequence) {
+      next_ = sequence;
+      prepare();
+    }
+    std::uint64_t before_publish = 0;
+    try {
+      before_publish = send();
+    } catch (const NotSent& e) {
+      ++end_.not_sent[e.what()];
+      next_ = std::exchange(sequence, 0) + 1;
+    }
     verify(a);
     receiver.release();
     sent_.push({sequence, 0, before_fill, before_publish, 0});
     received_.push({a.sequence, 0, a.in_hand, a.copied, 0});
-    if (++round_ == job_.total()) {
-      count_cpu(receiver.calls_back());
-      return false;
-    }
+    ++round_;
     begin_counting();
     prepare();
-    give_up_at(now_ns() + greeting_limit_ns);
+    give_up_at(now_ns() + question_limit_ns);
     return true;
   }
+
+ private:
+  std::uint64_t expected_ = 1;
 };
 
 template <typename Loop>
@@ -223,11 +295,11 @@ End play(const Job& job, Sender& sender, Receiver& receiver) {
       },
       "the other side");
   if (!drive(job, receiver, loop)) {
-    throw std::runtime_error("no sample came within its time limit after " + std::to_string(loop.rounds()) + " of " + std::to_string(job.total()) +
-                             " rounds: one was lost, or the other end is gone");
+    throw std::runtime_error("nothing came within " + std::to_string(greeting_limit_ns / 1'000'000'000U) +
+                             " s from the other end: it is gone, or what it says is lost");
   }
   sender.drain(drain_limit);
-  // The last answer may still be on its way, and some middleware takes it back when its sender leaves.
+  // The end mark may still be on its way, and some middleware takes it back when its sender leaves.
   std::this_thread::sleep_for(linger);
   return loop.finish(receiver);
 }

@@ -43,8 +43,12 @@ class Callback : public Handler {
       loop_.start();
       while (!finished_ && in_time) {
         const auto now = now_ns();
-        in_time = now < loop_.deadline_ns();
-        if (!in_time) break;
+        if (now >= loop_.deadline_ns()) {
+          const auto next = loop_.on_deadline();
+          in_time = next != Loop::Next::give_up;
+          if (next != Loop::Next::go_on) break;
+          continue;
+        }
         const bool silent = ended_.wait_for(lock, nanoseconds(std::min(loop_.deadline_ns() - now, silence_ns))) == std::cv_status::timeout;
         if (silent && !finished_ && loop_.is_restless()) loop_.on_silence();
       }
@@ -96,7 +100,11 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
     }
     if (payload.empty()) {
       const auto now = now_ns();
-      if (now >= loop.deadline_ns()) return false;
+      if (now >= loop.deadline_ns()) {
+        const auto next = loop.on_deadline();
+        if (next != Loop::Next::go_on) return next == Loop::Next::finished;
+        continue;
+      }
       const auto until = job.wait == WaitKind::spin ? now : wait_until(loop, now);
       if (until > now) {
         receiver.wait(nanoseconds(until - now));

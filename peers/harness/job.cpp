@@ -14,9 +14,12 @@ using nlohmann::json;
 constexpr std::array role_names{
     std::pair{Role::publisher, "publisher"},           std::pair{Role::subscriber, "subscriber"}, std::pair{Role::ping, "ping"},
     std::pair{Role::echo, "echo"},                     std::pair{Role::threads, "threads"},       std::pair{Role::idle_publisher, "idle_publisher"},
-    std::pair{Role::idle_subscriber, "idle_subscriber"}, std::pair{Role::keeper, "keeper"},
-    std::pair{Role::stage, "stage"},
-    std::pair{Role::own_tool, "own_tool"}};
+    std::pair{Role::idle_subscriber, "idle_subscriber"}, std::pair{Role::keeper, "keeper"},       std::pair{Role::stage, "stage"},
+    std::pair{Role::stages, "stages"},                 std::pair{Role::own_tool, "own_tool"}};
+
+constexpr const char* loopback = "127.0.0.1";
+/// Of the host where samples are sent first, and of the one where they are received.
+constexpr std::array hosts{"10.98.0.1", "10.98.0.2"};
 
 template <typename T>
 T one_of(const json& value, const char* field, std::initializer_list<std::pair<const char*, T>> words) {
@@ -36,7 +39,7 @@ const char* name_of(Role role) {
 
 json to_value(const Variant& v) {
   json reach = json::array(), waits = json::array(), reliability = json::array(), settings = json::array();
-  for (auto r : v.reach) reach.push_back(r == Reach::host ? "host" : "process");
+  for (auto r : v.reach) reach.push_back(r == Reach::host ? "host" : r == Reach::network ? "network" : "process");
   for (auto w : v.waits) waits.push_back(w == WaitKind::block ? "block" : w == WaitKind::spin ? "spin" : "spin_then_block");
   for (auto r : v.reliability) reliability.push_back(r == Reliability::reliable ? "reliable" : "best_effort");
   for (const auto& s : v.settings) settings.push_back({{"name", s.name}, {"value", s.value}, {"why", s.why}});
@@ -57,6 +60,10 @@ json to_value(const End& e) {
            {"verified", e.verified},    {"mismatched", e.mismatched}, {"mismatches", e.mismatches}, {"cpu_ns", e.cpu_ns},
            {"cpu_samples", e.cpu_samples}, {"unset", e.unset}};
   for (const auto& [reason, count] : e.not_sent) out["not_sent"][reason] = count;
+  if (e.unanswered) {
+    out["unanswered"] = *e.unanswered;
+    out["late"] = e.late;
+  }
   if (!e.sent_file.empty()) out["sent_file"] = e.sent_file;
   if (!e.received_file.empty()) out["received_file"] = e.received_file;
   if (e.first_sample_ns) out["first_sample_ns"] = *e.first_sample_ns;
@@ -84,9 +91,9 @@ Job Job::parse(const std::string& text) {
     for (const auto& [role, name] : role_names) {
       if (job.role_name == name) job.role = role;
     }
-    const auto system = value.at("system").get<std::string>();
-    job.variant = system.substr(system.find('/') + 1);
-    job.reach = one_of<Reach>(value.at("reach"), "reach", {{"process", Reach::process}, {"host", Reach::host}});
+    job.system = value.at("system").get<std::string>();
+    job.variant = job.system.substr(job.system.find('/') + 1);
+    job.reach = one_of<Reach>(value.at("reach"), "reach", {{"process", Reach::process}, {"host", Reach::host}, {"network", Reach::network}});
     job.domain_dir = value.at("domain_dir").get<std::string>();
     job.topic = value.value("topic", "link");
     job.size = value.at("size").get<std::size_t>();
@@ -114,6 +121,8 @@ Job Job::parse(const std::string& text) {
     job.subscriber_cpus = value.value("subscriber_cpus", std::vector<int>{});
     job.priority = value.value("priority", 0);
     job.processing_us = value.value("processing_us", std::uint64_t{0});
+    job.answer_timeout_ms = value.value("answer_timeout_ms", std::uint64_t{10'000});
+    job.lose_every = value.value("lose_every", std::uint64_t{0});
     job.raw_dir = value.at("raw_dir").get<std::string>();
   } catch (const json::exception& e) {
     throw std::runtime_error(std::string("the job is not what docs/protocols/harness.md says: ") + e.what());
@@ -126,6 +135,12 @@ std::optional<int> Job::subscriber_cpu() const {
   if (subscriber_cpus.empty()) return std::nullopt;
   return subscriber_cpus[index % subscriber_cpus.size()];
 }
+
+std::string Job::own_address() const { return reach == Reach::network ? hosts[is_sending_host() ? 0 : 1] : loopback; }
+
+std::string Job::other_address() const { return reach == Reach::network ? hosts[is_sending_host() ? 1 : 0] : loopback; }
+
+bool Job::is_sending_host() const { return role == Role::publisher || role == Role::ping; }
 
 std::string Job::run_name() const {
   // The path is unique by construction; its hash fits where names are short.

@@ -15,8 +15,8 @@ namespace peers {
 
 inline constexpr unsigned protocol_version = 1;
 
-enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, stage, own_tool, unknown };
-enum class Reach { process, host };
+enum class Role { publisher, subscriber, ping, echo, threads, idle_publisher, idle_subscriber, keeper, stage, stages, own_tool, unknown };
+enum class Reach { process, host, network };
 enum class WaitKind { block, spin, spin_then_block };
 enum class Reliability { best_effort, reliable };
 
@@ -25,6 +25,8 @@ struct Job {
   unsigned protocol = 0;
   Role role = Role::unknown;
   std::string role_name;
+  /// `name/variant`.
+  std::string system;
   std::string variant;
   Reach reach = Reach::host;
   std::filesystem::path domain_dir;
@@ -47,7 +49,16 @@ struct Job {
   int priority = 0;
   /// Processor time that a subscriber of an open loop spends on each counted sample.
   std::uint64_t processing_us = 0;
+  /// How long the asking end of a closed loop waits for an answer.
+  std::uint64_t answer_timeout_ms = 10'000;
+  /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer away. 0: none.
+  std::uint64_t lose_every = 0;
   std::filesystem::path raw_dir;
+
+  /// Where this end listens, and where the other one does: of reach network, one address of each host.
+  std::string own_address() const;
+  std::string other_address() const;
+  bool is_sending_host() const;
 
   /// Throws with what is wrong.
   static Job parse(const std::string& line);
@@ -80,6 +91,9 @@ struct End {
   std::map<std::string, std::uint64_t> not_sent;
   std::uint64_t received = 0;
   std::uint64_t missed = 0;
+  /// Of the asking end of a closed loop.
+  std::optional<std::uint64_t> unanswered;
+  std::uint64_t late = 0;
   std::uint64_t verified = 0;
   std::uint64_t mismatched = 0;
   std::vector<std::string> mismatches;

@@ -171,6 +171,10 @@ void serve(Middleware& middleware) {
     emit(run_stage(middleware, job, line, settle(job, cpu_of(job)), [] { emit(event("ready")); }));
     return;
   }
+  if (job.role == Role::stages) {
+    emit(run_stages(middleware, job, line, [] { emit(event("ready")); }, [](const std::string& why) { emit(failed(why)); }));
+    return;
+  }
   std::vector<End> ends;
   if (job.role == Role::own_tool) {
     End end;

@@ -19,7 +19,7 @@ void sleep_until(std::uint64_t at_ns) {
   }
 }
 
-std::uint64_t cpu_ns(const Job& job) { return clock_ns(job.reach == Reach::host ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID); }
+std::uint64_t cpu_ns(const Job& job) { return clock_ns(job.reach == Reach::process ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID); }
 
 void burn(std::uint64_t microseconds) {
   if (microseconds == 0) return;

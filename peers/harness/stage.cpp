@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <future>
+#include <mutex>
 #include <thread>
 
 #include "loops.hpp"
@@ -43,17 +45,22 @@ Middleware& driveline() {
   return *middleware();
 }
 
-/// What the process has of each middleware that carries one of its edges.
+/// What the process has of each middleware that carries one of its edges. Shared by its stages: ends are made and taken down
+/// one after the other, because middleware need not be made for that by several threads at once.
 class Links {
  public:
-  Links(Middleware& own, const Job& job, const StageJob& stage) : own_(own), job_(job), own_system_(stage.system) {}
+  Links(Middleware& own, const Job& job) : own_(own), job_(job) {}
+
+  std::unique_lock<std::mutex> alone() { return std::unique_lock(mutex_); }
 
   std::unique_ptr<Sender> sender(const Edge& edge) {
+    const auto lock = alone();
     auto& link = of(edge);
     link.resize(edge.size);
     return link.sender(edge.topic, edge.readers);
   }
   std::unique_ptr<Receiver> receiver(const Edge& edge) {
+    const auto lock = alone();
     auto& link = of(edge);
     link.resize(edge.size);
     return link.receiver(edge.topic, edge.index);
@@ -61,12 +68,12 @@ class Links {
 
  private:
   Link& of(const Edge& edge) {
-    if (edge.system == own_system_) {
+    if (edge.system == job_.system) {
       if (!link_) link_ = own_.join(job_);
       return *link_;
     }
     if (edge.system != "driveline") {
-      throw std::runtime_error("the edge '" + edge.topic + "' is to be carried by " + edge.system + ", but this program carries " + own_system_ + " and driveline");
+      throw std::runtime_error("the edge '" + edge.topic + "' is to be carried by " + edge.system + ", but this program carries " + job_.system + " and driveline");
     }
     if (!driveline_) {
       // A directory of its own: what else finds its ends there must not meet it.
@@ -79,7 +86,7 @@ class Links {
 
   Middleware& own_;
   const Job& job_;
-  std::string own_system_;
+  std::mutex mutex_;
   std::unique_ptr<Link> link_;
   std::unique_ptr<Link> driveline_;
 };
@@ -159,9 +166,10 @@ class Stage {
       account_.unset = output_->unset();
     }
     account_.report = work_.report();
-    output_.reset();
     return std::move(account_);
   }
+
+  void close() { output_.reset(); }
 
  private:
   const Job& job_;
@@ -224,11 +232,11 @@ class Inputs final : public Loop {
 
 }  // namespace
 
-std::string run_stage(Middleware& middleware, const Job& job, const std::string& line, std::vector<std::string> refused,
-                      const std::function<void()>& ready) {
-  const auto described = StageJob::parse(line);
+namespace {
+
+/// A stage from its ends to its account.
+StageAccount live(const Job& job, const StageJob& described, Links& links, std::vector<std::string> refused, const std::function<void()>& ready) {
   Stage stage(job, described);
-  Links links(middleware, job, described);
   std::unique_ptr<Receiver> trigger;
   std::vector<std::unique_ptr<OtherInput>> others;
   for (const auto& edge : described.inputs) {
@@ -266,7 +274,48 @@ std::string run_stage(Middleware& middleware, const Job& job, const std::string&
     const auto unset = trigger->unset();
     account.unset.insert(account.unset.end(), unset.begin(), unset.end());
   }
-  return stage_done(account);
+  const auto lock = links.alone();
+  stage.close();
+  others.clear();
+  trigger.reset();
+  return account;
+}
+
+}  // namespace
+
+std::string run_stage(Middleware& middleware, const Job& job, const std::string& line, std::vector<std::string> refused,
+                      const std::function<void()>& ready) {
+  const auto described = StageJob::parse(line);
+  Links links(middleware, job);
+  return stages_done({live(job, described, links, std::move(refused), ready)});
+}
+
+std::string run_stages(Middleware& middleware, const Job& job, const std::string& line, const std::function<void()>& ready,
+                       const std::function<void(const std::string&)>& fail) {
+  const auto described = StageJob::parse_all(line);
+  Links links(middleware, job);
+  std::vector<std::future<StageAccount>> threads;
+  for (const auto& stage : described) {
+    auto started = std::make_shared<std::promise<void>>();
+    auto is_started = started->get_future();
+    threads.push_back(std::async(std::launch::async, [&, started] {
+      try {
+        Job own = job;
+        own.publisher_cpu = stage.cpu;
+        return live(own, stage, links, settle(own, own.publisher_cpu), [&] { started->set_value(); });
+      } catch (const std::exception& e) {
+        // The other stages wait for what will never come.
+        fail("the stage '" + stage.name + "': " + e.what());
+        std::_Exit(1);
+      }
+    }));
+    // Readers before their writers, as between processes.
+    is_started.wait();
+  }
+  ready();
+  std::vector<StageAccount> accounts;
+  for (auto& thread : threads) accounts.push_back(thread.get());
+  return stages_done(accounts);
 }
 
 }  // namespace peers

@@ -31,11 +31,13 @@ struct StageJob {
   std::string parameters;
   /// Samples of the source behind those that count.
   std::uint64_t cool_down = 0;
-  /// The job's own system.
-  std::string system;
+  /// Of the role `stages`: the CPU of its thread.
+  std::optional<int> cpu;
 
   /// Of the same line as the job. Throws with what is wrong.
   static StageJob parse(const std::string& line);
+  /// Of the role `stages`, in the order in which they start.
+  static std::vector<StageJob> parse_all(const std::string& line);
 };
 
 /// What stands at the beginning of every message.
@@ -77,7 +79,7 @@ struct StageAccount {
   std::string report;
 };
 
-/// The event that ends a stage, as one line.
-std::string stage_done(const StageAccount& account);
+/// The event that ends a process of stages, as one line.
+std::string stages_done(const std::vector<StageAccount>& accounts);
 
 }  // namespace peers

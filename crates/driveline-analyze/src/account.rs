@@ -107,6 +107,7 @@ mod tests {
             fresh: true,
             sequence: 7,
             publish_ns: 1_500,
+            clock_error_ns: 1_500_000,
             origins: vec![origin],
             ..Default::default()
         };
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!((s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()), (1, "classical", "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
+        assert!(s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")), "{:?}", s.notes);
     }
 
     #[test]

@@ -134,6 +134,8 @@ pub struct Collector {
     pub(crate) not_kept: u64,
     /// Records whose times contradict each other.
     pub(crate) contradictions: u64,
+    /// The greatest bound of how wrong times of data from other hosts may be.
+    pub(crate) clock_error_ns: u64,
 }
 
 /// What is kept of one stage.
@@ -228,6 +230,7 @@ impl Collector {
             if self.topics.len() >= MAX_TOPICS && !self.topics.contains_key(&input.topic) {
                 continue;
             }
+            self.clock_error_ns = self.clock_error_ns.max(input.header.clock_error_ns);
             let topic = self.topics.entry(input.topic).or_default();
             topic.highest_sequence = topic.highest_sequence.max(input.header.sequence);
             topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);

@@ -276,6 +276,12 @@ fn notes(run: &Collector) -> Vec<String> {
             run.contradictions
         ));
     }
+    if run.clock_error_ns > 0 {
+        notes.push(format!(
+            "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts are known no better.",
+            run.clock_error_ns as f64 / 1e6
+        ));
+    }
     notes
 }
 

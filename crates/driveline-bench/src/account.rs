@@ -3,11 +3,13 @@
 //!
 //! scheduled = sent + not sent, and sent = received + missed, for every subscriber; else the run is invalid and says
 //! why. What is received is counted by the receiving end, what is sent by the sending end, and the stamps of both are
-//! matched sample by sample, so a mistake in any of them shows.
+//! matched sample by sample, so a mistake in any of them shows. What an end tells is not trusted: counts must fit its
+//! stamps, and stamps must be in the order in which things happen.
 
 use crate::harness::{End, Job, OwnTool, Pace, Payload, ReceivedRow, Role, SentRow, read_rows};
 use crate::metric::Metric;
 use anyhow::{Context, Result};
+use driveline::types::MonotonicNs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,6 +28,9 @@ pub struct Account {
     pub received: Vec<u64>,
     /// Of the sent ones: replaced by newer ones before they were read, per subscriber.
     pub missed: Vec<u64>,
+    /// Of a closed loop that lost something: how. `missed` counts its counted rounds without an answer in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_rounds: Option<LostRounds>,
     /// Payloads verified, over all subscribers, warm-up included.
     pub verified: u64,
     /// Payloads that did not verify, over all subscribers.
@@ -52,6 +57,19 @@ pub struct Account {
     /// Stamps of every counted sample, for each subscriber.
     #[serde(skip)]
     pub stamps: Vec<Sample>,
+}
+
+/// What a closed loop lost, warm-up included. Every round without an answer in time is one of these, or its answer was not sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRounds {
+    /// Questions that the answering end did not get.
+    pub questions: u64,
+    /// Answers that the asking end did not get.
+    pub answers: u64,
+    /// Answers that the answering end could not send, by reason.
+    pub unsent_answers: BTreeMap<String, u64>,
+    /// Answers that came after their time.
+    pub late: u64,
 }
 
 /// What became of one counted sample at one subscriber.
@@ -84,37 +102,51 @@ pub(crate) fn account(job: &Job, ends: &[End]) -> Result<Account> {
     let mut a = Account { unset: ends.iter().flat_map(|e| e.unset.iter().cloned()).collect(), ..Account::default() };
     a.unset.sort();
     a.unset.dedup();
-    a.verified = ends.iter().map(|e| e.verified).sum();
-    a.torn = ends.iter().map(|e| e.mismatched.max(e.mismatches.len() as u64)).sum();
+    a.verified = total(ends.iter().map(|e| e.verified));
+    a.torn = total(ends.iter().map(|e| e.mismatched.max(e.mismatches.len() as u64)));
     for end in ends {
         a.invalid.extend(end.mismatches.iter().map(|m| format!("payload mismatch at subscriber {}: {m}", end.index)));
+        if end.mismatches.is_empty() && end.mismatched > 0 {
+            a.invalid.push(format!("payload mismatch at subscriber {}: {} payloads, of which it says no more", end.index, end.mismatched));
+        }
     }
     let end_of = |role: Role| ends.iter().find(|e| e.role == role).with_context(|| format!("no {role:?} told what it did"));
     match job.role {
         Role::Memcpy | Role::SameThread => alone(job, end_of(job.role)?, &mut a)?,
         _ if job.pace == Pace::PingPong => closed(job, end_of(Role::Ping)?, end_of(Role::Echo)?, &mut a)?,
         _ => {
-            let receivers: Vec<&End> = ends.iter().filter(|e| e.role == Role::Subscriber).collect();
+            let mut receivers: Vec<&End> = ends.iter().filter(|e| e.role == Role::Subscriber).collect();
+            receivers.sort_by_key(|e| e.index);
             open(job, end_of(Role::Publisher)?, &receivers, &mut a)?;
         }
     }
     Ok(a)
 }
 
-fn sent_rows(end: &End) -> Result<Vec<SentRow>> {
-    let path = end.sent_file.as_ref().context("the sending end wrote no stamps")?;
-    read_rows(path).with_context(|| format!("cannot read {}", path.display()))
+/// Of counts that others told: the sum, or more than can be.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
-fn received_rows(end: &End) -> Result<Vec<ReceivedRow>> {
+/// More rows than an end has, even if the middleware repeats some.
+fn rows_at_most(job: &Job) -> usize {
+    (job.warm_up + job.messages).saturating_mul(2) as usize + 1000
+}
+
+fn sent_rows(job: &Job, end: &End) -> Result<Vec<SentRow>> {
+    let path = end.sent_file.as_ref().context("the sending end wrote no stamps")?;
+    read_rows(path, rows_at_most(job)).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn received_rows(job: &Job, end: &End) -> Result<Vec<ReceivedRow>> {
     let path = end.received_file.as_ref().context("a receiving end wrote no stamps")?;
-    read_rows(path).with_context(|| format!("cannot read {}", path.display()))
+    read_rows(path, rows_at_most(job)).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Everything published must be received or reported missed. Both sides counted on their own, first sample and end mark
 /// included.
 fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
-    let accounted = end.received + end.missed;
+    let accounted = end.received.saturating_add(end.missed);
     if accounted != published {
         let (r, m) = (end.received, end.missed);
         let what = if accounted < published {
@@ -131,7 +163,7 @@ fn per_sample(end: &End) -> Option<f64> {
 }
 
 fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
-    let sent: Vec<SentRow> = sent_rows(end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
+    let sent: Vec<SentRow> = sent_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
     (a.scheduled, a.sent) = (job.messages, sent.len() as u64);
     if a.sent != job.messages {
         a.invalid.push(format!("{} of {} samples were noted", a.sent, job.messages));
@@ -141,7 +173,7 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
         a.stamps = sent.into_iter().map(|sent| Sample { sent, ..Sample::default() }).collect();
         return Ok(());
     }
-    let received: Vec<ReceivedRow> = received_rows(end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
+    let received: Vec<ReceivedRow> = received_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
     (a.received, a.missed) = (vec![received.len() as u64], vec![0]);
     check_balance("the callback", end.published, end, a);
     a.publisher_cpu_ns_per_sample = per_sample(end);
@@ -163,56 +195,139 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     Ok(())
 }
 
-fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
-    a.scheduled = job.messages;
+/// Whether the counts of the asking end agree with its rows and with what the answering end says; both counted on their own.
+fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Account) {
+    let [asked, heard, answered, returned] = rows;
     check_balance("the answering end", ping.published, echo, a);
-    check_balance("the asking end", echo.published, ping, a);
-    let skip = job.warm_up as usize;
-    let counted = |rows: Vec<SentRow>| rows.into_iter().skip(skip).collect::<Vec<_>>();
-    let asked = counted(sent_rows(ping)?);
-    let answered = counted(sent_rows(echo)?);
-    let returned: Vec<ReceivedRow> = received_rows(ping)?.into_iter().skip(skip).collect();
-    let heard: Vec<ReceivedRow> = received_rows(echo)?.into_iter().skip(skip).collect();
-    a.sent = asked.len() as u64;
-    (a.received, a.missed) = (vec![heard.len() as u64], vec![echo.missed]);
-    let n = job.messages as usize;
-    if [asked.len(), answered.len(), returned.len(), heard.len()] != [n; 4] {
+    let Some(unanswered) = ping.unanswered else {
+        // A program that knows of no losses: nothing may be lost.
+        check_balance("the asking end", echo.published, ping, a);
+        if [asked, heard, answered, returned] != [rounds; 4] {
+            a.invalid.push(format!("of {rounds} rounds, {asked} were asked, {heard} heard, {answered} answered, {returned} returned"));
+        }
+        return;
+    };
+    let not_sent = ping.not_sent.values().fold(0, |all: u64, n| all.saturating_add(*n));
+    if asked.saturating_add(not_sent) != rounds {
+        a.invalid.push(format!("of {rounds} rounds, {asked} were asked and {not_sent} not sent"));
+    }
+    if returned.saturating_add(unanswered) != asked {
+        a.invalid.push(format!("of {asked} questions, {returned} were answered in time and {unanswered} were not"));
+    }
+    // Beside them: the end mark at one end, the greeting at the other.
+    if ping.published != asked + 1 || echo.published != answered + 1 {
         a.invalid.push(format!(
-            "of {n} rounds, {} were asked, {} heard, {} answered, {} returned",
-            asked.len(),
-            heard.len(),
-            answered.len(),
-            returned.len()
+            "{asked} questions and {answered} answers were noted, but {} and {} samples were published",
+            ping.published, echo.published
         ));
-        return Ok(());
     }
-    if asked.iter().zip(&heard).any(|(s, r)| s.sequence != r.sequence)
-        || answered.iter().zip(&returned).any(|(s, r)| s.sequence != r.sequence)
-    {
-        a.invalid.push("the stamps of both ends do not belong together".into());
-        return Ok(());
+    if ping.received != returned.saturating_add(ping.late).saturating_add(1) {
+        a.invalid.push(format!(
+            "{} samples came back: a greeting, {returned} answers in time and {} late ones were noted",
+            ping.received, ping.late
+        ));
     }
-    check_verified(job, 2 * (job.warm_up + job.messages), a);
-    let fill = |s: &SentRow| s.before_publish.saturating_sub(if s.before_publish > 0 { s.before_fill } else { 0 });
-    let trip = |s: &SentRow, r: &ReceivedRow| r.in_hand.max(r.copied).saturating_sub(s.before_fill);
-    let rounds = || asked.iter().zip(&returned).zip(&answered);
-    let filled = job.payload == Payload::Filled;
-    a.stamps = rounds()
-        .map(|((s, r), e)| Sample {
-            subscriber: 0,
-            sent: *s,
-            received: Some(*r),
-            transport_ns: trip(s, r).saturating_sub(fill(s) + fill(e)) / 2,
-            fill_and_transport_ns: if filled { trip(s, r) / 2 } else { 0 },
+    if ping.received > echo.published || ping.late > unanswered {
+        a.invalid.push(format!(
+            "{} answers were sent and {} came, {} of them late, in {unanswered} unanswered rounds: some came twice",
+            answered,
+            returned.saturating_add(ping.late),
+            ping.late
+        ));
+    }
+    let lost = LostRounds {
+        questions: asked.saturating_sub(heard),
+        answers: echo.published.saturating_sub(ping.received),
+        unsent_answers: echo.not_sent.clone(),
+        late: ping.late,
+    };
+    a.lost_rounds = (unanswered > 0 || lost != LostRounds::default()).then_some(lost);
+}
+
+/// A round of a closed loop: question and answer, each at both ends.
+struct Round {
+    asked: SentRow,
+    /// Nothing if the question was lost.
+    heard: Option<(ReceivedRow, SentRow)>,
+    /// Nothing if no answer came in time.
+    returned: Option<ReceivedRow>,
+}
+
+/// Joins the rows of both ends by their numbers; nothing if some do not belong together.
+fn join_rounds(asked: Vec<SentRow>, heard: Vec<ReceivedRow>, answered: Vec<SentRow>, returned: Vec<ReceivedRow>) -> Option<Vec<Round>> {
+    if heard.len() != answered.len() {
+        return None;
+    }
+    let mut heard = heard.into_iter().zip(answered).peekable();
+    let mut returned = returned.into_iter().peekable();
+    let rounds = asked
+        .into_iter()
+        .map(|asked| {
+            let heard = heard.next_if(|(question, _)| question.sequence == asked.sequence);
+            // An answer that was not sent has the number 0.
+            let answer = heard.map_or(0, |(_, answer)| answer.sequence);
+            let returned = returned.next_if(|r| answer > 0 && r.sequence == answer);
+            Round { asked, heard, returned }
         })
         .collect();
-    a.put(Metric::Transport, a.stamps.iter().map(|s| s.transport_ns).collect());
+    (heard.peek().is_none() && returned.peek().is_none()).then_some(rounds)
+}
+
+fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
+    a.scheduled = job.messages;
+    a.not_sent = ping.not_sent.clone();
+    let (asked, heard, answered, returned) =
+        (sent_rows(job, ping)?, received_rows(job, echo)?, sent_rows(job, echo)?, received_rows(job, ping)?);
+    let answers_sent = answered.iter().filter(|r| r.sequence > 0).count();
+    let rows = [asked.len(), heard.len(), answers_sent, returned.len()].map(|n| n as u64);
+    check_rounds(job.warm_up + job.messages, rows, ping, echo, a);
+    check_verified(job, (heard.len() + returned.len()) as u64, a);
+    // Questions are numbered from 1 on.
+    let counted_from = if ping.unanswered.is_some() { ping.counted_from } else { job.warm_up + 1 };
+    let Some(mut rounds) = join_rounds(asked, heard, answered, returned) else {
+        a.invalid.push("the stamps of both ends do not belong together".into());
+        return Ok(());
+    };
+    rounds.retain(|r| r.asked.sequence >= counted_from);
+    a.sent = rounds.len() as u64;
+    let complete = rounds.iter().filter(|r| r.returned.is_some()).count() as u64;
+    (a.received, a.missed) = (vec![complete], vec![a.sent - complete]);
+    let fill = |s: &SentRow| s.before_publish.saturating_sub(if s.before_publish > 0 { s.before_fill } else { 0 });
+    let filled = job.payload == Payload::Filled;
+    let now = MonotonicNs::now().0;
+    let in_order = |r: &Round| {
+        let Some((returned, (_, answer))) = r.returned.zip(r.heard) else { return r.asked.before_fill <= now };
+        let end = returned.in_hand.max(returned.copied);
+        r.asked.before_fill.saturating_add(fill(&r.asked)).saturating_add(fill(&answer)) <= end && end.max(returned.read) <= now
+    };
+    let wrong = rounds.iter().filter(|r| !in_order(r)).count();
+    refuse_stamps("the asking end", wrong, "ended before they began, or have not happened yet", a);
+    let stamps = |r: &Round| {
+        let Some((returned, (_, answer))) = r.returned.zip(r.heard) else { return Sample { sent: r.asked, ..Sample::default() } };
+        let trip = returned.in_hand.max(returned.copied).saturating_sub(r.asked.before_fill);
+        Sample {
+            subscriber: 0,
+            sent: r.asked,
+            received: Some(returned),
+            transport_ns: trip.saturating_sub(fill(&r.asked).saturating_add(fill(&answer))) / 2,
+            fill_and_transport_ns: if filled { trip / 2 } else { 0 },
+        }
+    };
+    a.stamps = rounds.iter().map(stamps).collect();
+    let answered = || a.stamps.iter().filter(|s| s.received.is_some());
+    let returned = || a.stamps.iter().filter_map(|s| s.received);
+    let mut figures = vec![(Metric::Transport, answered().map(|s| s.transport_ns).collect::<Vec<_>>())];
     if filled {
-        a.put(Metric::FillAndTransport, a.stamps.iter().map(|s| s.fill_and_transport_ns).collect());
-        a.put(Metric::Fill, asked.iter().map(fill).collect());
-        a.put(Metric::Read, returned.iter().map(|r| r.read.saturating_sub(r.in_hand.max(r.copied))).collect());
+        figures.push((Metric::FillAndTransport, answered().map(|s| s.fill_and_transport_ns).collect()));
+        figures.push((Metric::Fill, rounds.iter().map(|r| fill(&r.asked)).collect()));
+        figures.push((Metric::Read, returned().map(|r| r.read.saturating_sub(r.in_hand.max(r.copied))).collect()));
     }
-    a.put(Metric::Copy, returned.iter().chain(&heard).filter(|r| r.copied > 0).map(|r| r.copied.saturating_sub(r.in_hand)).collect());
+    let heard = rounds.iter().filter_map(|r| r.heard.map(|(question, _)| question));
+    let copied = returned().chain(heard).filter(|r| r.copied > 0);
+    figures.push((Metric::Copy, copied.map(|r| r.copied.saturating_sub(r.in_hand)).collect()));
+    for (metric, samples) in figures {
+        a.put(metric, samples);
+    }
     a.publisher_cpu_ns_per_sample = per_sample(ping);
     a.subscriber_cpu_ns_per_sample = per_sample(echo);
     a.wake_calls_per_publish = ping.wake_calls.map(|w| w as f64 / job.messages as f64);
@@ -220,12 +335,21 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
 }
 
 fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Result<()> {
-    let total = job.warm_up + job.messages;
-    let all = sent_rows(publisher)?;
+    let scheduled = job.warm_up + job.messages;
+    let indices: Vec<usize> = receivers.iter().map(|e| e.index).collect();
+    if receivers.len() != job.subscribers {
+        a.invalid.push(format!("{} of {} subscribers told what they did", receivers.len(), job.subscribers));
+    } else if indices.iter().enumerate().any(|(i, index)| i != *index) {
+        a.invalid.push(format!("the subscribers call themselves {indices:?}: each must tell the index of its job"));
+    }
+    if receivers.len() > job.subscribers {
+        return Ok(());
+    }
+    let all = sent_rows(job, publisher)?;
     a.not_sent = publisher.not_sent.clone();
-    let not_sent: u64 = a.not_sent.values().sum();
-    if all.len() as u64 + not_sent != total {
-        a.invalid.push(format!("{total} samples were scheduled, {} sent and {not_sent} not sent", all.len()));
+    let not_sent = total(a.not_sent.values().copied());
+    if (all.len() as u64).saturating_add(not_sent) != scheduled {
+        a.invalid.push(format!("{scheduled} samples were scheduled, {} sent and {not_sent} not sent", all.len()));
     }
     // The first sample and the end mark are not scheduled.
     if all.len() as u64 + 2 != publisher.published {
@@ -234,17 +358,34 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     let sent: Vec<SentRow> = all.into_iter().filter(|r| r.sequence >= publisher.counted_from).collect();
     a.scheduled = job.messages;
     a.sent = sent.len() as u64;
+    if a.sent > job.messages || a.sent.saturating_add(not_sent) < job.messages {
+        let from = publisher.counted_from;
+        a.invalid
+            .push(format!("{} samples count, from number {from} on, and it should be {} without those not sent", a.sent, job.messages));
+    }
+    let now = MonotonicNs::now().0;
+    let late = sent
+        .iter()
+        .filter(|s| {
+            s.scheduled > s.before_publish || (s.returned > 0 && s.returned < s.before_publish) || s.returned.max(s.before_publish) > now
+        })
+        .count();
+    refuse_stamps("the publisher", late, "were published before they were due, or have not happened yet", a);
     let mut last: Vec<Option<u64>> = sent.iter().map(|_| Some(0)).collect();
     for end in receivers {
         let who = format!("subscriber {}", end.index);
         check_balance(&who, publisher.published, end, a);
-        let rows = received_rows(end)?;
+        let rows = received_rows(job, end)?;
+        // The first sample and the end mark have none.
+        if !(rows.len() as u64 + 1..=rows.len() as u64 + 2).contains(&end.received) && (end.received > 0 || !rows.is_empty()) {
+            a.invalid.push(format!("{who}: {} samples were received but {} noted", end.received, rows.len()));
+        }
         if rows.windows(2).any(|w| matches!(w, [x, y] if x.sequence >= y.sequence)) {
             a.invalid.push(format!("{who}: samples came twice or out of order"));
             continue;
         }
         let mut received = rows.iter().filter(|r| r.sequence >= publisher.counted_from).peekable();
-        let mut got = 0;
+        let (mut got, mut wrong) = (0, 0);
         let mut latencies = Vec::with_capacity(sent.len());
         let mut of = BTreeMap::<Metric, Vec<u64>>::new();
         for (s, last) in sent.iter().zip(&mut last) {
@@ -255,6 +396,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             };
             got += 1;
             let at = r.in_hand.max(r.copied);
+            wrong += usize::from(r.in_hand < s.before_publish || at.max(r.read) > now);
             let transport = at.saturating_sub(s.before_publish);
             let fill_and_transport_ns = if job.payload == Payload::Filled { at.saturating_sub(s.before_fill) } else { 0 };
             a.stamps.push(Sample { subscriber: end.index, sent: *s, received: Some(*r), transport_ns: transport, fill_and_transport_ns });
@@ -275,6 +417,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         if received.peek().is_some() {
             a.invalid.push(format!("{who}: it received samples that nobody sent"));
         }
+        refuse_stamps(&who, wrong, "were in hand before they were published, or have not happened yet", a);
         a.received.push(got);
         a.missed.push(a.sent - got);
         a.put(Metric::Transport, latencies);
@@ -282,10 +425,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             a.put(metric, samples);
         }
     }
-    if receivers.len() != job.subscribers {
-        a.invalid.push(format!("{} of {} subscribers told what they did", receivers.len(), job.subscribers));
-    }
-    let received_payloads = receivers.iter().map(|e| e.received.saturating_sub(1)).sum();
+    let received_payloads = total(receivers.iter().map(|e| e.received.saturating_sub(1)));
     check_verified(job, received_payloads, a);
     if job.subscribers > 1 {
         a.put(Metric::LastSubscriber, last.into_iter().flatten().collect());
@@ -299,6 +439,13 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     a.subscriber_cpu_ns_per_sample = (!readers.is_empty()).then(|| readers.iter().sum::<f64>() / readers.len() as f64);
     a.wake_calls_per_publish = publisher.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
     Ok(())
+}
+
+/// Times that cannot be are not figures, however plausible the others are.
+fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
+    if wrong > 0 {
+        a.invalid.push(format!("{who}: by their stamps {wrong} samples {what}: stamps are nanoseconds on CLOCK_MONOTONIC, taken in place"));
+    }
 }
 
 /// Whether every payload that should have been verified was.

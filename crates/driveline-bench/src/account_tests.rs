@@ -35,6 +35,8 @@ fn bench(payload: Payload) -> Bench {
         subscriber_cpus: Vec::new(),
         priority: 0,
         processing_us: 0,
+        answer_timeout_ms: 10_000,
+        lose_every: 0,
         raw_dir: dir.path().to_owned(),
     };
     Bench { dir, job }
@@ -200,6 +202,148 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert_eq!(a.samples[&Metric::Transport], [60; 3]);
     assert_eq!(a.samples[&Metric::FillAndTransport], [100; 3]);
     assert_eq!(a.samples[&Metric::Read], [60; 3]);
+    // A program that knows of no losses has none: an answer that is missing at its asking end is one.
+    let lost = b.account(&[End { received: 5, ..ping.clone() }, echo.clone()]);
+    assert!(lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(), "{:?}", lost.invalid);
     echo.received = 4;
     assert!(b.account(&[ping, echo]).invalid[0].contains("the answering end"));
+}
+
+/// A lie: what is changed of the subscriber's stamps, and of what both ends tell.
+type Lie = (fn(&mut Vec<ReceivedRow>), fn(&mut End, &mut End));
+
+#[test]
+fn an_end_that_does_not_tell_the_truth_is_invalid() {
+    let lies: [(&str, Lie); 9] = [
+        ("too many", (|_| {}, |s, _| (s.received, s.missed) = (u64::MAX, 8))),
+        ("subscriber 0: 7 samples were received but 4 noted", (|rows| rows.truncate(4), |_, _| {})),
+        ("1 samples count, from number 6", (|_| {}, |_, p| p.counted_from = 6)),
+        ("5 samples count, from number 0", (|_| {}, |_, p| p.counted_from = 0)),
+        ("0 samples count, from number 99", (|_| {}, |_, p| p.counted_from = 99)),
+        ("call themselves [7]", (|_| {}, |s, _| s.index = 7)),
+        ("5 sent and 18446744073709551615 not sent", (|_| {}, |_, p| p.not_sent = [("a".into(), u64::MAX), ("b".into(), 1)].into())),
+        ("subscriber 0: by their stamps 3 samples were in hand before", (|rows| rows.iter_mut().for_each(|r| r.in_hand = 0), |_, _| {})),
+        (
+            "3 samples were in hand before they were published, or have not",
+            (|rows| rows.iter_mut().for_each(|r| r.in_hand = u64::MAX), |_, _| {}),
+        ),
+    ];
+    for (says, (stamps, counts)) in lies {
+        let b = bench(Payload::Untouched);
+        let (mut subscriber, mut publisher) = (b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.publisher(&[2, 3, 4, 5, 6]));
+        let path = subscriber.received_file.clone().unwrap();
+        let mut rows = read_rows(&path, 5).unwrap();
+        stamps(&mut rows);
+        write_rows(&path, &rows).unwrap();
+        counts(&mut subscriber, &mut publisher);
+        let invalid = b.account(&[subscriber, publisher]).invalid.join("; ");
+        assert!(invalid.contains(says), "{says}: {invalid}");
+    }
+    // In a ping-pong, too.
+    let mut b = bench(Payload::Untouched);
+    b.job.pace = Pace::PingPong;
+    let file = |name: &str, at: u64| {
+        let path = b.dir.path().join(name);
+        let row = |s| SentRow { sequence: s, scheduled: 0, before_fill: s * at, ..SentRow::default() };
+        write_rows(&path, &(1..=5).map(row).collect::<Vec<_>>()).unwrap();
+        Some(path)
+    };
+    // What stands in the place of `in_hand` is `before_fill`.
+    let ping = End { sent_file: file("a", 1000), received_file: file("r", 900), published: 5, received: 6, ..End::new(Role::Ping, 0) };
+    let echo = End { sent_file: file("e", 0), received_file: file("h", 0), published: 6, received: 5, ..End::new(Role::Echo, 0) };
+    let invalid = b.account(&[ping, echo]).invalid.join("; ");
+    assert!(invalid.contains("3 samples ended before they began"), "{invalid}");
+}
+
+mod foreign {
+    use super::*;
+    use crate::harness::{Event, Row};
+    use proptest::prelude::*;
+
+    /// Counts as honest ends have them, and any.
+    fn count() -> impl Strategy<Value = u64> {
+        prop_oneof![8 => 0u64..10, 1 => any::<u64>()]
+    }
+
+    fn counts() -> impl Strategy<Value = [u64; 11]> {
+        prop::array::uniform11(count())
+    }
+
+    /// Rows whose numbers go up by one, mostly, and whose stamps are anything from plausible to absurd.
+    fn rows() -> impl Strategy<Value = Option<Vec<[u64; 5]>>> {
+        let row = prop::array::uniform5(prop_oneof![6 => 0u64..2_000, 1 => any::<u64>()]);
+        let numbered = (prop::collection::vec(row.clone(), 0..8), 0u64..4).prop_map(|(mut rows, first)| {
+            for (row, number) in rows.iter_mut().zip(first..) {
+                row[0] = number;
+            }
+            rows
+        });
+        prop_oneof![1 => Just(None), 6 => numbered.prop_map(Some), 2 => prop::collection::vec(row, 0..8).prop_map(Some)]
+    }
+
+    fn role() -> impl Strategy<Value = Role> {
+        prop::sample::select(vec![Role::Publisher, Role::Subscriber, Role::Ping, Role::Echo, Role::SameThread, Role::Memcpy])
+    }
+
+    type Told = (Role, usize, [u64; 11], Option<Vec<[u64; 5]>>, Option<Vec<[u64; 5]>>, Option<u64>);
+
+    fn end() -> impl Strategy<Value = Told> {
+        (role(), 0usize..3, counts(), rows(), rows(), prop::option::of(count()))
+    }
+
+    /// As it comes from another process: as a line.
+    fn heard(dir: &std::path::Path, number: usize, (role, index, c, sent, received, unanswered): Told) -> End {
+        let file = |name: &str, rows: Option<Vec<[u64; 5]>>| {
+            let path = dir.join(format!("{name}-{number}"));
+            rows.map(|rows| {
+                write_rows(&path, &rows.into_iter().map(SentRow::from_words).collect::<Vec<_>>()).unwrap();
+                path
+            })
+        };
+        let line = serde_json::json!({"event": "done", "ends": [{
+            "role": role, "index": index, "sent_file": file("sent", sent), "received_file": file("received", received),
+            "published": c[0], "first_sequence": c[1], "counted_from": c[2], "not_sent": {"no memory": c[3]}, "received": c[4], "missed": c[5],
+            "unanswered": unanswered, "late": c[6], "verified": c[7], "mismatched": c[8], "cpu_ns": c[9], "cpu_samples": c[10], "wake_calls": c[9],
+            "first_sample_ns": c[10], "of another version": [null],
+        }]});
+        match serde_json::from_str(&line.to_string()).unwrap() {
+            Event::Done { mut ends } => ends.remove(0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+        /// Whatever processes tell: an account comes of it, or a reason; and one that is called valid closes.
+        #[test]
+        fn whatever_ends_tell_an_account_that_is_called_valid_closes(
+            told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,
+            shape in prop::sample::select(vec![Role::Publisher, Role::SameThread, Role::Memcpy])
+        ) {
+            let b = bench(if filled { Payload::Filled } else { Payload::Untouched });
+            let pace = if closed { Pace::PingPong } else { Pace::RateHz(100.0) };
+            let job = Job { role: shape, pace, subscribers: if closed { 1 } else { subscribers }, ..b.job.clone() };
+            let ends: Vec<End> = told.into_iter().enumerate().map(|(i, t)| heard(b.dir.path(), i, t)).collect();
+            let Ok(a) = account(&job, &ends) else { return Ok(()) };
+            prop_assert!(a.stamps.len() <= 2 * rows_at_most(&job) * 5);
+            if !a.invalid.is_empty() {
+                return Ok(());
+            }
+            prop_assert_eq!(a.scheduled, job.messages);
+            prop_assert!(a.sent <= job.messages && a.torn == 0);
+            let not_sent = a.not_sent.values().fold(0, |all: u64, n| all.saturating_add(*n));
+            prop_assert!(a.sent.saturating_add(not_sent) >= a.scheduled, "{a:?}");
+            if shape != Role::Memcpy {
+                for (received, missed) in a.received.iter().zip(&a.missed) {
+                    prop_assert_eq!(received + missed, a.sent);
+                }
+                let transport = a.samples.get(&Metric::Transport).map_or(0, Vec::len) as u64;
+                prop_assert_eq!(transport, a.received.iter().sum::<u64>());
+            }
+            if shape == Role::Publisher && !closed {
+                prop_assert_eq!(a.received.len(), job.subscribers);
+            }
+        }
+    }
 }

@@ -84,6 +84,9 @@ Examples:
   driveline bench link --messages 4000 --rounds 10 --json --raw samples.csv > link.json
       enough for p99.9 in every run; everything as JSON, every stamp as CSV
 
+Environment:
+  DRIVELINE_PEERS  the directory of other middleware's programs (default: peers beside this program, or one level up)
+
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the result.";
 
 /// Latency of one link, against what the machine itself can do.
@@ -114,6 +117,9 @@ pub struct LinkArgs {
     /// Processor time in microseconds that each subscriber spends on each sample before it asks for the next; needs --rate
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub processing_us: u64,
+    /// For tests of accounts: each end of a ping-pong throws every N-th sample that reaches it away, as if it were lost
+    #[arg(long, hide = true, value_name = "N", default_value_t = 0)]
+    pub lose_every: u64,
     /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g. fastdds/shm,cyclonedds
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     pub peers: Vec<String>,

@@ -9,12 +9,14 @@
 
 mod rows;
 
+pub(crate) use rows::read_bounded;
 pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
 
 use driveline::WaitMode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -91,7 +93,13 @@ pub enum Reach {
     Process,
     /// Processes of one host, one per subscriber.
     Host,
+    /// Processes of two hosts, each a network namespace of this machine: the sending end on one, the receiving ends on the other.
+    #[value(skip)]
+    Network,
 }
+
+/// Where the two hosts of [`Reach::Network`] are, for each other: the sending end's, and the receiving ends'.
+pub const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 98, 0, 1), Ipv4Addr::new(10, 98, 0, 2)];
 
 /// What a process (or, at process reach, each of its threads) does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +136,8 @@ pub enum Role {
     Keeper,
     /// One step of a chain ([`crate::chain`]).
     Stage,
+    /// All steps of a chain in this one process, a thread each.
+    Stages,
 }
 
 /// How a reader waits.
@@ -269,8 +279,48 @@ pub struct Job {
     /// next one.
     #[serde(default)]
     pub processing_us: u64,
+    /// How long the asking end of a closed loop waits for an answer, in milliseconds.
+    #[serde(default = "default_answer_timeout_ms")]
+    pub answer_timeout_ms: u64,
+    /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer away, as if the link had
+    /// lost it. 0: none.
+    #[serde(default)]
+    pub lose_every: u64,
     /// Directory for the files of raw stamps.
     pub raw_dir: PathBuf,
+}
+
+/// How long an answer may take if a job does not say it.
+pub(crate) const fn default_answer_timeout_ms() -> u64 {
+    10_000
+}
+
+impl Job {
+    /// On which of the two hosts this end is: 0 where samples are sent first, 1 where they are received.
+    #[must_use]
+    pub fn side(&self) -> usize {
+        usize::from(!matches!(self.role, Role::Publisher | Role::Ping))
+    }
+
+    /// This end's own address, and that of the other: to listen on, and to connect to.
+    #[must_use]
+    pub fn addresses(&self) -> [Ipv4Addr; 2] {
+        match (self.reach, HOSTS) {
+            (Reach::Process | Reach::Host, _) => [Ipv4Addr::LOCALHOST; 2],
+            (Reach::Network, [a, b]) if self.side() == 0 => [a, b],
+            (Reach::Network, [a, b]) => [b, a],
+        }
+    }
+
+    /// How long an answer may take: of what may be lost, not so long that a few losses last longer than all the rest.
+    #[must_use]
+    pub fn usual_answer_timeout_ms(&self) -> u64 {
+        let transfer = self.size as u64 / 100_000;
+        match self.reliability {
+            Reliability::BestEffort => 1000 + transfer,
+            Reliability::Reliable => default_answer_timeout_ms() + transfer,
+        }
+    }
 }
 
 /// What a measured process tells.
@@ -323,6 +373,13 @@ pub struct End {
     /// Samples missed in all, as the reads said.
     #[serde(default)]
     pub missed: u64,
+    /// Of the asking end of a closed loop: rounds without an answer in time. `None` for programs that end with the first
+    /// loss, and send no end mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
+    /// Of the asking end of a closed loop: answers that came after their time.
+    #[serde(default)]
+    pub late: u64,
     /// Payloads verified.
     #[serde(default)]
     pub verified: u64,
@@ -385,6 +442,8 @@ impl End {
             not_sent: BTreeMap::new(),
             received: 0,
             missed: 0,
+            unanswered: None,
+            late: 0,
             verified: 0,
             mismatches: Vec::new(),
             mismatched: 0,
@@ -424,6 +483,8 @@ pub(crate) fn sample_job() -> Job {
         subscriber_cpus: vec![1],
         priority: 0,
         processing_us: 7,
+        answer_timeout_ms: 9,
+        lose_every: 3,
         raw_dir: "/z".into(),
     }
 }
@@ -454,8 +515,9 @@ mod tests {
         let longer = line.replacen('{', r#"{"added_later":[1],"#, 1);
         assert_eq!(serde_json::from_str::<Job>(&longer).unwrap(), job);
         // Whoever knows less says less.
-        let shorter = line.replace(r#""processing_us":7,"#, "");
-        assert_eq!(serde_json::from_str::<Job>(&shorter).unwrap(), Job { processing_us: 0, ..job });
+        let shorter = line.replace(r#""processing_us":7,"answer_timeout_ms":9,"lose_every":3,"#, "");
+        let plain = Job { processing_us: 0, answer_timeout_ms: 10_000, lose_every: 0, ..job };
+        assert_eq!(serde_json::from_str::<Job>(&shorter).unwrap(), plain);
     }
 
     #[test]

@@ -9,12 +9,12 @@ use crate::peers::{self, Selection};
 use crate::plan::{Case, Placement, Plan, memory_needed};
 use crate::report;
 use crate::result::{self, Ending, FORMAT, Measurement, Outcome, Run};
+use crate::scratch::Scratch;
 use crate::stats::{Random, Runs};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -30,11 +30,7 @@ pub const PEER_COMMAND: &str = "bench-peer";
 /// are part of the result instead.
 pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // It is heeded within a second, so a repetition (many senders signal process and group) changes nothing.
-        signal_hook::flag::register(signal, interrupted.clone())?;
-    }
+    let interrupted = crate::interruption()?;
     let measurement = measure(args, &program, &interrupted)?;
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -75,8 +71,8 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
         Some(seed) => seed,
         None => Random::new(driveline::types::MonotonicNs::now().0).next_u64() >> 32,
     };
-    let directory = scratch()?;
-    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(args.idle_seconds) };
+    let directory = Scratch::new()?;
+    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(args.idle_seconds), gateway: None };
     let progress = progress(plan.cases.len() as u64 * args.rounds);
     let mut runs: Vec<Vec<Run>> = plan.cases.iter().map(|_| Vec::new()).collect();
     let (start, mut complete) = (Ticks::now(), true);
@@ -101,9 +97,9 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
     progress.finish_and_clear();
     Ok(Measurement {
         format: FORMAT,
-        version: env!("CARGO_PKG_VERSION"),
-        commit: env!("DRIVELINE_COMMIT"),
-        optimised: !cfg!(debug_assertions),
+        version: crate::VERSION,
+        commit: crate::COMMIT,
+        optimised: crate::OPTIMISED,
         command: result::command(),
         seed,
         rounds: args.rounds,
@@ -142,19 +138,6 @@ fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, dir
     let one = |a: &Account| a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect();
     let figures = account.as_ref().map(one).unwrap_or_default();
     Ok(Run { round, place, seconds: clock.elapsed().as_secs_f64(), disturbance, account, failure, figures })
-}
-
-/// Where domains and stamps go while something is measured: memory, if there is a file system for that.
-///
-/// # Errors
-/// The file system's.
-pub fn scratch() -> Result<tempfile::TempDir> {
-    let shm = Path::new("/dev/shm");
-    let place = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-    tempfile::Builder::new()
-        .prefix("driveline-bench-")
-        .tempdir_in(&place)
-        .with_context(|| format!("cannot make a directory in {}", place.display()))
 }
 
 /// Refuses, before anything starts, what would not fit: a process killed for memory tells nothing.

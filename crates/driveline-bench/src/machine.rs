@@ -235,6 +235,13 @@ impl ProcessUse {
     }
 }
 
+/// Resident memory of a process, in bytes; `None` if it is gone.
+#[must_use]
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let pages: u64 = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,6 +23,8 @@ pub enum Metric {
     PublishCall,
     /// From the end of the wait until the sample is in hand.
     WakeToHand,
+    /// From one sample in hand to the next one: the payload's size divided by it is the goodput. Open loops only.
+    BetweenArrivals,
     /// Copying the payload.
     Copy,
     /// Reading and verifying the payload; in no other figure.
@@ -57,6 +59,7 @@ impl Metric {
             Self::Fill => "fill",
             Self::PublishCall => "publish()",
             Self::WakeToHand => "wake to hand",
+            Self::BetweenArrivals => "between arrivals",
             Self::Copy => "copy",
             Self::Read => "read + verify",
             Self::StartPublisher => "publisher starts",

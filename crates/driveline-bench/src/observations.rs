@@ -37,6 +37,26 @@ pub enum Quantity {
     Drops,
 }
 
+impl Quantity {
+    /// `ns`, `byte` or `count`.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::ResidentMemory => "byte",
+            Self::Switches | Self::Drops => "count",
+            Self::Latency
+            | Self::Idle
+            | Self::Communication
+            | Self::Computation
+            | Self::PeriodDeviation
+            | Self::Age
+            | Self::Recovery
+            | Self::StartUp
+            | Self::Cpu => "ns",
+        }
+    }
+}
+
 /// One observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {

@@ -6,16 +6,21 @@
 //! [`Description`] as JSON. The catalogue names the peers that people ask for; one that is in the catalogue but not in the
 //! directory is shown with what would have to be done, so that nothing is missing silently.
 
+use crate::child::{Started, unreadable};
 use crate::harness::{Job, PROTOCOL, Pace, Reach, Reliability, System, Wait};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Names the directory of peers; without it, `peers` beside the executable or one level up.
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
+
+/// Where peers are looked for, for those who miss one.
+pub const PLACE: &str =
+    "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
 
 /// How long a peer may take to describe itself.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -114,7 +119,11 @@ impl Variant {
     pub fn refuses(&self, job: &Job) -> Option<String> {
         let kind = WaitKind::from(job.wait);
         if !self.reach.contains(&job.reach) {
-            let where_to = if job.reach == Reach::Process { "threads of one process" } else { "processes" };
+            let where_to = match job.reach {
+                Reach::Process => "threads of one process",
+                Reach::Host => "processes",
+                Reach::Network => "other hosts",
+            };
             return Some(format!("does not reach {where_to}"));
         }
         if !self.waits.contains(&kind) {
@@ -239,30 +248,24 @@ fn examine(program: PathBuf) -> Peer {
 
 /// Asks a program what it is.
 fn describe(program: &Path, timeout: Duration) -> Result<Description> {
-    let mut child = Command::new(program)
-        .arg("--describe")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("it cannot be started")?;
-    let out = child.stdout.take().context("it has no standard output")?;
+    let mut command = Command::new(program);
+    command.arg("--describe").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut started = Started::new(&mut command).context("it cannot be started")?;
+    let out = started.pipes().1.context("it has no standard output")?;
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut text = String::new();
         let _ = tell.send(out.take(DESCRIPTION_MAX).read_to_string(&mut text).map(|_| text));
     });
     let heard = told.recv_timeout(timeout);
-    let deadline = Instant::now() + Duration::from_secs(1);
-    while heard.is_ok() && Instant::now() < deadline && child.try_wait().is_ok_and(|s| s.is_none()) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let status = child.try_wait().ok().flatten();
-    let _ = child.kill();
-    let _ = child.wait();
+    let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
     let Ok(text) = heard else { bail!("it did not describe itself within {timeout:?}") };
     let text = text.context("its description cannot be read")?;
-    ensure!(status.is_some_and(|s| s.success()), "`--describe` failed{}", status.map_or_else(String::new, |s| format!(" ({s})")));
+    let status = status.context("`--describe` failed")?;
+    ensure!(status.success(), "`--describe` failed ({status})");
+    if let Some(text) = serde_json::from_str(&text).ok().as_ref().and_then(unreadable) {
+        bail!("'{text}' in its description has control characters");
+    }
     let description: Description = serde_json::from_str(&text).context("its description is not what docs/protocols/harness.md says")?;
     ensure!(
         description.protocol == PROTOCOL,
@@ -270,6 +273,21 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
         description.protocol
     );
     Ok(description)
+}
+
+/// What may be asked for: `all`, the peers that are known or there, and their variants. Blocks while they describe themselves.
+#[must_use]
+pub fn names() -> Vec<String> {
+    // A directory that cannot be read has none.
+    let peers = discover(directory().as_deref()).or_else(|_| discover(None)).unwrap_or_default();
+    let mut names = vec!["all".to_owned()];
+    for peer in peers {
+        names.push(peer.name.clone());
+        if let State::Installed { description, .. } = &peer.state {
+            names.extend(description.variants.iter().map(|v| format!("{}/{}", peer.name, v.name)));
+        }
+    }
+    names
 }
 
 /// What somebody asked to measure, and what cannot be.
@@ -294,7 +312,7 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
         let matching: Vec<&Peer> = peers.iter().filter(|p| all || p.name == peer_name).collect();
         ensure!(
             all || !matching.is_empty(),
-            "there is no peer '{peer_name}': known are {}",
+            "there is no peer '{peer_name}': known are {}. {PLACE}",
             peers.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ")
         );
         for peer in matching {
@@ -383,6 +401,9 @@ pub fn table(peers: &[Peer]) -> String {
         };
         let State::Installed { description, .. } = &peer.state else { continue };
         text.push_str(&settings(description));
+    }
+    if peers.iter().any(|p| !matches!(p.state, State::Installed { .. })) {
+        let _ = writeln!(text, "{PLACE}");
     }
     text
 }

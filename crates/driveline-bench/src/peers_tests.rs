@@ -63,6 +63,7 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     program(dir.path(), "fastdds", &echo(&description("fastdds")));
     program(dir.path(), "own", &echo(&description("own")));
     program(dir.path(), "other", &echo(&description("another")));
+    program(dir.path(), "loud", &echo(&Description { title: "\u{1b}[2Jgone".into(), ..description("loud") }));
     program(dir.path(), "garbage", "echo hello");
     program(dir.path(), "fails", "exit 3");
     program(dir.path(), "future", &echo(&Description { protocol: 99, ..description("future") }));
@@ -71,6 +72,7 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     assert!(matches!(state(&peers, "fastdds"), State::Installed { description, .. } if description.version == "1.2"));
     assert!(matches!(state(&peers, "own"), State::Installed { .. }));
     assert!(reason(&peers, "other").contains("calls itself 'another'"));
+    assert!(reason(&peers, "loud").contains("control characters") && !reason(&peers, "loud").contains('\u{1b}'));
     assert!(reason(&peers, "garbage").contains("docs/protocols/harness.md"));
     assert!(reason(&peers, "fails").contains("exit status: 3"));
     assert!(reason(&peers, "future").contains("version 99"));
@@ -173,6 +175,8 @@ fn what_a_variant_cannot_do_is_said() {
         subscriber_cpus: vec![],
         priority: 0,
         processing_us: 0,
+        answer_timeout_ms: 10_000,
+        lose_every: 0,
         raw_dir: PathBuf::new(),
     };
     let v = variant("shm");

@@ -2,12 +2,14 @@
 //! Which cases a measurement consists of, what each is compared with, and in which order they run.
 
 use crate::args::{Cpus, Extra, LinkArgs, Size};
+use crate::conduct::CableSpec;
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
+use crate::left_out::LeftOut;
 use crate::metric::Metric;
 use crate::peer::{MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
 use crate::peers::{Selection, Variant};
 use crate::stats::Random;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -30,9 +32,18 @@ pub struct Case {
     pub job: Job,
     /// What it is compared with.
     pub comparisons: Vec<Comparison>,
+    /// What lies between its ends, if they are on two hosts.
+    #[serde(skip)]
+    pub cable: Option<CableSpec>,
 }
 
 impl Case {
+    /// The same over such a cable.
+    #[must_use]
+    pub fn over(self, cable: Option<CableSpec>) -> Self {
+        Self { cable, ..self }
+    }
+
     /// A case that is compared with nothing.
     #[must_use]
     pub fn alone(id: &str, kind: Kind, job: Job) -> Self {
@@ -40,7 +51,7 @@ impl Case {
     }
 
     fn new(id: String, kind: Kind, job: Job, comparisons: Vec<Comparison>) -> Self {
-        Self { id, kind, system: job.system.clone(), job, comparisons }
+        Self { id, kind, system: job.system.clone(), job, comparisons, cable: None }
     }
 }
 
@@ -140,13 +151,18 @@ impl Placement {
         places.retain(|c| Some(*c) != self.publisher_cpu);
         let room = if self.subscriber_cpus.is_empty() { self.usable_cpus.len().saturating_sub(1) } else { places.len() };
         let who = if pace == Pace::PingPong { "the publisher spins on another" } else { "the publisher needs another" };
+        let readers = if subscribers == 1 {
+            "a spinning reader needs a CPU of its own".into()
+        } else {
+            format!("{subscribers} spinning readers need as many CPUs of their own")
+        };
+        let list = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         ensure!(
             subscribers <= room,
-            "{subscribers} spinning reader(s) need as many CPUs of their own, and {who}; there is room for {room} \
-             (usable CPUs {:?}, publisher on {:?}, subscribers on {:?}): use --wait block, fewer --subscribers, or other --subscriber-cpus",
-            self.usable_cpus,
-            self.publisher_cpu,
-            self.subscriber_cpus,
+            "{readers}, and {who}; there is room for {room} (usable CPUs: {}; of the publisher: {}; of subscribers: {})",
+            list(&self.usable_cpus),
+            self.publisher_cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
+            if self.subscriber_cpus.is_empty() { "any".to_owned() } else { list(&self.subscriber_cpus) },
         );
         Ok(())
     }
@@ -159,15 +175,6 @@ pub struct Plan {
     pub cases: Vec<Case>,
     /// What was asked for and cannot be measured.
     pub left_out: Vec<LeftOut>,
-}
-
-/// Something that was asked for and is not measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// What.
-    pub what: String,
-    /// Why, and what to do about it.
-    pub reason: String,
 }
 
 impl Plan {
@@ -190,7 +197,7 @@ impl Plan {
             "own tools measure ping-pongs between processes that sleep, with payloads neither written nor copied: leave out --own-tools or \
              --rate, and have host in --reach, block in --wait, borrow in --take and untouched in --payload"
         );
-        let left_out = peers.unavailable.iter().map(|(what, reason)| LeftOut { what: what.clone(), reason: reason.clone() }).collect();
+        let left_out = peers.unavailable.iter().map(|(what, reason)| LeftOut::new(what, reason)).collect();
         let mut plan = Self { cases: Vec::new(), left_out };
         for &reach in &args.reach {
             for &wait in &args.wait {
@@ -201,7 +208,9 @@ impl Plan {
                         subscribers == 1 || args.rate.is_some(),
                         "a ping-pong has one subscriber: add --rate, e.g. --rate 100, to measure one to {subscribers}"
                     );
-                    placement.check_spinning(wait, args.pace(), subscribers)?;
+                    placement
+                        .check_spinning(wait, args.pace(), subscribers)
+                        .context("use --wait block, fewer --subscribers, or other --subscriber-cpus")?;
                     plan.add_links(args, placement, peers, Job { reach, wait, subscribers, ..job(args, placement) })?;
                 }
             }
@@ -253,7 +262,7 @@ impl Plan {
         for (system, variant) in peers.systems() {
             let job = Job { system, ..link.clone() };
             if let Some(reason) = variant.refuses(&job) {
-                let left_out = LeftOut { what: link_id(&job), reason: format!("{} {reason}", job.system) };
+                let left_out = LeftOut::new(link_id(&job), format!("{} {reason}", job.system));
                 if !self.left_out.contains(&left_out) {
                     self.left_out.push(left_out);
                 }
@@ -277,7 +286,7 @@ impl Plan {
         }
         if variant.own_tool.is_empty() {
             let reason = if variant.note.is_empty() { "it has none".to_owned() } else { format!("it has none ({})", variant.note) };
-            let left_out = LeftOut { what: format!("own latency tool of {}", link.system), reason };
+            let left_out = LeftOut::new(format!("own latency tool of {}", link.system), reason);
             if !self.left_out.contains(&left_out) {
                 self.left_out.push(left_out);
             }
@@ -291,7 +300,8 @@ impl Plan {
         let system = floor_of(link);
         let name = if system == System::Futex { "futex" } else { "spinning word" };
         let reliability = Reliability::BestEffort;
-        let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, reliability, ..link.clone() };
+        // A word loses nothing, so that nobody waits in vain for it.
+        let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, reliability, lose_every: 0, ..link.clone() };
         let id = format!("floor: {name} · {}", shape(&job));
         let figure = if link.subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
         let again = Comparison { metric: figure, to: id.clone(), of: figure };
@@ -362,9 +372,7 @@ impl Plan {
     /// The order of one round.
     #[must_use]
     pub fn order(&self, seed: u64, round: u64) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.cases.len()).collect();
-        Random::new(seed ^ round.wrapping_mul(0x9e37_79b9)).shuffle(&mut order);
-        order
+        Random::order_of_round(seed, round, self.cases.len())
     }
 }
 
@@ -391,6 +399,9 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
         subscriber_cpus: placement.subscriber_cpus.clone(),
         priority: args.priority,
         processing_us: args.processing_us,
+        // The conductor says how long.
+        answer_timeout_ms: 0,
+        lose_every: args.lose_every,
         raw_dir: PathBuf::new(),
     }
 }
@@ -431,6 +442,7 @@ fn shape(job: &Job) -> String {
     let reach = match job.reach {
         Reach::Process => "threads",
         Reach::Host => "processes",
+        Reach::Network => "hosts",
     };
     match job.pace {
         Pace::PingPong => format!("{reach} · ping-pong"),

@@ -17,6 +17,7 @@ pub(crate) fn table(m: &Measurement) -> String {
     latencies(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
     own_tools(&mut text, m);
     handling(&mut text, &of(&|o| o.case.kind == Kind::Link));
+    lost_rounds(&mut text, &m.cases);
     costs(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
     bandwidth(&mut text, &of(&|o| matches!(o.case.kind, Kind::Memcpy(_))));
     rest(&mut text, &of(&|o| matches!(o.case.kind, Kind::Idle | Kind::StartUp)));
@@ -160,6 +161,29 @@ fn costs(text: &mut String, outcomes: &[&Outcome]) {
     rows.write(text);
 }
 
+/// What ping-pongs lost, and how.
+fn lost_rounds(text: &mut String, outcomes: &[Outcome]) {
+    for o in outcomes {
+        let accounts: Vec<_> = o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
+        let lost: Vec<_> = accounts.iter().filter_map(|a| a.lost_rounds.as_ref()).collect();
+        if lost.is_empty() {
+            continue;
+        }
+        let missed: u64 = accounts.iter().flat_map(|a| &a.missed).sum();
+        let sent: u64 = accounts.iter().map(|a| a.sent).sum();
+        let of = |n: &dyn Fn(&crate::account::LostRounds) -> u64| lost.iter().map(|l| n(l)).sum::<u64>();
+        let _ = writeln!(
+            text,
+            "LOST: {}: {missed} of {sent} counted rounds got no answer in time (warm-up included: {} questions lost, {} answers lost, {} not sent, {} late)",
+            o.case.id,
+            of(&|l| l.questions),
+            of(&|l| l.answers),
+            of(&|l| l.unsent_answers.values().sum()),
+            of(&|l| l.late),
+        );
+    }
+}
+
 fn bandwidth(text: &mut String, outcomes: &[&Outcome]) {
     let mut rows = Table::new("memory bandwidth", &["p50 µs", "GB/s"]);
     for o in outcomes {
@@ -197,7 +221,7 @@ fn notes(text: &mut String, m: &Measurement) {
     if m.rounds < 5 {
         lines.push(format!("{} round(s) are too few for an interval: take at least 5", m.rounds));
     }
-    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.reason)));
+    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.told())));
     if !m.complete {
         lines.push("interrupted: what was measured until then".to_owned());
     }
@@ -240,9 +264,9 @@ fn us(v: Option<u64>) -> String {
 
 pub(crate) fn microseconds(ns: f64) -> String {
     let us = ns / 1000.0;
-    if us < 10.0 {
+    if us < 9.995 {
         format!("{us:.2}")
-    } else if us < 100.0 {
+    } else if us < 99.95 {
         format!("{us:.1}")
     } else {
         format!("{us:.0}")
@@ -335,6 +359,7 @@ mod tests {
     #[test]
     fn numbers_keep_three_digits_and_too_few_samples_are_named() {
         assert_eq!([131.0, 31_400.0, 314_000.0].map(microseconds), ["0.13", "31.4", "314"]);
+        assert_eq!([9_994.0, 9_996.0, 99_940.0, 99_960.0].map(microseconds), ["9.99", "10.0", "99.9", "100"]);
         assert_eq!(us(None), "n too small");
         assert_eq!(gigabytes(1 << 20, Some(1 << 20)), "1.0");
     }

@@ -3,11 +3,12 @@
 
 use crate::account::Account;
 use crate::harness::OwnTool;
+use crate::left_out::LeftOut;
 use crate::machine::{Disturbance, Machine};
 use crate::metric::Metric;
 use crate::own_tool::Agreement;
 use crate::peers::Description;
-use crate::plan::{Case, Comparison, Kind, LeftOut, Placement};
+use crate::plan::{Case, Comparison, Kind, Placement};
 use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;

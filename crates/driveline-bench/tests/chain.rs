@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
-use driveline_bench::harness::{Reliability, Wait};
+use driveline_bench::harness::{Reach, Reliability, Wait};
 use driveline_bench::observations::{Observations, Quantity};
+use driveline_bench::peers::State;
 use driveline_bench::{Conductor, Program, peers};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ fn chain(stages: Vec<StageSpec>, edges: &[(&str, &str, usize)], messages: u64) -
     ChainJob {
         stages,
         edges: edges.iter().map(|(t, system, size)| ((*t).into(), EdgeSpec { system: system.parse().unwrap(), size: *size })).collect(),
+        reach: Reach::Host,
         rate_hz: Some(20.0),
         warm_up: 3,
         messages,
@@ -52,7 +54,7 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     let selection = peers::select(&found, &job.peers_needed()).unwrap();
     let program = Program { path: PathBuf::new(), args: Vec::new() };
     let interrupted = AtomicBool::new(false);
-    let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO };
+    let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
     let dir = tempfile::tempdir().unwrap();
     conductor.run_chain(job, dir.path())
 }
@@ -70,12 +72,32 @@ fn count(o: &Observations, subject: &str, quantity: Quantity) -> usize {
 }
 
 /// The systems of a chain's edges: a peer on all, Driveline on one, Driveline on all.
-const MIXES: [(&str, &str); 4] = [
-    ("cyclonedds/udp", "cyclonedds/udp"),
-    ("cyclonedds/udp", "driveline"),
-    ("driveline", "driveline"),
-    ("driveline_cpp/sdk", "driveline_cpp/sdk"),
-];
+const MIXES: [(&str, &str); 3] = [("cyclonedds/udp", "cyclonedds/udp"), ("cyclonedds/udp", "driveline"), ("driveline", "driveline")];
+
+/// Every installed variant that can carry the job, and how. Not the machine's own pipes and sockets: their writer is held up until
+/// all readers have read, and an input that does not trigger is read only when another message comes.
+fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
+    let only = std::env::var("PEERS_TEST_ONLY").ok();
+    let mut all = Vec::new();
+    for peer in peers::discover(Some(&directory())).unwrap().into_iter().filter(|p| p.name != "baseline") {
+        let State::Installed { description, .. } = peer.state else { continue };
+        for variant in description.variants.into_iter().filter(|v| !v.tuning) {
+            let system = format!("{}/{}", peer.name, variant.name);
+            if only.as_ref().is_some_and(|only| *only != system && *only != peer.name) {
+                continue;
+            }
+            let carries =
+                job.edges.values().all(|e| (variant.min_size..=variant.max_size).contains(&e.size)) && variant.max_subscribers > 1;
+            let best = [Reliability::Reliable, Reliability::BestEffort].into_iter().find(|r| variant.reliability.contains(r));
+            if let Some(reliability) = best.filter(|_| carries && variant.waits.contains(&peers::WaitKind::Block)) {
+                all.extend(variant.reach.iter().map(|reach| (system.clone(), *reach, reliability)));
+            } else {
+                eprintln!("LEFT OUT: {system} cannot carry this chain");
+            }
+        }
+    }
+    all
+}
 
 fn relay(first: &str, second: &str) -> ChainJob {
     let stages = vec![
@@ -86,18 +108,49 @@ fn relay(first: &str, second: &str) -> ChainJob {
     chain(stages, &[("x", first, 100_048), ("y", second, 200_000)], 10)
 }
 
+/// Runs the relay, which passes on every second message.
+fn check_relay(job: &ChainJob) {
+    let o = closed(job);
+    let c = &o.counters;
+    let process = if job.reach == Reach::Process { "all stages" } else { "sink" };
+    assert!(count(&o, process, Quantity::ResidentMemory) > 0);
+    if job.reliability == Reliability::BestEffort {
+        // On a busy machine it may lose some, and says so.
+        assert_eq!(c["completed"] + c["lost: x to relay"] + c["lost: y to sink"] + c["not passed on by relay"], 10, "{c:?}");
+        assert!(c["completed"] > 0, "{c:?}");
+        return;
+    }
+    assert_eq!((c["not passed on by relay"], c["completed"], c["relay: damaged"], c["sink: damaged"]), (5, 5, 0, 0), "{c:?}");
+    assert_eq!(count(&o, "end to end", Quantity::Latency), 5);
+    assert_eq!(count(&o, "relay", Quantity::Communication), 10);
+    assert_eq!(count(&o, "relay", Quantity::Computation), 5);
+}
+
 #[test]
 fn accounts_close_whoever_carries_the_edges() {
-    for (first, second) in MIXES {
-        eprintln!("{first}, {second}");
-        let o = closed(&relay(first, second));
-        // The relay passes on every second one.
-        let c = &o.counters;
-        assert_eq!((c["not passed on by relay"], c["completed"], c["relay: damaged"], c["sink: damaged"]), (5, 5, 0, 0), "{c:?}");
-        assert_eq!(count(&o, "end to end", Quantity::Latency), 5);
-        assert_eq!(count(&o, "relay", Quantity::Communication), 10);
-        assert_eq!(count(&o, "relay", Quantity::Computation), 5);
-        assert!(count(&o, "sink", Quantity::ResidentMemory) > 0);
+    for (system, reach, reliability) in carriers(&relay("driveline", "driveline")) {
+        eprintln!("{system}, {reach:?}, {reliability:?}");
+        check_relay(&ChainJob { reach, reliability, ..relay(&system, &system) });
+    }
+}
+
+#[test]
+fn every_program_can_have_driveline_on_some_edges() {
+    let mut programs = Vec::new();
+    for (system, reach, reliability) in carriers(&relay("driveline", "driveline")) {
+        let program = (system.split('/').next().unwrap().to_owned(), reach);
+        if !programs.contains(&program) {
+            eprintln!("{system}, {reach:?}");
+            check_relay(&ChainJob { reach, reliability, ..relay(&system, "driveline") });
+            programs.push(program);
+        }
+    }
+}
+
+#[test]
+fn driveline_carries_chains_within_a_process_and_between_processes() {
+    for reach in [Reach::Process, Reach::Host] {
+        check_relay(&ChainJob { reach, ..relay("driveline", "driveline") });
     }
 }
 
@@ -136,6 +189,9 @@ fn what_cannot_run_says_why() {
     let mut job = relay("driveline", "driveline");
     job.stages[0].parameters.insert("size".into(), json!(100_001));
     assert!(said(&job).contains("raise the edge's size"), "{}", said(&job));
+    // Within a process, whoever is only between processes.
+    let job = ChainJob { reach: Reach::Process, ..relay("cyclonedds/udp", "cyclonedds/udp") };
+    assert!(said(&job).contains("does not reach threads of one process"), "{}", said(&job));
     // What is no library at all.
     let mut job = relay("driveline", "driveline");
     job.stages[1].work = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
@@ -207,7 +263,14 @@ fn perception_of_a_drive_runs_over_whatever_carries_it() {
     if !has_work("comp_yolo") {
         return;
     }
-    for system in ["cyclonedds/udp", "driveline"] {
+    let reliable = Reliability::Reliable;
+    for (system, reach, reliability) in [
+        ("cyclonedds/udp", Reach::Host, reliable),
+        ("driveline", Reach::Host, reliable),
+        ("driveline", Reach::Process, reliable),
+        ("iceoryx2/ipc", Reach::Host, Reliability::BestEffort),
+    ] {
+        eprintln!("{system}, {reach:?}");
         let stages = vec![
             stage("camera", &[], Some("image"), "comp_camera", json!({})),
             stage("lane", &["image"], Some("lanes"), "comp_lane", json!({})),
@@ -216,7 +279,7 @@ fn perception_of_a_drive_runs_over_whatever_carries_it() {
             stage("fusion", &["tracks", "lanes", "detections"], None, "comp_fusion", json!({})),
         ];
         let edges = [("image", system, 1_600_000), ("lanes", system, 65_536), ("detections", system, 8_192), ("tracks", system, 8_192)];
-        let o = closed(&ChainJob { rate_hz: Some(5.0), ..chain(stages, &edges, 8) });
+        let o = closed(&ChainJob { reach, reliability, rate_hz: Some(5.0), ..chain(stages, &edges, 8) });
         let c = &o.counters;
         assert!(c["lane: lines_found"] >= c["lane: frames"] && c["yolo: vehicles_found"] > 0 && c["mosse: started"] > 0, "{c:?}");
         // The first frames may come before the first detections.

@@ -33,6 +33,8 @@ fn job(topic: &str, size: usize, subscribers: usize) -> Job {
         subscriber_cpus: vec![],
         priority: 0,
         processing_us: 0,
+        answer_timeout_ms: 10_000,
+        lose_every: 0,
         raw_dir: PathBuf::new(),
     }
 }
@@ -40,7 +42,7 @@ fn job(topic: &str, size: usize, subscribers: usize) -> Job {
 fn run(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensemble> {
     let program = Program { path: env!("CARGO_BIN_EXE_driveline-bench").into(), args: vec![PEER_COMMAND.into()] };
     let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));
-    let conductor = Conductor { program: &program, peers: &peers, interrupted: &interrupted, idle: Duration::ZERO };
+    let conductor = Conductor { program: &program, peers: &peers, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
     let dir = tempfile::tempdir()?;
     conductor.run_links(jobs, beside, dir.path())
 }

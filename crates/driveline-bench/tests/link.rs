@@ -11,11 +11,28 @@ fn bench(args: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("link").args(args.split_whitespace()).output().unwrap()
 }
 
+/// How often something is measured until the hypervisor leaves the machine alone for that long.
+const ATTEMPTS: usize = 20;
+
 fn measured(args: &str) -> Value {
-    let out = bench(&format!("{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any"));
-    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert_eq!(out.status.code(), Some(0), "{stderr}\n{stdout}");
-    serde_json::from_str(&stdout).unwrap()
+    for attempt in 1.. {
+        let out = bench(&format!("{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any"));
+        let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let m: Value = serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stderr}\n{stdout}"));
+        if attempt < ATTEMPTS && out.status.code() == Some(1) && taken_away(&m) {
+            continue;
+        }
+        assert_eq!(out.status.code(), Some(0), "{stderr}\n{stdout}");
+        return m;
+    }
+    unreachable!()
+}
+
+/// Whether runs do not count because the hypervisor took their time, and for no other reason.
+fn taken_away(m: &Value) -> bool {
+    let runs: Vec<&Value> = cases(m).flat_map(|c| c["runs"].as_array().unwrap()).collect();
+    let mut reasons = runs.iter().flat_map(|r| r["invalid"].as_array().unwrap());
+    runs.iter().all(|r| r["failure"].is_null()) && reasons.all(|r| r.as_str().unwrap().contains("% of the processor time"))
 }
 
 fn cases(m: &Value) -> impl Iterator<Item = &Value> {
@@ -164,7 +181,9 @@ fn the_machine_and_the_rule_are_part_of_the_result() {
 
 #[test]
 fn people_get_a_table() {
-    let out = bench("--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 --warm-up 0");
+    let run = || bench("--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 --warm-up 0");
+    let is_taken_away = |out: &Output| String::from_utf8_lossy(&out.stdout).contains("% of the processor time");
+    let out = (1..ATTEMPTS).map(|_| run()).find(|out| !is_taken_away(out)).unwrap_or_else(run);
     let text = String::from_utf8(out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(0), "{text}");
     for word in ["latency in µs", "floor: futex · threads · ping-pong", "n too small", "too few for an interval", "seed"] {

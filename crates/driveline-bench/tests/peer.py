@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A peer in its shortest form: Unix datagrams, 1 to N. It shows what docs/protocols/harness.md asks for, and tests that
-a peer that loses, tears, or dies is shown so: its variants are sound, forgets, tears, dies, kept, and two with a latency
-tool of their own, of which one is right."""
+a peer that loses, tears, dies, fails at its end, falls silent or leaves processes behind is shown so: its variants are sound, forgets, tears,
+dies, fails, silent, leaves, kept, two with a latency tool of their own, of which one is right, and loses: the only one
+whose ping-pong goes on after a loss."""
 
 import json
 import os
@@ -24,7 +25,7 @@ def describe():
             "reliability": ["best_effort"], "loans": False, "min_size": 32, "max_size": 65536, "max_subscribers": 16,
             "settings": [{"name": "SO_SNDBUF", "value": "default", "why": "small messages"}], **more,
         }
-    names = ["sound", "forgets", "tears", "dies"]
+    names = ["sound", "forgets", "tears", "dies", "fails", "silent", "leaves", "loses"]
     return {"protocol": 1, "name": os.path.basename(sys.argv[0]), "title": "Test peer", "version": "0",
             "variants": [variant(n) for n in names] + [
                 variant("kept", keeper=True), variant("confirmed", own_tool="perf", keeper=True),
@@ -40,7 +41,7 @@ class Link:
         self.job, self.variant = job, job["system"].split("/")[1]
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.next = self.expected = 1
-        self.sent, self.got = [], []
+        self.sent, self.got, self.arrivals = [], [], 0
         self.end = {"role": job["role"], "index": job["index"], "published": 0, "first_sequence": 1, "received": 0,
                     "missed": 0, "verified": 0, "mismatches": [], "mismatched": 0, "not_sent": {}}
 
@@ -74,6 +75,11 @@ class Link:
         if self.job["pace"] == "ping_pong" and self.job["payload"] != "filled":
             before_publish = 0
         return [sequence, scheduled, before_fill, before_publish, time.monotonic_ns()]
+
+    def lost(self):
+        """Whether the question or answer that came is thrown away."""
+        self.arrivals += 1
+        return self.job.get("lose_every", 0) > 0 and self.arrivals % self.job["lose_every"] == 0
 
     def receive(self):
         data = self.socket.recv(65536)
@@ -147,6 +153,53 @@ def ping(link, job):
             link.got[-1][2] = link.sent[-1][2] + 200_000
 
 
+def ping_that_loses(link, job):
+    link.listen("back", 0)
+    emit("ready")
+    link.await_receivers("forth", 1)
+    link.receive()
+    link.end.update(verified=0, unanswered=0, late=0, counted_from=1 + job["warm_up"])
+    for i in range(job["warm_up"] + job["messages"]):
+        link.sent.append(link.send("forth", 1))
+        question, deadline = link.sent[-1][0], time.monotonic() + job["answer_timeout_ms"] / 1000
+        while True:
+            link.socket.settimeout(max(deadline - time.monotonic(), 1e-6))
+            counts = dict(link.end)
+            try:
+                _, row = link.receive()
+            except TimeoutError:
+                link.end["unanswered"] += 1
+                break
+            if row[0] < question + 1:
+                link.end = {**counts, "received": counts["received"] + 1, "late": counts["late"] + 1}
+            elif link.lost():
+                link.end = counts
+            else:
+                link.got.append(row)
+                break
+    link.end["missed"] = 0
+    link.send("forth", 1, mark=END)
+
+
+def echo_that_loses(link, job):
+    link.listen("forth", 0)
+    emit("ready")
+    link.await_receivers("back", 1)
+    link.send("back", 1)
+    link.socket.settimeout(25)
+    while True:
+        counts, expected = dict(link.end), link.expected
+        last, row = link.receive()
+        if last:
+            return
+        if link.lost():
+            link.end, link.expected = counts, expected
+            continue
+        link.got.append(row)
+        link.next = row[0] + 1
+        link.sent.append(link.send("back", 1))
+
+
 def own_tool(job):
     confirmed = job["system"].endswith("/confirmed")
     said = {"name": "perf", "version": "3", "p50_ns": 105_000 if confirmed else 1, "p99_ns": None, "mean_ns": 110_000, "n": job["messages"]}
@@ -186,9 +239,21 @@ def main():
         if job["role"] == "own_tool":
             own_tool(job)
             return 0
+        if job["system"].endswith("/silent"):
+            os.close(1)
+            time.sleep(3600)
+        if job["system"].endswith("/leaves") and os.fork() == 0:
+            with open(f"{os.environ['LEFT_BEHIND']}/{os.getpid()}", "w"):
+                time.sleep(3600)
         link = Link(job)
-        {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}[job["role"]](link, job)
+        roles = {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}
+        if link.variant == "loses":
+            roles.update(ping=ping_that_loses, echo=echo_that_loses)
+        roles[job["role"]](link, job)
         link.finish()
+        if link.variant == "fails" and job["role"] in ("publisher", "ping"):
+            print("the daemon does not answer", file=sys.stderr)
+            return 3
         return 0
     except Exception as e:  # Whatever it is, the conductor must hear of it.
         emit("failed", error=f"{type(e).__name__}: {e}")

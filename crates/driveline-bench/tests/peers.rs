@@ -13,16 +13,24 @@ fn directory() -> tempfile::TempDir {
     dir
 }
 
+/// How often something is measured until the hypervisor leaves the machine alone for that long.
+const ATTEMPTS: usize = 20;
+
 fn bench(args: &str) -> Output {
     let dir = directory();
-    Command::new(env!("CARGO_BIN_EXE_driveline-bench")).args(args.split_whitespace()).env("DRIVELINE_PEERS", dir.path()).output().unwrap()
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_driveline-bench"));
+        command.args(args.split_whitespace()).env("DRIVELINE_PEERS", dir.path()).output().unwrap()
+    };
+    let is_taken_away = |out: &Output| String::from_utf8_lossy(&out.stdout).contains("% of the processor time");
+    (1..ATTEMPTS).map(|_| run()).find(|out| !is_taken_away(out)).unwrap_or_else(run)
 }
 
 fn measured(args: &str, status: i32) -> Value {
     let fixed = "--json --wait block --extra none --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
     let out = bench(&format!("link {args} {fixed}"));
     let text = String::from_utf8_lossy(&out.stdout);
-    if !text.contains("the hypervisor took") {
+    if !text.contains("% of the processor time") {
         assert_eq!(out.status.code(), Some(status), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
     }
     serde_json::from_slice(&out.stdout).unwrap()
@@ -74,6 +82,76 @@ fn a_peer_that_loses_tears_or_dies_is_shown_so() {
     for r in runs(&m, "driveline") {
         assert_eq!(reasons(r), Vec::<&str>::new(), "{r}");
     }
+}
+
+/// What it told before may be right; what it has to say about its end is not lost.
+#[test]
+fn a_peer_that_fails_once_it_is_done_is_shown_with_its_reason() {
+    for pace in ["--rate 500", ""] {
+        let m = measured(&format!("--size 64 --peers test/fails {pace}"), 1);
+        for r in runs(&m, "test/fails") {
+            let failure = r["failure"].as_str().unwrap();
+            let parts = ["the publisher was done, and then failed", "exit status: 3", "the daemon does not answer"];
+            assert!(parts.iter().all(|part| failure.contains(part)), "{r}");
+        }
+    }
+}
+
+/// Without bounds, both would go on for an hour.
+#[test]
+fn a_peer_that_falls_silent_or_leaves_processes_behind_holds_nobody_up() {
+    let left = tempfile::tempdir().unwrap();
+    let peers = directory();
+    let fixed = "--json --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .args("link --size 64 --rate 500 --peers test/silent,test/leaves".split(' ').chain(fixed.split(' ')))
+        .env("DRIVELINE_PEERS", peers.path())
+        .env("LEFT_BEHIND", left.path())
+        .output()
+        .unwrap();
+    let m: Value = serde_json::from_slice(&out.stdout).unwrap();
+    for r in runs(&m, "test/silent") {
+        let failure = r["failure"].as_str().unwrap();
+        assert!(failure.contains("subscriber") && failure.contains("closed its output"), "{r}");
+    }
+    for r in runs(&m, "test/leaves") {
+        assert_eq!((&r["failure"], reasons(r)), (&Value::Null, vec![]), "{r}");
+    }
+    let pids: Vec<_> = std::fs::read_dir(left.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(pids.len(), 2, "one of each end");
+    for pid in pids {
+        // Killed; who adopted it may not have waited for it yet.
+        let status = std::fs::read_to_string(Path::new("/proc").join(&pid).join("stat")).unwrap_or_default();
+        assert!(status.is_empty() || status.contains(") Z "), "{pid:?} goes on: {status}");
+    }
+}
+
+/// The twentieth question and the twentieth answer that arrive are thrown away: of 25 questions, and of 24 answers.
+#[test]
+fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
+    let m = measured("--size 64 --payload untouched,filled --peers test/loses --lose-every 20 --reach host", 0);
+    for system in ["test/loses", "driveline"] {
+        for r in runs(&m, system) {
+            assert_eq!((&r["failure"], reasons(r)), (&Value::Null, vec![]), "{system}: {r}");
+            let (lost, one) = (&r["lost_rounds"], Value::from(1));
+            assert_eq!(
+                (&lost["questions"], &lost["answers"], &lost["unsent_answers"]),
+                (&one, &one, &serde_json::json!({})),
+                "{system}: {r}"
+            );
+            // On a machine that stands still for a second, an answer may be late besides.
+            let (late, missed) = (lost["late"].as_u64().unwrap(), r["missed"][0].as_u64().unwrap());
+            assert!((2..=2 + late).contains(&missed), "{system}: {r}");
+            assert_eq!(r["received"][0].as_u64().unwrap() + missed, r["sent"].as_u64().unwrap(), "{system}: {r}");
+        }
+    }
+    let out = bench(
+        "link --size 64 --peers test/loses --lose-every 20 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any",
+    );
+    let text = String::from_utf8_lossy(&out.stdout);
+    // What the hypervisor disturbed does not count, and is not told.
+    let disturbed = text.lines().any(|l| l.starts_with("INVALID") && l.contains("hypervisor"));
+    assert!(disturbed || text.contains("LOST: test/loses") && text.contains("1 questions lost, 1 answers lost"), "{text}");
 }
 
 #[test]

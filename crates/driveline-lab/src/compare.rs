@@ -2,15 +2,16 @@
 //! Which differences between two measurements are real.
 //!
 //! Both hold rounds that were measured at different times, so rounds are not paired: the interval of a ratio draws the rounds of each
-//! on their own (percentile bootstrap). Many comparisons find differences by chance; a verdict therefore needs two things: the 95 %
+//! on their own (bootstrap, expanded percentiles). Many comparisons find differences by chance; a verdict therefore needs two things: the 95 %
 //! interval excludes 1, and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
 //! 5 % after Holm's correction (1979) over all comparisons made.
 
-use crate::analysis::{Compared, ENOUGH_ROUNDS, pooled_headline};
+use crate::analysis::{Compared, ENOUGH_ROUNDS, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, ensure};
-use driveline_bench::stats::{Interval, Rank, Runs, ratio_interval_apart};
+use driveline_bench::MAX_OTHERS;
+use driveline_bench::stats::{Interval, Rank, Runs, ratio_interval_unpaired};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt::Write as _;
@@ -92,6 +93,8 @@ pub enum Verdict {
     NoDifferenceShown,
     /// One of both has fewer than five rounds with samples.
     TooFewRounds,
+    /// Rounds have too few samples for this percentile, and not equally many: then it differs by that alone.
+    UnequalRounds,
     /// Too few samples for this percentile.
     TooFewSamples,
 }
@@ -103,6 +106,7 @@ impl Verdict {
             Self::Slower => "SLOWER",
             Self::NoDifferenceShown => "no difference shown",
             Self::TooFewRounds => "too few rounds",
+            Self::UnequalRounds => "n of rounds differs",
             Self::TooFewSamples => "n too small",
         }
     }
@@ -129,6 +133,9 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
 /// If one of them is damaged.
 pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
     let mut warnings = warnings(a, b);
+    for (which, archive) in [("A", a), ("B", b)] {
+        warnings.extend(doubts(which, archive)?);
+    }
     let (mut rows, mut chances) = (Vec::new(), Vec::new());
     for e in &a.manifest.experiments {
         let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
@@ -137,6 +144,16 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
             let Some(theirs) = other.cases.iter().find(twin) else { continue };
             differing(case, theirs, &e.scenario.id, &mut warnings);
             let at = || format!("{} · {}", e.scenario.id, case.id);
+            let mut contradicted = false;
+            for (which, archive, of, case) in [("A", a, e, case), ("B", b, other, theirs)] {
+                if let Some(tool) = contradiction(archive, of, case).with_context(at)? {
+                    warnings.push(format!("{which}: {} is not compared: {tool}", at()));
+                    contradicted = true;
+                }
+            }
+            if contradicted {
+                continue;
+            }
             let pair = pooled_headline(a, e, case).with_context(at)?.zip(pooled_headline(b, other, theirs).with_context(at)?);
             let Some(((of, ours), (same, runs))) = pair else { continue };
             if of != same {
@@ -155,9 +172,12 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
     }
     let made = chances.iter().flatten().count();
     let method = format!(
-        "Ratio B ÷ A with 95 % interval (percentile bootstrap, rounds of each drawn on their own). A difference is called real if the interval \
-         excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons.",
-        SIGNIFICANCE * 100.0
+        "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
+         excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
+         rounds: each has one percentile of its own. A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
+         or all rounds of both have about equally many.",
+        SIGNIFICANCE * 100.0,
+        Rank::P99.needs
     );
     Ok(Comparison { method, warnings, rows })
 }
@@ -173,10 +193,15 @@ fn row(
 ) -> (Row, Option<f64>) {
     let enough = |r: &Runs| (r.samples() >= rank.needs).then(|| r.at(rank)).flatten();
     // B ÷ A: more than 1 is slower.
-    // Rounds that do not count are not drawn: there are fewer.
-    let ratio = ratio_interval_apart(&b.without_empty(), &a.without_empty(), rank, seed);
-    let chance = ratio.filter(|i| i.rounds >= ENOUGH_ROUNDS).and_then(|_| welch(&logarithms(a, rank), &logarithms(b, rank)));
-    let verdict = if ratio.is_none() { Verdict::TooFewSamples } else { Verdict::TooFewRounds };
+    let ratio = ratio_interval_unpaired(b, a, rank, seed);
+    let verdict = match ratio {
+        None => Verdict::TooFewSamples,
+        Some(i) if i.rounds < ENOUGH_ROUNDS => Verdict::TooFewRounds,
+        Some(_) if !are_alike(a, b, rank) => Verdict::UnequalRounds,
+        Some(_) => Verdict::NoDifferenceShown,
+    };
+    let testable = verdict == Verdict::NoDifferenceShown;
+    let chance = if testable { welch(&logarithms(a, rank), &logarithms(b, rank)) } else { None };
     let row = Row {
         experiment: e.scenario.id.clone(),
         cell: case.cell.clone(),
@@ -193,6 +218,14 @@ fn row(
     (row, chance)
 }
 
+/// Whether the rounds of both can be compared by a percentile of each: all have enough samples for it, or about equally many.
+fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
+    let of = |r: &Runs| (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>();
+    let all = [of(a), of(b)].concat();
+    let (least, most) = (all.iter().min().copied().unwrap_or(0), all.iter().max().copied().unwrap_or(0));
+    least >= rank.needs || most as f64 <= 1.1 * least as f64
+}
+
 fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     // A latency of 0 ns is below the clock's resolution.
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
@@ -202,7 +235,6 @@ fn verdict(row: &Row, p: Option<f64>) -> Verdict {
     match (&row.ratio, p) {
         (Some(i), Some(p)) if p < SIGNIFICANCE && i.low > 1.0 => Verdict::Slower,
         (Some(i), Some(p)) if p < SIGNIFICANCE && i.high < 1.0 => Verdict::Faster,
-        (Some(_), Some(_)) => Verdict::NoDifferenceShown,
         _ => row.verdict,
     }
 }
@@ -287,6 +319,40 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     warnings
 }
 
+/// Runs of an archive that were disturbed, or do not count.
+fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
+    let (mut made, mut disturbed, mut worst, mut invalid) = (0, 0, 0.0, Vec::new());
+    for e in &archive.manifest.experiments {
+        for case in &e.cases {
+            for run in archive.runs(e, case)? {
+                made += 1;
+                let others = run.disturbance.other_processes;
+                if others > MAX_OTHERS {
+                    disturbed += 1;
+                    worst = f64::max(worst, others);
+                }
+                if !run.is_valid() {
+                    let reasons: Vec<&str> = run.reasons().collect();
+                    invalid.push(format!("{} · {} in round {}: {}", e.scenario.id, case.id, run.round + 1, reasons.join("; ")));
+                }
+            }
+        }
+    }
+    let mut doubts = Vec::new();
+    if disturbed > 0 {
+        doubts.push(format!(
+            "{which} was disturbed: during {disturbed} of {made} runs other processes used more than {:.0} % of the machine ({:.0} % in the worst)",
+            MAX_OTHERS * 100.0,
+            worst * 100.0
+        ));
+    }
+    if let Some(first) = invalid.first() {
+        let more = if invalid.len() > 1 { format!(", and {} more", invalid.len() - 1) } else { String::new() };
+        doubts.push(format!("{which}: {} of {made} runs do not count and are left out: {first}{more}", invalid.len()));
+    }
+    Ok(doubts)
+}
+
 /// Cases of the same name may still do different things.
 fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     let handling = |c: &Case| c.links.iter().map(|l| (l.payload, l.take)).collect::<Vec<_>>();
@@ -335,6 +401,12 @@ fn text(c: &Comparison) -> String {
     );
     if floors > 0 {
         let _ = writeln!(text, "{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
+    }
+    if c.rows.iter().any(|r| r.verdict == Verdict::UnequalRounds) {
+        let _ = writeln!(
+            text,
+            "Where the rounds of both have different numbers of samples, and too few, nothing is said: measure both alike, and longer."
+        );
     }
     if c.rows.iter().any(|r| r.verdict == Verdict::TooFewRounds) {
         let _ = writeln!(

@@ -2,6 +2,7 @@
 //! An analysis as CSV (RFC 4180), one row for each distribution, and one for each counter (`docs/protocols/archive.md`).
 
 use crate::analysis::{Analysis, CaseResult, Figure};
+use crate::words::word;
 use std::fmt::Write as _;
 
 const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
@@ -15,6 +16,10 @@ pub fn csv(a: &Analysis) -> String {
             let start = [e.id.as_str(), &c.case.id, &word(&c.case.role), &c.case.cell, &c.case.system.to_string()].map(quoted).join(",");
             case(&mut text, &start, c);
         }
+        for left in &e.left_out {
+            let start = [e.id.as_str(), &left.what, "left_out", "", ""].map(quoted).join(",");
+            single(&mut text, &start, "left_out", &left.told(), "", "");
+        }
     }
     text
 }
@@ -27,13 +32,7 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
         distribution(text, start, "transport", &s.name, "ns", &s.transport);
     }
     for o in &c.observed {
-        use driveline_bench::observations::Quantity as Q;
-        let unit = match o.quantity {
-            Q::ResidentMemory => "byte",
-            Q::Switches | Q::Drops => "count",
-            _ => "ns",
-        };
-        distribution(text, start, &word(&o.quantity), &o.subject, unit, &o.figure);
+        distribution(text, start, &word(&o.quantity), &o.subject, o.quantity.unit(), &o.figure);
     }
     if !c.case.links.is_empty() {
         let t = &c.totals;
@@ -98,8 +97,4 @@ fn single(text: &mut String, start: &str, what: &str, subject: &str, unit: &str,
 /// A cell, in quotes where it must be.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
-}
-
-fn word<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -10,6 +10,7 @@ pub mod analysis;
 pub mod archive;
 pub mod compare;
 pub mod csv;
+mod headway;
 mod list;
 pub mod plan;
 mod publish;
@@ -17,6 +18,8 @@ pub mod report;
 mod run;
 pub mod scenario;
 mod table;
+mod terminal;
+mod words;
 mod workload;
 
 pub use compare::{CompareArgs, compare};

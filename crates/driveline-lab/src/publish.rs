@@ -4,7 +4,7 @@
 use crate::analysis::{Analysis, analyse};
 use crate::archive::Archive;
 use crate::report::page;
-use crate::{csv, table};
+use crate::{csv, terminal};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,15 +51,20 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 
 /// What a terminal shows.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
-    format!("{}\nReport: {}\n", table::summary(&archive.manifest, analysis), page.display())
+    format!("{}\nReport: {}\n", terminal::summary(&archive.manifest, analysis), page.display())
 }
 
-/// Writes page, table and summary.
+/// Writes page, table and summary. An archive may be somebody else's: links that lie in it under these names are replaced, not followed.
 pub(crate) fn publish(archive: &Archive, path: &Path) -> Result<Analysis> {
     let analysis = analyse(archive)?;
-    let write = |path: &Path, text: &str| fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
-    write(&archive.directory().join("results.csv"), &csv::csv(&analysis))?;
-    write(&archive.directory().join("summary.json"), &serde_json::to_string_pretty(&analysis)?)?;
-    write(path, &page(&archive.manifest, &analysis))?;
+    archive.put("results.csv", csv::csv(&analysis).as_bytes())?;
+    archive.put("summary.json", serde_json::to_string_pretty(&analysis)?.as_bytes())?;
+    let text = page(&archive.manifest, &analysis);
+    if path == archive.directory().join(PAGE) {
+        archive.put(PAGE, text.as_bytes())?;
+    } else {
+        // Where whoever calls wants it, be it a link or a device.
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(analysis)
 }

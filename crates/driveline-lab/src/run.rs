@@ -2,9 +2,11 @@
 //! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
 
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
+use crate::headway::Headway;
 use crate::plan;
 use crate::publish::{PAGE, publish, summary};
 use crate::scenario::{self, Extent};
+use crate::table::minutes;
 use crate::workload;
 use anyhow::{Context, Result, bail, ensure};
 use driveline::types::MonotonicNs;
@@ -14,13 +16,15 @@ use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
 use driveline_bench::{self as bench, Conductor, Ending, Kind, PEER_COMMAND, Placement, Program};
-use indicatif::{ProgressBar, ProgressStyle};
+use driveline_runtime::launch::find_gateway;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+/// A day, in seconds: of what takes longer, whoever begins it is asked.
+const LONG_S: f64 = 24.0 * 3600.0;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,8 +36,15 @@ Examples:
       two systems only, more rounds, so narrower intervals
   driveline bench list --show S2 > mine.yaml; driveline bench run ./mine.yaml
       an experiment of your own
+  driveline bench run all --paper --dry-run
+      what would be measured, and how long that takes
   driveline bench run --resume results/monday
       goes on with what was interrupted
+
+Environment:
+  DRIVELINE_PEERS    the directory of other middleware's programs (default: peers beside this program, or one level up)
+  DRIVELINE_GATEWAY  the program that carries Driveline's topics between hosts, for W10 (default: as installed)
+  COMP_VIDEO, COMP_MODEL  the drive and the network of W9 (default: a rendered drive and a plain detector)
 
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the report.";
 
@@ -47,7 +58,7 @@ pub struct RunArgs {
     /// Driveline and two peers, few samples: minutes
     #[arg(long, conflicts_with = "paper")]
     pub quick: bool,
-    /// Durations and counts of the papers: hours; --resume goes on after an interruption
+    /// Durations and counts of the papers: from hours to weeks; --resume goes on after an interruption
     #[arg(long)]
     pub paper: bool,
     /// Measure these systems instead of the scenario's: driveline, peers, peer/variant, or all
@@ -65,6 +76,9 @@ pub struct RunArgs {
     /// Seed of the random order and of the intervals; without it, a new one, which is shown
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
+    /// Begin without asking, however long it takes
+    #[arg(long)]
+    pub yes: bool,
     /// Only tell what would be measured, and how long that takes
     #[arg(long)]
     pub dry_run: bool,
@@ -78,28 +92,25 @@ pub struct RunArgs {
 /// # Errors
 /// If nothing can be measured. Runs that fail are part of the result instead.
 pub fn run(args: &RunArgs) -> Result<Ending> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // It is heeded within a second, so a repetition changes nothing.
-        signal_hook::flag::register(signal, interrupted.clone())?;
-    }
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
     if args.dry_run {
-        print!("{}", outline(&plan_all(args)?.0));
+        write!(std::io::stdout(), "{}", outline(&plan_all(args)?.0))?;
         return Ok(Ending::Valid);
     }
     let archive = match &args.resume {
         Some(directory) => reopen(directory)?,
         None => prepare(args)?,
     };
+    // From here on there is something to report.
+    let interrupted = bench::interruption()?;
     let archive = measure(archive, &program, &interrupted)?;
     // Also of what was interrupted: what was measured until then is told.
     let page = archive.directory().join(PAGE);
     let analysis = publish(&archive, &page)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&analysis)?);
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&analysis)?)?;
     } else {
-        println!("{}", summary(&archive, &analysis, &page));
+        writeln!(std::io::stdout(), "{}", summary(&archive, &analysis, &page))?;
     }
     Ok(match (analysis.complete, analysis.is_valid()) {
         (false, _) => Ending::Interrupted,
@@ -108,31 +119,44 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     })
 }
 
+/// How long an experiment is expected to take.
+fn seconds(e: &Experiment) -> f64 {
+    // Of nothing: the sum of no numbers is -0.
+    e.cases.iter().map(plan::expected_seconds).fold(0.0, |sum, s| sum + s) * e.rounds as f64
+}
+
+/// Asks before something begins that takes longer than a day. Blocks until it is answered, where there is somebody to answer.
+fn agreed(seconds: f64, yes: bool) -> Result<()> {
+    if yes || seconds <= LONG_S {
+        return Ok(());
+    }
+    let long = format!("this takes about {}", minutes(seconds));
+    let remedy = "measure less (--quick, fewer experiments, --rounds), or begin with --yes: after an interruption, --resume goes on";
+    ensure!(std::io::stdin().is_terminal() && std::io::stderr().is_terminal(), "{long}: {remedy}");
+    write!(std::io::stderr(), "{long}; after an interruption, --resume goes on. Begin? [y/N] ")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
+    ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), "nothing was begun: {remedy}");
+    Ok(())
+}
+
 /// What would be measured, for people.
 fn outline(experiments: &[Experiment]) -> String {
     let mut text = String::new();
     let mut total = 0.0;
     for e in experiments {
-        let seconds = e.cases.iter().map(plan::expected_seconds).sum::<f64>() * e.rounds as f64;
+        let seconds = seconds(e);
         total += seconds;
         let _ = writeln!(text, "{}: {} cases × {} rounds, about {}", e.scenario.id, e.cases.len(), e.rounds, minutes(seconds));
         for case in &e.cases {
             let _ = writeln!(text, "    {}", case.id);
         }
         for left in &e.left_out {
-            let _ = writeln!(text, "    left out: {}: {}", left.what, left.reason);
+            let _ = writeln!(text, "    left out: {}: {}", left.what, left.told());
         }
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
     text
-}
-
-fn minutes(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => format!("{s:.0} s"),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
 }
 
 /// Plans everything, so that what cannot be measured is known before the first run. With the peers that take part.
@@ -177,6 +201,14 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
 /// Makes the archive of what is planned.
 fn prepare(args: &RunArgs) -> Result<Archive> {
     let (experiments, extent, placement, selection) = plan_all(args)?;
+    if experiments.iter().flat_map(|e| &e.cases).all(|c| c.role != Role::Measured) {
+        let left = experiments.iter().flat_map(|e| &e.left_out).map(|l| format!("\n  {}: {}", l.what, l.told())).collect::<String>();
+        bail!(
+            "there is nothing to measure{}",
+            if left.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{left}") }
+        );
+    }
+    agreed(experiments.iter().map(seconds).sum(), args.yes)?;
     let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
     let manifest = Manifest {
         format: FORMAT,
@@ -205,9 +237,13 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
 
 /// Checks that going on would measure the same thing.
 fn reopen(directory: &Path) -> Result<Archive> {
-    let archive = Archive::open(directory)?;
+    let archive = Archive::open(directory)?.claimed()?;
     let m = &archive.manifest;
-    ensure!(m.finished_at.is_none(), "the measurement in {} is complete: there is nothing to go on with", directory.display());
+    ensure!(
+        m.finished_at.is_none(),
+        "the measurement in {} is complete: there is nothing to go on with; `driveline bench report` shows it once more",
+        directory.display()
+    );
     ensure!(
         m.commit == bench::COMMIT && m.version == bench::VERSION,
         "the measurement in {} was begun by driveline {} ({}), this is {} ({}): go on with that one, or measure anew",
@@ -237,9 +273,9 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
         let now = selection.chosen.iter().find(|(_, n)| n.name == d.name).map(|(_, n)| n.version.as_str());
         ensure!(now == Some(d.version.as_str()), "{} was measured in version {}, now there is {now:?}: measure anew", d.title, d.version);
     }
-    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2) };
-    let scratch = bench::scratch()?;
-    let progress = progress(&archive);
+    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway: find_gateway().ok() };
+    let scratch = bench::Scratch::new()?;
+    let mut headway = Headway::new(&archive);
     for e in &archive.manifest.experiments {
         let id = &e.scenario.id;
         for round in 0..e.rounds {
@@ -248,19 +284,19 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                 if archive.has(id, case, round) {
                     continue;
                 }
-                progress.set_message(format!("{id} · round {} of {} · {}", round + 1, e.rounds, case.id));
+                headway.begins(id, round, e.rounds, case);
                 let (run, observations) = one_run(&conductor, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
                     // What was cut short is no result.
-                    progress.finish_and_clear();
+                    drop(headway);
                     return Ok(archive);
                 }
                 archive.add(id, case, &run, &observations)?;
-                progress.inc((plan::expected_seconds(case) * 1000.0) as u64);
+                headway.made(case);
             }
         }
     }
-    progress.finish_and_clear();
+    drop(headway);
     archive.finish(now())?;
     Ok(archive)
 }
@@ -317,34 +353,11 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
         let account = conductor.run(&bench::Case::alone(&case.id, Kind::OwnTool, job.clone()), dir)?;
         return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
     }
-    let open = job.pace != bench::harness::Pace::PingPong && job.reach == Reach::Host;
+    let open = job.pace != bench::harness::Pace::PingPong && job.reach != Reach::Process;
     if open && !matches!(case.system, System::Futex | System::Spin) {
         return conductor.run_links(&jobs, &case.beside, dir);
     }
     let kind = if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
-    let account = conductor.run(&bench::Case::alone(&case.id, kind, job.clone()), dir)?;
+    let account = conductor.run(&bench::Case::alone(&case.id, kind, job.clone()).over(case.beside.cable), dir)?;
     Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() })
-}
-
-/// In expected milliseconds, so that long and short cases make the same headway; on a terminal only.
-fn progress(archive: &Archive) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let (mut total, mut done) = (0.0, 0.0);
-    for e in &archive.manifest.experiments {
-        for case in &e.cases {
-            let each = plan::expected_seconds(case) * 1000.0;
-            total += each * e.rounds as f64;
-            done += each * (0..e.rounds).filter(|r| archive.has(&e.scenario.id, case, *r)).count() as f64;
-        }
-    }
-    let bar = ProgressBar::new(total as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %, {eta} left · {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar.set_position(done as u64);
-    bar.reset_eta();
-    bar.enable_steady_tick(Duration::from_secs(1));
-    bar
 }

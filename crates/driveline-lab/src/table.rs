@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An analysis as text for a terminal, and how figures are written everywhere.
+//! How figures are written everywhere, columns of text, and what every reader must know.
 
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio};
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
-use driveline_bench::stats::{Interval, Percentiles};
+use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
 
 /// What is written where there are too few samples for a percentile.
@@ -21,6 +21,16 @@ pub(crate) fn span(ns: f64) -> String {
         ns if ns < 999.5e3 => format!("{} µs", digits(ns / 1e3)),
         ns if ns < 999.5e6 => format!("{} ms", digits(ns / 1e6)),
         ns => format!("{} s", digits(ns / 1e9)),
+    }
+}
+
+/// How long something takes, roughly.
+pub(crate) fn minutes(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s if s < 48.0 * 3600.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.0} days", s / 86_400.0),
     }
 }
 
@@ -47,8 +57,40 @@ pub(crate) fn quantity(q: Quantity, value: f64) -> String {
     }
 }
 
+/// What is observed, for people.
+pub(crate) fn label(q: Quantity) -> &'static str {
+    match q {
+        Quantity::Latency => "latency",
+        Quantity::Idle => "idle",
+        Quantity::Communication => "communication",
+        Quantity::Computation => "computation",
+        Quantity::PeriodDeviation => "deviation from the period",
+        Quantity::Age => "age",
+        Quantity::Recovery => "recovery",
+        Quantity::StartUp => "start-up",
+        Quantity::Cpu => "processor time",
+        Quantity::ResidentMemory => "resident memory",
+        Quantity::Switches => "context switches",
+        Quantity::Drops => "drops",
+    }
+}
+
+/// A ratio with its interval, and with the number of rounds where that is too small.
 pub(crate) fn interval(i: Option<&Interval>) -> String {
-    i.map_or_else(String::new, |i| format!("{} [{}, {}]", ratio(i.estimate), ratio(i.low), ratio(i.high)))
+    i.map_or_else(String::new, |i| format!("{} [{}, {}]{}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i)))
+}
+
+/// From where to where an interval goes, and its number of rounds where that is too small.
+pub(crate) fn bounds(i: &Interval) -> String {
+    format!("{} to {}{}", ratio(i.low), ratio(i.high), few_rounds(i))
+}
+
+fn few_rounds(i: &Interval) -> String {
+    match i.rounds {
+        n if n >= crate::analysis::ENOUGH_ROUNDS => String::new(),
+        1 => " of 1 round".into(),
+        n => format!(" of {n} rounds"),
+    }
 }
 
 /// A percentile, or that there are too few samples.
@@ -70,15 +112,28 @@ impl Columns {
         self.rows.push(cells);
     }
 
+    /// A row over the whole width.
+    pub(crate) fn heading(&mut self, text: String) {
+        self.rows.push(vec![text]);
+    }
+
+    /// Whether there is nothing but the head, and headings.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.iter().skip(1).all(|r| r.len() < 2)
+    }
+
+    /// Without the columns in which there is nothing but their head.
     pub(crate) fn write(&self, into: &mut String) {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         // A row of one cell is a heading, and may be as long as it likes.
         let wide = || self.rows.iter().filter(|r| r.len() > 1);
+        let says = |c: usize| wide().skip(1).any(|r| r.get(c).is_some_and(|t| !t.is_empty()));
         let width = |c: usize| wide().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let widths: Vec<Option<usize>> = (0..columns).map(|c| (c == 0 || says(c)).then(|| width(c))).collect();
         for row in &self.rows {
             let mut line = String::new();
             for (i, (text, width)) in row.iter().zip(&widths).enumerate() {
+                let Some(width) = width else { continue };
                 let gap = " ".repeat(width.saturating_sub(text.chars().count()));
                 let _ = if i == 0 { write!(line, "  {text}{gap}") } else { write!(line, "  {gap}{text}") };
             }
@@ -87,91 +142,19 @@ impl Columns {
     }
 }
 
-/// The summary.
-#[must_use]
-pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
-    let mut text = String::new();
-    for e in &a.experiments {
-        experiment(&mut text, e);
-    }
-    for line in remarks(m, a) {
-        let _ = writeln!(text, "{line}");
-    }
-    text
-}
-
-fn experiment(text: &mut String, e: &ExperimentResult) {
-    let _ = writeln!(text, "{} · {}\n{}\n{}\n", e.id, e.title, e.question, e.answer);
-    for cell in e.cells() {
-        let cases: Vec<&CaseResult> = e.in_cell(cell).collect();
-        let of = cases.iter().find_map(|c| c.headline()).map(|(of, _)| of.label().to_owned()).unwrap_or_default();
-        let title = if of.is_empty() { cell.to_owned() } else { format!("{cell} ({of})") };
-        let mut head = vec![title.as_str(), "n", "p50", "p99", "p99.9", "÷ Driveline, p50", "÷ Driveline, p99"];
-        if cases.iter().any(|c| !c.case.links.is_empty()) {
-            head.extend(["CPU/message", "missed", "not sent", "torn"]);
-        }
-        let mut columns = Columns::new(&head);
-        columns.rows.extend(cases.iter().map(|c| row(c)));
-        columns.write(text);
-        text.push('\n');
-    }
-    let controls: Vec<(&CaseResult, &Ratio)> = controls(e).collect();
-    if !controls.is_empty() {
-        let mut columns = Columns::new(&["A/A control: the floor ÷ the same once more", "p50", "p99"]);
-        for (c, r) in controls {
-            columns.rows.push(vec![c.case.cell.clone(), interval(r.p50.as_ref()), interval(r.p99.as_ref())]);
-        }
-        columns.write(text);
-        text.push('\n');
-    }
-    for c in &e.cases {
-        for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
-            let _ = writeln!(text, "INVALID  {} in round {}: {}", c.case.id, r.round + 1, r.reasons.join("; "));
-        }
-    }
-    for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
-        let _ = writeln!(text, "{}{}: {agreement}", if agreement.agrees { "" } else { "INVALID  " }, c.case.id);
-    }
-    for l in &e.left_out {
-        let _ = writeln!(text, "left out  {}: {}", l.what, l.reason);
-    }
-    text.push('\n');
-}
-
 /// How much two equal things differ.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
-}
-
-fn row(c: &CaseResult) -> Vec<String> {
-    let mut row = vec![if c.is_contradicted() { format!("{} (INVALID)", c.name()) } else { c.name() }];
-    let Some((_, f)) = c.headline() else {
-        row.push("no valid run".into());
-        return row;
-    };
-    let Percentiles { n, p50, p99, p999, .. } = f.percentiles;
-    let r = c.to_driveline();
-    let t = &c.totals;
-    row.extend([
-        n.to_string(),
-        percentile(p50),
-        percentile(p99),
-        percentile(p999),
-        interval(r.and_then(|r| r.p50.as_ref())),
-        interval(r.and_then(|r| r.p99.as_ref())),
-    ]);
-    if !c.case.links.is_empty() {
-        row.push(t.cpu_ns_per_sample.map_or_else(String::new, span));
-        row.extend([t.missed.to_string(), t.not_sent.values().sum::<u64>().to_string(), t.torn.to_string()]);
-    }
-    row
 }
 
 /// What a reader must know before believing anything.
 pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {
-        lines.push(format!("PARTIAL: {} of {} runs were made; `driveline bench run --resume` goes on.", a.made, a.planned));
+        lines.push(format!(
+            "PARTIAL: {} of {} runs were made; `driveline bench run --resume DIR` with this directory goes on.",
+            a.made, a.planned
+        ));
     }
     if !m.optimised {
         lines.push("NOT OPTIMISED: this is a debug build, its figures say nothing about speed.".into());
@@ -190,7 +173,8 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
     }
     let least = m.experiments.iter().map(|e| e.rounds).min().unwrap_or(0);
     if least < crate::analysis::ENOUGH_ROUNDS as u64 {
-        lines.push(format!("With {least} rounds intervals are not to be trusted; {} make a start.", crate::analysis::ENOUGH_ROUNDS));
+        let rounds = if least == 1 { "1 round".to_owned() } else { format!("{least} rounds") };
+        lines.push(format!("With {rounds} intervals are not to be trusted; {} make a start.", crate::analysis::ENOUGH_ROUNDS));
     }
     lines
 }
@@ -205,14 +189,23 @@ mod tests {
         assert_eq!(all, ["0 ns", "7 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "999 µs", "1.00 ms", "12.3 ms", "3.21 s"]);
         assert_eq!([0.0123, 0.987, 1.0, 12.345, 123.4].map(ratio), ["0.012", "0.99", "1.00", "12.3", "123"]);
         assert_eq!(quantity(Quantity::ResidentMemory, 3.0 * 1048576.0), "3.00 MiB");
+        let of = |rounds| Interval { estimate: 2.0, low: 1.5, high: 2.5, rounds };
+        assert_eq!(
+            [5, 4, 1].map(|n| interval(Some(&of(n)))),
+            ["2.00 [1.50, 2.50]", "2.00 [1.50, 2.50] of 4 rounds", "2.00 [1.50, 2.50] of 1 round"]
+        );
     }
 
     #[test]
     fn columns_line_up_though_letters_have_several_bytes() {
-        let mut c = Columns::new(&["a", "µs"]);
-        c.rows.push(vec!["ÄÖ".into(), "10.0".into()]);
+        let mut c = Columns::new(&["a", "nothing", "µs"]);
+        assert!(c.is_empty());
+        c.heading("longer than the columns".into());
+        assert!(c.is_empty());
+        c.row(vec!["ÄÖ".into(), String::new(), "10.0".into()]);
         let mut text = String::new();
         c.write(&mut text);
-        assert_eq!(text, "  a     µs\n  ÄÖ  10.0\n");
+        assert_eq!(text, "  a     µs\n  longer than the columns\n  ÄÖ  10.0\n");
+        assert!(!c.is_empty());
     }
 }

@@ -4,11 +4,12 @@
 use crate::archive::Workload;
 use anyhow::{Context, Result, bail};
 use driveline_bench::Conductor;
+use driveline_bench::child::{Started, readable};
 use driveline_bench::observations::Observations;
 use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -19,16 +20,8 @@ const REST: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(500);
 /// More than a workload says.
 const SAID: u64 = 16 << 20;
-
-/// A process that does not outlive whoever started it.
-struct Started(Child);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+/// How much of its complaint is shown, in bytes.
+const SHOWN: usize = 4096;
 
 pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpus: &[usize], dir: &Path) -> Result<Observations> {
     let job = WorkloadJob {
@@ -45,9 +38,10 @@ pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpu
     std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
     let mut command = Command::new(&conductor.program.path);
     command.arg(WORKLOAD_COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let mut child = Started(command.spawn().with_context(|| format!("cannot start {}", conductor.program.path.display()))?);
-    let mut input = child.0.stdin.take().context("the workload has no input")?;
-    let out = child.0.stdout.take().context("the workload has no output")?;
+    let mut started = Started::new(&mut command).with_context(|| format!("cannot start {}", conductor.program.path.display()))?;
+    let (input, out, _) = started.pipes();
+    let mut input = input.context("the workload has no input")?;
+    let out = out.context("the workload has no output")?;
     // It fails only if the workload is gone, which reading its output tells better.
     let _ = writeln!(input, "{}", serde_json::to_string(&job)?);
     let (tell, told) = channel();
@@ -69,9 +63,9 @@ pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpu
     let event = text.lines().rev().find_map(|line| serde_json::from_str::<WorkloadEvent>(line).ok());
     match event {
         Some(WorkloadEvent::Done { observations }) => observations.read(),
-        Some(WorkloadEvent::Failed { error }) => bail!("the workload '{}' failed: {error}", workload.name),
+        Some(WorkloadEvent::Failed { error }) => bail!("the workload '{}' failed: {}", workload.name, readable(error.as_bytes(), SHOWN)),
         None => {
-            let status = child.0.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+            let status = started.end().map_or_else(|e| e.to_string(), |s| s.to_string());
             bail!("the workload '{}' ended without a word ({status})", workload.name)
         }
     }

@@ -4,8 +4,10 @@
 
 mod fixture;
 
+use driveline_bench::observations::Observations;
+use driveline_lab::archive::{Archive, Run};
 use driveline_lab::compare::{Verdict, archives};
-use fixture::pair;
+use fixture::{case, experiment, latencies, link, manifest, pair, pair_of, run, tool_run};
 
 fn verdicts(rounds: u64, factors: (f64, f64), noise: f64, seeds: (u64, u64)) -> Vec<(String, Verdict)> {
     let dir = tempfile::tempdir().unwrap();
@@ -58,6 +60,65 @@ fn the_other_direction_is_faster_and_few_rounds_say_nothing() {
     assert!(faster.iter().filter(|(s, _)| s != "driveline").all(|(_, v)| *v == Verdict::Faster), "{faster:?}");
     let few = verdicts(4, (4.0, 2.0), 0.0, (3, 4));
     assert!(few.iter().all(|(_, v)| *v == Verdict::TooFewRounds), "{few:?}");
+}
+
+#[test]
+fn a_percentile_of_rounds_of_different_length_is_not_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str, samples: usize| pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
+    for (a, b, p99) in [(100, 200, Verdict::UnequalRounds), (300, 400, Verdict::NoDifferenceShown)] {
+        let rows = archives(&of(&format!("a{a}"), a), &of(&format!("b{b}"), b)).unwrap().rows;
+        for r in rows {
+            let expected = if r.rank == "p99" { p99 } else { Verdict::NoDifferenceShown };
+            assert_eq!(r.verdict, expected, "{a} and {b} samples in a round: {} {}", r.system, r.rank);
+        }
+    }
+}
+
+#[test]
+fn disturbed_runs_and_those_that_do_not_count_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = pair(&dir.path().join("a"), 1, 2.0, 0.0, 1);
+    let b = pair(&dir.path().join("b"), 1, 2.0, 0.0, 1);
+    let e = &b.manifest.experiments[0];
+    let again = |case: usize, change: &dyn Fn(&mut Run)| {
+        let mut run = run(&e.cases[case], 0, &[1000; 100]);
+        change(&mut run);
+        b.add("X", &e.cases[case], &run, &Observations::default()).unwrap();
+    };
+    again(0, &|run| run.disturbance.other_processes = 0.34);
+    again(1, &|run| run.invalid.push("the hypervisor took 9 %".into()));
+    again(2, &|run| run.invalid.push("something else".into()));
+    let warnings = archives(&a, &b).unwrap().warnings.join("\n");
+    assert!(
+        warnings.contains("B was disturbed: during 1 of 8 runs other processes used more than 5 % of the machine (34 % in the worst)"),
+        "{warnings}"
+    );
+    let invalid = "B: 2 of 8 runs do not count and are left out: X · cell 0 · fastdds/shm in round 1: the hypervisor took 9 %, and 1 more";
+    assert!(warnings.contains(invalid) && !warnings.contains("A was disturbed") && !warnings.contains("A: "), "{warnings}");
+}
+
+#[test]
+fn a_row_that_its_own_tool_contradicts_is_not_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = |name: &str, said_ns: u64| {
+        let row = case("fastdds/shm".parse().unwrap(), "cell", 0, vec![link(64, 1, driveline_bench::harness::Payload::Untouched)]);
+        let tool = fixture::own_tool(&row, 1);
+        let archive =
+            Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 5, vec![row.clone(), tool.clone()])], 1)).unwrap();
+        let mut random = driveline_bench::stats::Random::new(1);
+        for round in 0..5 {
+            archive.add("X", &row, &run(&row, round, &latencies(&mut random, 100, 20_000.0, 0.0)), &Observations::default()).unwrap();
+            archive.add("X", &tool, &tool_run(round, said_ns), &Observations::default()).unwrap();
+        }
+        archive
+    };
+    let (sound, contradicted) = (archive("a", 20_000), archive("b", 90_000));
+    let c = archives(&sound, &contradicted).unwrap();
+    assert!(c.rows.is_empty(), "{:?}", c.rows);
+    let warning = "B: X · cell · fastdds/shm is not compared: own tool theirperf: 90.0 µs";
+    assert!(c.warnings.iter().any(|w| w.starts_with(warning)), "{:?}", c.warnings);
+    assert_eq!(archives(&sound, &sound).unwrap().rows.len(), 2);
 }
 
 #[test]

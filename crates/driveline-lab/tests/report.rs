@@ -262,7 +262,6 @@ fn the_page_says_what_a_sceptic_asks() {
         "Driveline has the least median latency in all 5 cells",
         "loan-only: payload untouched",
         "filled and read",
-        "n too small",
         "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
         "not installed: apt install &lt;ecal&gt;",
         "SCHED_FIFO was refused",
@@ -285,7 +284,10 @@ fn the_page_says_what_a_sceptic_asks() {
         "left out  ecal",
         "fastdds/shm (INVALID)",
         "A/A control",
-        "n too small",
+        "floor: no middleware",
+        "bare futex · floor",
+        "planner, deviation from the period",
+        "counted in each run, reference · Driveline:\n    hot path drops 2",
     ] {
         assert!(text.contains(what), "the summary lacks '{what}':\n{text}");
     }
@@ -335,6 +337,9 @@ fn csv_and_summary_say_what_the_archive_says() {
         ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"].map(|s| agrees(&format!("64 B · untouched · {s}"))),
         [false.into(), true.into(), serde_json::Value::Null]
     );
+    // What is contradicted is no ratio to anything.
+    let ratios = |id: &str| of(id)["ratios"].as_array().unwrap().len();
+    assert_eq!([ratios("64 B · untouched · fastdds/shm"), ratios("64 B · untouched · cyclonedds/udp")], [0, 1]);
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
     let columns = csv.lines().next().unwrap().split(',').count();
     for line in csv.lines() {
@@ -342,6 +347,8 @@ fn csv_and_summary_say_what_the_archive_says() {
         assert_eq!(line.split(',').count(), columns, "{line}");
     }
     assert!(csv.contains("X1,64 B · untouched · cyclonedds/udp,measured,64 B · untouched,cyclonedds/udp,late,all,count,,,,,,,,,,,,,,,5"));
+    let left_out = format!("X1,ecal,left_out,,,left_out,not installed: apt install <ecal>,,{}", ",".repeat(14));
+    assert!(csv.lines().any(|l| l == left_out), "{csv}");
     assert!(csv.lines().any(|l| l.starts_with("refsys,") && l.contains(",latency,hot path,ns,2000,")));
 }
 
@@ -356,4 +363,30 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
     assert!(told().contains("PARTIAL: 1 of 3 runs") && told().contains("--resume"));
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     assert!(page.contains("PARTIAL: 1 of 3 runs"));
+}
+
+#[test]
+fn what_did_not_arrive_is_told_beside_the_medians() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = || vec![link(1024, 1, Payload::Untouched)];
+    let mut cases = vec![case(System::Driveline, "cell", 0, link()), case(peer("fastdds/shm"), "cell", 1, link())];
+    // Planned, and not begun.
+    cases.push(case(peer("zenoh/shm"), "cell", 2, link()));
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1)).unwrap();
+    let mut random = Random::new(1);
+    for (i, c) in archive.manifest.experiments[0].cases.iter().take(2).enumerate() {
+        let mut run = run(c, 0, &latencies(&mut random, 100, 20_000.0, 0.0));
+        if i == 0 {
+            let account = &mut run.accounts[0];
+            let lost = account.stamps.pop().unwrap();
+            account.stamps.push(driveline_bench::Sample { received: None, transport_ns: 0, fill_and_transport_ns: 0, ..lost });
+            account.received[0] -= 1;
+            account.missed[0] += 1;
+        }
+        archive.add("X", c, &run, &Observations::default()).unwrap();
+    }
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    assert!(text.contains("Not arrived, which no percentile shows: 1 of 100 by Driveline (cell)."), "{text}");
+    assert!(text.contains("not run yet") && !text.contains("no valid run"), "{text}");
+    assert!(text.contains("2 of 3 runs were made; `driveline bench run --resume DIR`"), "{text}");
 }

@@ -6,7 +6,7 @@
 
 use super::StageAccount;
 use super::shape::{COOL_DOWN, Shape};
-use crate::harness::End;
+use crate::harness::{End, read_bounded};
 use crate::observations::{Observations, Point, Quantity};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -51,19 +51,19 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn read(mut end: End) -> Result<Self> {
+    pub(crate) fn read(mut end: End, most: usize) -> Result<Self> {
         let stage = end.stage.take().context("it told nothing about its stage")?;
-        let rows = read_rows(&stage.rows_file)?;
+        let rows = read_rows(&stage.rows_file, most)?;
         Ok(Self { end, stage, rows })
     }
 
     fn not_sent(&self) -> u64 {
-        self.end.not_sent.values().sum()
+        self.end.not_sent.values().fold(0, |sum, n| sum.saturating_add(*n))
     }
 }
 
-fn read_rows(path: &Path) -> Result<Vec<StageRow>> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+fn read_rows(path: &Path, most: usize) -> Result<Vec<StageRow>> {
+    let bytes = read_bounded(path, most.saturating_mul(64)).with_context(|| format!("cannot read {}", path.display()))?;
     let (words, rest) = bytes.as_chunks::<8>();
     let (rows, odd) = words.as_chunks::<8>();
     ensure!(rest.is_empty() && odd.is_empty(), "{}: {} bytes are no whole number of rows", path.display(), bytes.len());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::super::{ChainJob, EdgeSpec, InputAccount, StageSpec};
 use super::*;
-use crate::harness::{Reliability, Role, Wait};
+use crate::harness::{Reach, Reliability, Role, Wait};
 
 fn job() -> ChainJob {
     let stage = |name: &str, inputs: &[&str], output: Option<&str>| StageSpec {
@@ -16,6 +16,7 @@ fn job() -> ChainJob {
     ChainJob {
         stages: vec![stage("source", &[], Some("x")), stage("middle", &["x"], Some("y")), stage("sink", &["y", "x"], None)],
         edges: [("x".into(), edge.clone()), ("y".into(), edge)].into(),
+        reach: Reach::Host,
         rate_hz: Some(10.0),
         warm_up: 2,
         messages: 4,
@@ -183,8 +184,8 @@ fn rows_come_whole_from_their_file() {
     let path = dir.path().join("x.stage");
     let words: Vec<u8> = (1..=16u64).flat_map(u64::to_le_bytes).collect();
     std::fs::write(&path, &words).unwrap();
-    let rows = read_rows(&path).unwrap();
+    let rows = read_rows(&path, 2).unwrap();
     assert_eq!((rows.len(), rows[1].origin, rows[1].returned), (2, 9, 16));
     std::fs::write(&path, &words[..72]).unwrap();
-    assert!(read_rows(&path).unwrap_err().to_string().contains("72 bytes"));
+    assert!(read_rows(&path, 2).unwrap_err().to_string().contains("72 bytes"));
 }

@@ -3,7 +3,7 @@
 
 use super::ChainJob;
 use crate::conduct::{Conductor, Program};
-use crate::observations::{Observations, Quantity};
+use crate::observations::Observations;
 use crate::peers;
 use crate::stats::{Rank, Runs};
 use anyhow::{Context, Result};
@@ -28,7 +28,7 @@ pub fn run_file(file: &Path) -> Result<(String, bool)> {
     }
     // No process of a chain runs in a program of ours.
     let program = Program { path: PathBuf::new(), args: Vec::new() };
-    let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO };
+    let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
     let directory = tempfile::tempdir().context("cannot make a directory for stamps")?;
     let observations = conductor.run_chain(&job, directory.path())?;
     let is_valid = observations.invalid.is_empty();
@@ -41,10 +41,10 @@ fn table(o: Observations) -> String {
         let _ = writeln!(text, "INVALID: {reason}");
     }
     for s in o.series {
-        let (unit, scale) = match s.quantity {
-            Quantity::ResidentMemory => ("MB", 1e6),
-            Quantity::Switches | Quantity::Drops => ("", 1.0),
-            _ => ("ms", 1e6),
+        let (unit, scale) = match s.quantity.unit() {
+            "ns" => ("ms", 1e6),
+            "byte" => ("MB", 1e6),
+            _ => ("", 1.0),
         };
         let values: Vec<u64> = s.points.iter().map(|p| p.value).collect();
         let count = values.len();

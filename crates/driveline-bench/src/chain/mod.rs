@@ -11,7 +11,7 @@ mod shape;
 
 pub use by_hand::run_file;
 
-use crate::harness::{Reliability, System, Wait};
+use crate::harness::{Reach, Reliability, System, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,6 +30,9 @@ pub struct ChainJob {
     pub stages: Vec<StageSpec>,
     /// What carries each topic.
     pub edges: BTreeMap<String, EdgeSpec>,
+    /// Whether each stage is a process, or all of them are threads of one.
+    #[serde(default = "processes")]
+    pub reach: Reach,
     /// Samples of the source per second; `None`: as fast as it can.
     pub rate_hz: Option<f64>,
     /// Samples of the source before those that count.
@@ -46,7 +49,11 @@ pub struct ChainJob {
     pub priority: u8,
 }
 
-/// One process of a chain.
+fn processes() -> Reach {
+    Reach::Host
+}
+
+/// One process of a chain, or one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageSpec {

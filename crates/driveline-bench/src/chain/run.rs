@@ -22,11 +22,15 @@ const SAMPLING: Duration = Duration::from_millis(200);
 /// What the last messages of a chain may take, beside the schedule.
 const REST: Duration = Duration::from_secs(120);
 
+/// What a process is told: of one stage, or of all.
 #[derive(Serialize)]
-struct StageLine<'a> {
+struct Line<'a> {
     #[serde(flatten)]
     job: Job,
-    stage: StagePart<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<StagePart<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<StagePart<'a>>,
 }
 
 #[derive(Serialize)]
@@ -37,6 +41,7 @@ struct StagePart<'a> {
     work: PathBuf,
     parameters: &'a serde_json::Map<String, serde_json::Value>,
     cool_down: u64,
+    cpu: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -70,29 +75,34 @@ impl Conductor<'_> {
         let keepers = keep(&mut troupe, &shape, self.peers, directory)?;
 
         // Readers before their writers, the source last.
-        let mut members: Vec<(usize, usize)> = Vec::new();
-        for &index in shape.order.iter().rev() {
-            let (program, line) = line(&shape, self.peers, index, directory)?;
-            let member = troupe.start_with(&shape.stage(index)?.name, program, &serde_json::to_string(&line)?)?;
+        let mut processes: Vec<(Vec<usize>, usize)> = Vec::new();
+        for process in processes_of(&shape, self.peers, directory)? {
+            let member = troupe.start_with(&process.name, process.program, &serde_json::to_string(&process.line)?)?;
             troupe.wait(member, Until::Ready, START)?;
-            members.push((index, member));
+            processes.push((process.stages, member));
         }
         let watch = Watch::start(troupe.pids().split_off(keepers.len()), SAMPLING);
-        for (_, member) in members.iter().rev() {
+        for (_, member) in processes.iter().rev() {
             troupe.wait(*member, Until::Done, longest(job))?;
         }
         let uses = watch.stop();
+        troupe.let_go()?;
         for keeper in &keepers {
             troupe.go_on(*keeper);
             troupe.wait(*keeper, Until::Done, START)?;
         }
-        members.sort_unstable();
+        troupe.let_go()?;
         let mut told = Vec::new();
-        for (index, member) in members {
-            let name = &shape.stage(index)?.name;
-            let end = troupe.ends_of(member).pop().with_context(|| format!("the stage '{name}' told nothing"))?;
-            told.push(Told::read(end).with_context(|| format!("the stage '{name}'"))?);
+        for (stages, member) in processes {
+            let ends = troupe.ends_of(member);
+            ensure!(ends.len() == stages.len(), "of {} stages in a process, {} told what they did", stages.len(), ends.len());
+            for (index, end) in stages.into_iter().zip(ends) {
+                let name = &shape.stage(index)?.name;
+                told.push((index, Told::read(end, rows_at_most(job)).with_context(|| format!("the stage '{name}'"))?));
+            }
         }
+        told.sort_unstable_by_key(|(index, _)| *index);
+        let told: Vec<Told> = told.into_iter().map(|(_, t)| t).collect();
         let mut observations = account(&shape, &told);
         for keeper in keepers {
             observations.unset.extend(troupe.ends_of(keeper).into_iter().flat_map(|e| e.unset));
@@ -111,6 +121,11 @@ fn longest(job: &ChainJob) -> Duration {
     REST + Duration::from_secs_f64(2.0 * samples / job.rate_hz.unwrap_or(4.0))
 }
 
+/// More rows than a stage has, even if a middleware repeats some.
+fn rows_at_most(job: &ChainJob) -> usize {
+    (job.warm_up + job.messages + COOL_DOWN).saturating_mul(2) as usize + 1000
+}
+
 /// When the samples that count were under way.
 fn window(observations: &Observations) -> (u64, u64) {
     let ends = observations.series.iter().filter(|s| s.quantity == Quantity::Latency).flat_map(|s| &s.points);
@@ -125,7 +140,7 @@ fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> J
         protocol: PROTOCOL,
         role,
         system: system.clone(),
-        reach: Reach::Host,
+        reach: job.reach,
         domain_dir: directory.join("domain"),
         topic: "chain".into(),
         size: edges().map(|(_, e)| e.size).max().unwrap_or(64),
@@ -144,6 +159,8 @@ fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> J
         priority: job.priority,
         raw_dir: directory.to_owned(),
         processing_us: 0,
+        answer_timeout_ms: 10_000,
+        lose_every: 0,
     }
 }
 
@@ -169,10 +186,40 @@ fn keep(troupe: &mut Troupe<'_>, shape: &Shape<'_>, peers: &Selection, directory
     Ok(keepers)
 }
 
-fn line<'a>(shape: &Shape<'a>, peers: &'a Selection, index: usize, directory: &Path) -> Result<(&'a Path, StageLine<'a>)> {
+/// A process to be started.
+struct Process<'a> {
+    name: String,
+    program: &'a Path,
+    line: Line<'a>,
+    /// The stages in it, in the order of their accounts.
+    stages: Vec<usize>,
+}
+
+/// In the order of their start.
+fn processes_of<'a>(shape: &Shape<'a>, peers: &'a Selection, directory: &Path) -> Result<Vec<Process<'a>>> {
+    let order: Vec<usize> = shape.order.iter().rev().copied().collect();
+    let program_of =
+        |system: &System| peers.program(system).with_context(|| format!("there is no program that carries {system}: ask for it by name"));
+    if shape.job.reach == Reach::Process {
+        let system = shape.common_program()?;
+        let program = program_of(&system)?;
+        let stages = order.iter().map(|i| stage_part(shape, peers, program, *i)).collect::<Result<_>>()?;
+        let line = Line { job: common(shape, &system, Role::Stages, directory), stage: None, stages };
+        return Ok(vec![Process { name: "all stages".into(), program, line, stages: order }]);
+    }
+    let one = |index: usize| {
+        let stage = shape.stage(index)?;
+        let system = shape.program_of(stage)?;
+        let program = program_of(&system)?;
+        let job = Job { publisher_cpu: stage.cpu, ..common(shape, &system, Role::Stage, directory) };
+        let line = Line { job, stage: Some(stage_part(shape, peers, program, index)?), stages: Vec::new() };
+        Ok(Process { name: stage.name.clone(), program, line, stages: vec![index] })
+    };
+    order.into_iter().map(one).collect()
+}
+
+fn stage_part<'a>(shape: &Shape<'a>, peers: &Selection, program: &Path, index: usize) -> Result<StagePart<'a>> {
     let stage = shape.stage(index)?;
-    let system = shape.program_of(stage)?;
-    let program = peers.program(&system).with_context(|| format!("there is no program that carries {system}: ask for it by name"))?;
     let has_driveline = peers.chosen.iter().any(|(_, d)| d.name == DRIVELINE_PEER);
     let edge = |topic: &'a String| -> Result<EdgePart<'a>> {
         let spec = shape.job.edges.get(topic).context("an edge is missing")?;
@@ -190,13 +237,13 @@ fn line<'a>(shape: &Shape<'a>, peers: &'a Selection, index: usize, directory: &P
         program.parent().context("the peer's program has no directory")?.join("works").join(format!("{}.so", stage.work))
     };
     ensure!(work.is_file(), "the work {} is not there: `make peers` builds it if its packages are installed", work.display());
-    let part = StagePart {
+    Ok(StagePart {
         name: &stage.name,
         inputs: stage.inputs.iter().map(edge).collect::<Result<_>>()?,
         output: stage.output.as_ref().map(edge).transpose()?,
         work,
         parameters: &stage.parameters,
         cool_down: COOL_DOWN,
-    };
-    Ok((program, StageLine { job: Job { publisher_cpu: stage.cpu, ..common(shape, &system, Role::Stage, directory) }, stage: part }))
+        cpu: stage.cpu,
+    })
 }

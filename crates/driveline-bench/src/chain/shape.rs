@@ -109,13 +109,26 @@ impl<'a> Shape<'a> {
             .cloned()
             .unwrap_or_else(|| System::Peer { name: DRIVELINE_PEER.into(), variant: DRIVELINE_VARIANT.into() }))
     }
+
+    /// The system whose program all stages run in, as threads of one process.
+    pub(crate) fn common_program(&self) -> Result<System> {
+        let mut systems = self.job.stages.iter().map(|s| self.program_of(s)).collect::<Result<Vec<_>>>()?;
+        systems.dedup();
+        match systems.as_slice() {
+            [system] => Ok(system.clone()),
+            _ => bail!(
+                "in one process all edges are carried by the same system, or by driveline; this chain has those of {}",
+                systems.iter().map(System::to_string).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::EdgeSpec;
     use super::*;
-    use crate::harness::{Reliability, Wait};
+    use crate::harness::{Reach, Reliability, Wait};
 
     fn job(stages: &[(&str, &[&str], Option<&str>)], systems: &[(&str, &str)]) -> ChainJob {
         let stage = |(name, inputs, output): &(&str, &[&str], Option<&str>)| StageSpec {
@@ -129,6 +142,7 @@ mod tests {
         ChainJob {
             stages: stages.iter().map(stage).collect(),
             edges: systems.iter().map(|(t, s)| ((*t).into(), EdgeSpec { system: s.parse().unwrap(), size: 100 })).collect(),
+            reach: Reach::Host,
             rate_hz: Some(10.0),
             warm_up: 0,
             messages: 1,
@@ -150,6 +164,20 @@ mod tests {
             assert_eq!(shape.program_of(stage).unwrap().to_string(), "p/v");
         }
         assert_eq!(j.peers_needed(), ["driveline_cpp/sdk", "p/v"]);
+    }
+
+    #[test]
+    fn threads_of_one_process_run_in_one_program() {
+        let stages: [(&str, &[&str], Option<&str>); 4] =
+            [("a", &[], Some("x")), ("b", &["x"], Some("y")), ("c", &["y"], Some("z")), ("d", &["z"], None)];
+        let of = |systems: &[(&str, &str)]| {
+            let j = job(&stages, systems);
+            Shape::new(&j).unwrap().common_program().map(|s| s.to_string())
+        };
+        assert_eq!(of(&[("x", "p/v"), ("y", "driveline"), ("z", "p/v")]).unwrap(), "p/v");
+        assert_eq!(of(&[("x", "driveline"), ("y", "driveline"), ("z", "driveline")]).unwrap(), "driveline_cpp/sdk");
+        let two = of(&[("x", "p/v"), ("y", "driveline"), ("z", "q/v")]).unwrap_err().to_string();
+        assert!(two.contains("those of p/v, q/v"), "{two}");
     }
 
     #[test]

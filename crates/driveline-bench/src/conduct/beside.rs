@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wanted beside the links of a run: load, limits, preference, a watch.
 
+use super::CableSpec;
 use crate::harness::Job;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -16,6 +17,9 @@ pub struct Beside {
     pub favour: Option<Favour>,
     /// How often the use of processor time and memory is noted; `None`: never, because looking costs processor time too.
     pub watch_every: Option<Duration>,
+    /// What lies between two hosts; `None`: as fast as the processors are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cable: Option<CableSpec>,
 }
 
 /// How one subscriber of each link is preferred to everybody else.

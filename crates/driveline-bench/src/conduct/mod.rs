@@ -2,11 +2,14 @@
 //! Runs the cases of a plan: fresh processes for each, started in order, and one account for all of them.
 
 mod beside;
+mod cable;
+mod listen;
 pub(crate) mod process;
 mod quota;
 pub(crate) mod watch;
 
 pub use beside::{Beside, Favour};
+pub use cable::{CableSpec, cable_refused};
 pub use process::Program;
 pub use quota::Quota;
 
@@ -18,9 +21,10 @@ use crate::observations::Observations;
 use crate::peers::Selection;
 use crate::plan::{Case, Kind};
 use anyhow::{Context, Result, ensure};
+use cable::Cable;
 use driveline_shm::floor::SharedWords;
 use process::{LOOK, Troupe, Until};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use watch::Watch;
@@ -42,6 +46,8 @@ pub struct Conductor<'a> {
     pub interrupted: &'a AtomicBool,
     /// How long a link at rest is watched.
     pub idle: Duration,
+    /// The program that carries Driveline's topics between hosts, if it was built.
+    pub gateway: Option<PathBuf>,
 }
 
 /// What came out of a run of links.
@@ -59,10 +65,11 @@ impl Conductor<'_> {
     /// # Errors
     /// If a process fails or hangs; what it said is part of the error.
     pub fn run(&self, case: &Case, dir: &Path) -> Result<Account> {
-        let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), ..case.job.clone() };
+        let answer_timeout_ms = case.job.usual_answer_timeout_ms();
+        let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), answer_timeout_ms, ..case.job.clone() };
         match case.kind {
             Kind::Link | Kind::Floor if job.reach == Reach::Process => self.alone(&Job { role: Role::Threads, ..job }),
-            Kind::Link | Kind::Floor => self.link(&job),
+            Kind::Link | Kind::Floor => self.link(&job, case.cable),
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
             Kind::StartUp => self.start_up(&job),
@@ -103,12 +110,30 @@ impl Conductor<'_> {
         Ok(Some(keeper))
     }
 
+    /// The hosts of a job that goes from one to the other, and what carries Driveline's samples between them.
+    fn connect(&self, troupe: &mut Troupe<'_>, job: &Job, cable: Option<CableSpec>) -> Result<()> {
+        if job.reach != Reach::Network {
+            return Ok(());
+        }
+        troupe.lay(Cable::new(cable.unwrap_or_default())?);
+        if job.system == System::Driveline {
+            let program = self.gateway.as_ref().context("the program that carries topics between hosts is not there: make gateways")?;
+            std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
+            for (side, config) in cable::gateways(job, &job.domain_dir)?.into_iter().enumerate() {
+                troupe.start_gateway(side, program, &config)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go who is done, the keeper last.
     fn dismiss(troupe: &mut Troupe<'_>, keeper: Option<usize>) -> Result<()> {
+        troupe.let_go()?;
         if let Some(keeper) = keeper {
             troupe.go_on(keeper);
             troupe.wait(keeper, Until::Done, START)?;
         }
-        Ok(())
+        troupe.let_go()
     }
 
     /// Everything in one process.
@@ -122,7 +147,7 @@ impl Conductor<'_> {
     }
 
     /// A process for each end; receivers first.
-    fn link(&self, job: &Job) -> Result<Account> {
+    fn link(&self, job: &Job, cable: Option<CableSpec>) -> Result<Account> {
         let (sending, receiving) = match job.pace {
             Pace::PingPong => (Role::Ping, Role::Echo),
             Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
@@ -131,7 +156,7 @@ impl Conductor<'_> {
             System::Driveline | System::Peer { .. } => None,
             System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
         };
-        let (mut troupe, publisher, ends) = self.run_ends(job, sending, receiving, words.as_ref())?;
+        let (mut troupe, publisher, ends) = self.run_ends(job, cable, sending, receiving, words.as_ref())?;
         let mut account = account::account(job, &ends)?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
             account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(publisher)));
@@ -157,6 +182,9 @@ impl Conductor<'_> {
             Ok(Job { domain_dir: dir.join("domain"), raw_dir, ..job.clone() })
         };
         let jobs = jobs.iter().enumerate().map(place).collect::<Result<Vec<_>>>()?;
+        if let Some(job) = jobs.first() {
+            self.connect(&mut troupe, job, beside.cable)?;
+        }
         let keeper = jobs.first().map(|job| self.keep(&mut troupe, job)).transpose()?.flatten();
         for n in 0..beside.hogs {
             let hog = Job { role: Role::Hog, system: System::Driveline, ..beside.placed(first, None) };
@@ -205,8 +233,16 @@ impl Conductor<'_> {
         Ok(Ensemble { accounts, observations })
     }
 
-    fn run_ends(&self, job: &Job, sending: Role, receiving: Role, words: Option<&SharedWords>) -> Result<(Troupe<'_>, usize, Vec<End>)> {
+    fn run_ends(
+        &self,
+        job: &Job,
+        cable: Option<CableSpec>,
+        sending: Role,
+        receiving: Role,
+        words: Option<&SharedWords>,
+    ) -> Result<(Troupe<'_>, usize, Vec<End>)> {
         let mut troupe = self.troupe();
+        self.connect(&mut troupe, job, cable)?;
         let keeper = self.keep(&mut troupe, job)?;
         let mut receivers = Vec::new();
         for index in 0..job.subscribers {
@@ -244,6 +280,7 @@ impl Conductor<'_> {
         troupe.go_on(publisher);
         troupe.wait(publisher, Until::Done, START)?;
         troupe.wait(subscriber, Until::Done, START)?;
+        troupe.let_go()?;
         let ends = troupe.ends();
         let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
         account.put(Metric::IdlePublisherCpu, vec![per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)]);
@@ -265,7 +302,7 @@ impl Conductor<'_> {
 
     /// A publisher that starts while a subscriber waits, and a subscriber that starts while a sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
-        let (troupe, publisher, ends) = self.run_ends(job, Role::Publisher, Role::Subscriber, None)?;
+        let (troupe, publisher, ends) = self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
         let first = first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
         let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
         account.put(Metric::StartPublisher, vec![first.saturating_sub(troupe.spawned_ns(publisher))]);
@@ -282,6 +319,7 @@ impl Conductor<'_> {
         troupe.go_on(publisher);
         troupe.wait(publisher, Until::Done, START)?;
         troupe.wait(subscriber, Until::Done, START)?;
+        troupe.let_go()?;
         let ends = troupe.ends();
         let first = first_sample(&ends, Role::LateSubscriber).context("the late subscriber got no sample")?;
         ensure!(first > spawned, "the late subscriber's first sample is older than its process");

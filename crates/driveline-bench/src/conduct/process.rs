@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measured processes: started, listened to, and never left behind.
 
+use super::cable::Cable;
+use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
+use crate::child::{Started, readable};
 use crate::harness::{End, Event, Job, Role, System};
+use crate::machine::usable_cpus;
 use crate::peer::WORDS_FD;
 use crate::peers::Selection;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use command_fds::{CommandFdExt, FdMapping};
 use driveline_shm::floor::SharedWords;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How much of a failed process's complaint is shown.
-const COMPLAINT: usize = 4096;
-/// How long a keeper may take to clean up.
-const KEEPER_LEAVES: Duration = Duration::from_secs(15);
+/// How long a process may take to end once it is done, and a keeper to clean up.
+const LEAVES: Duration = Duration::from_secs(15);
+/// How long the pipes of what has ended may take to run dry.
+const RUNS_DRY: Duration = Duration::from_secs(1);
 /// How often an interruption is looked for. Rare, because looking wakes a CPU that is being measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
@@ -33,11 +37,6 @@ pub struct Program {
     pub args: Vec<String>,
 }
 
-enum Heard {
-    Event(Event),
-    Gone,
-}
-
 /// The processes of one run.
 pub(crate) struct Troupe<'a> {
     program: &'a Program,
@@ -47,12 +46,16 @@ pub(crate) struct Troupe<'a> {
     members: Vec<Member>,
     heard: Receiver<(usize, Heard)>,
     tell: Sender<(usize, Heard)>,
+    // After the processes that use it.
+    cable: Option<Cable>,
 }
 
 struct Member {
     name: String,
     keeps: bool,
-    child: Child,
+    /// It does not look at its input: a gateway.
+    needs_signal: bool,
+    process: Started,
     stdin: Option<ChildStdin>,
     spawned_ns: u64,
     complaint: Arc<Mutex<Vec<u8>>>,
@@ -60,6 +63,27 @@ struct Member {
     ready: bool,
     idle: bool,
     ends: Option<Vec<End>>,
+    /// Whether it has said that it is done.
+    done: bool,
+    /// Whether it was heard how it ended.
+    left: bool,
+}
+
+impl Member {
+    /// What it complained of.
+    fn said(&self) -> String {
+        let complaint = readable(&self.complaint.lock().unwrap_or_else(PoisonError::into_inner), COMPLAINT);
+        if complaint.is_empty() { "and said nothing".to_owned() } else { format!("and said: {complaint}") }
+    }
+
+    /// Listens to the rest of what one says that has ended. What has left its group may hold the pipes open for as long as it
+    /// likes: nobody waits for that.
+    fn run_dry(&self) {
+        let deadline = Instant::now() + RUNS_DRY;
+        while Instant::now() < deadline && self.listeners.iter().any(|l| !l.is_finished()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// What a process can be waited for.
@@ -73,12 +97,35 @@ pub(crate) enum Until {
 impl<'a> Troupe<'a> {
     pub(crate) fn new(program: &'a Program, peers: &'a Selection, interrupted: &'a AtomicBool) -> Self {
         let (tell, heard) = channel();
-        Self { program, peers, interrupted, quota: None, members: Vec::new(), heard, tell }
+        Self { program, peers, interrupted, quota: None, members: Vec::new(), heard, tell, cable: None }
     }
 
     /// All processes that are started from now on share this processor time.
     pub(crate) fn confine(&mut self, quota: Option<&'a Quota>) {
         self.quota = quota;
+    }
+
+    /// All ends that are started from now on are on the two hosts that this connects.
+    pub(super) fn lay(&mut self, cable: Cable) {
+        self.cable = Some(cable);
+    }
+
+    /// A program on that host, or just here.
+    fn command(&self, side: usize, program: &Path) -> Command {
+        self.cable.as_ref().map_or_else(|| Command::new(program), |cable| cable.command(side, program))
+    }
+
+    /// Starts what carries Driveline's topics on one of the hosts. It says nothing that is waited for, and ends with the run.
+    pub(super) fn start_gateway(&mut self, side: usize, program: &Path, config: &Path) -> Result<usize> {
+        // It must not outlive the conductor, as ends see to themselves.
+        let mut command = self.command(side, Path::new("setpriv"));
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(config);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let index = self.spawn(&format!("the gateway of host {side}"), command, "", Role::Keeper)?;
+        if let Some(gateway) = self.members.get_mut(index) {
+            gateway.needs_signal = true;
+        }
+        Ok(index)
     }
 
     /// Starts a process and returns its number.
@@ -89,7 +136,7 @@ impl<'a> Troupe<'a> {
                 (self.peers.program(system).with_context(|| format!("there is no program that carries {system}"))?, &[])
             }
         };
-        let mut command = Command::new(path);
+        let mut command = self.command(job.side(), path);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(words) = words {
             let parent_fd = words.fd().try_clone_to_owned().context("cannot hand over the floor's words")?;
@@ -107,50 +154,33 @@ impl<'a> Troupe<'a> {
 
     fn spawn(&mut self, name: &str, mut command: Command, line: &str, role: Role) -> Result<usize> {
         let spawned_ns = driveline::types::MonotonicNs::now().0;
-        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", command.get_program().display()))?;
+        let mut process =
+            Started::new(&mut command).with_context(|| format!("cannot start {} as {name}", command.get_program().display()))?;
         if let Some(quota) = self.quota.filter(|_| role != Role::Keeper && role != Role::Hog) {
             // It waits for its job, so it has no thread yet that would stay outside.
-            let admitted = quota.admit(child.id());
-            if admitted.is_err() {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-            admitted?;
+            quota.admit(process.id())?;
         }
-        let mut stdin = child.stdin.take();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (mut stdin, stdout, stderr) = process.pipes();
         let index = self.members.len();
         let complaint = Arc::new(Mutex::new(Vec::new()));
         let mut listeners = Vec::new();
         if let Some(out) = stdout {
             let tell = self.tell.clone();
             listeners.push(std::thread::spawn(move || {
-                for line in BufReader::new(out).lines().map_while(Result::ok) {
-                    if let Ok(event) = serde_json::from_str(&line) {
-                        let _ = tell.send((index, Heard::Event(event)));
-                    }
-                }
-                let _ = tell.send((index, Heard::Gone));
+                events(out, |heard| drop(tell.send((index, heard))));
             }));
         }
-        if let Some(mut err) = stderr {
+        if let Some(err) = stderr {
             let kept = complaint.clone();
-            listeners.push(std::thread::spawn(move || {
-                let mut chunk = [0; 1024];
-                while let Ok(n @ 1..) = err.read(&mut chunk) {
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    kept.extend(chunk.iter().take(n));
-                    let excess = kept.len().saturating_sub(COMPLAINT);
-                    kept.drain(..excess);
-                }
-            }));
+            listeners.push(std::thread::spawn(move || complaints(err, &kept)));
         }
         // If it has died already, waiting for it tells more than this would.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
             keeps: role == Role::Keeper,
-            child,
+            needs_signal: false,
+            process,
             stdin,
             spawned_ns,
             complaint,
@@ -158,6 +188,8 @@ impl<'a> Troupe<'a> {
             ready: false,
             idle: false,
             ends: None,
+            done: false,
+            left: false,
         });
         Ok(index)
     }
@@ -168,7 +200,7 @@ impl<'a> Troupe<'a> {
     }
 
     pub(crate) fn pid(&self, index: usize) -> u32 {
-        self.members.get(index).map_or(0, |m| m.child.id())
+        self.members.get(index).map_or(0, |m| m.process.id())
     }
 
     /// Tells a process to go on.
@@ -228,14 +260,33 @@ impl<'a> Troupe<'a> {
         match heard {
             Heard::Event(Event::Ready) => member.ready = true,
             Heard::Event(Event::Idle) => member.idle = true,
-            Heard::Event(Event::Done { ends }) => member.ends = Some(ends),
-            Heard::Event(Event::Failed { error }) => bail!("{name} failed: {error}"),
-            Heard::Gone if member.ends.is_some() => {}
+            Heard::Event(Event::Done { ends }) => {
+                let lived = Duration::from_nanos(driveline::types::MonotonicNs::now().0.saturating_sub(member.spawned_ns));
+                check_times(&ends, lived, usable_cpus()?.len()).with_context(|| name.clone())?;
+                (member.ends, member.done) = (Some(ends), true);
+            }
+            Heard::Event(Event::Failed { error }) => bail!("{name} failed: {}", readable(error.as_bytes(), COMPLAINT)),
+            Heard::Gone if member.done => {}
             Heard::Gone => {
-                let status = member.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
-                let complaint = String::from_utf8_lossy(&member.complaint.lock().unwrap_or_else(PoisonError::into_inner)).trim().to_owned();
-                let said = if complaint.is_empty() { "and said nothing".to_owned() } else { format!("and said: {complaint}") };
-                bail!("{name} ended too early ({status}) {said}");
+                let status = member.process.end().map_or_else(|e| e.to_string(), |s| s.to_string());
+                bail!("{name} ended too early ({status}) {}", member.said());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everybody end who is done, and looks how: one that fails behind its account has something to tell. Blocks until all
+    /// of them have ended, for each at most 15 s.
+    pub(crate) fn let_go(&mut self) -> Result<()> {
+        for member in self.members.iter_mut().filter(|m| m.done && !m.left) {
+            // Closing its input lets one go that waits there.
+            (member.stdin, member.left) = (None, true);
+            let status = member.process.end_within(LEAVES);
+            member.run_dry();
+            match status {
+                Ok(status) if status.success() => {}
+                Ok(status) => bail!("{} was done, and then failed ({status}) {}", member.name, member.said()),
+                Err(e) => bail!("{} was done, and did not end: {e} {}", member.name, member.said()),
             }
         }
         Ok(())
@@ -247,7 +298,7 @@ impl<'a> Troupe<'a> {
 
     /// Names and process ids of all, in the order of their start.
     pub(crate) fn pids(&self) -> Vec<(String, u32)> {
-        self.members.iter().map(|m| (m.name.clone(), m.child.id())).collect()
+        self.members.iter().map(|m| (m.name.clone(), m.process.id())).collect()
     }
 
     /// What the ends of one process did.
@@ -261,6 +312,15 @@ impl<'a> Troupe<'a> {
     }
 }
 
+/// Whether a process can have had the processor time that its ends tell.
+fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
+    let told = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
+    // Accounting in ticks may be a little ahead.
+    let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
+    ensure!(told <= most, "it tells {told:?} of processor time, and it lived for {lived:?} on {cpus} CPUs: `cpu_ns` is in nanoseconds");
+    Ok(())
+}
+
 impl Drop for Troupe<'_> {
     fn drop(&mut self) {
         // Keepers last, and with time to clean up behind the others.
@@ -268,15 +328,43 @@ impl Drop for Troupe<'_> {
         for member in &mut self.members {
             // Closing its input lets one go that waits there; one that is not done is no loss.
             member.stdin = None;
-            let deadline = Instant::now() + KEEPER_LEAVES;
-            while member.keeps && Instant::now() < deadline && member.child.try_wait().is_ok_and(|s| s.is_none()) {
-                std::thread::sleep(Duration::from_millis(5));
+            if member.needs_signal {
+                member.process.ask_to_end();
             }
-            let _ = member.child.kill();
-            let _ = member.child.wait();
-            for listener in member.listeners.drain(..) {
-                let _ = listener.join();
-            }
+            let _ = member.process.end_within(if member.keeps { LEAVES } else { Duration::ZERO });
+            member.run_dry();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_asked_to_end_and_has_time_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let script = "cd ${0%/*}; trap 'sleep 0.05; touch ended; exit' TERM; touch ready; while :; do sleep 0.01; done";
+        std::fs::write(at("gateway"), script).unwrap();
+        let (program, peers, interrupted) =
+            (Program { path: "true".into(), args: Vec::new() }, Selection::default(), AtomicBool::new(false));
+        let mut troupe = Troupe::new(&program, &peers, &interrupted);
+        troupe.start_gateway(0, Path::new("/bin/sh"), &at("gateway")).unwrap();
+        while !at("ready").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(troupe);
+        assert!(at("ended").exists(), "it was killed");
+    }
+
+    #[test]
+    fn nobody_has_had_more_processor_time_than_there_was() {
+        let end = |cpu_ns| End { cpu_ns, ..End::new(Role::Subscriber, 0) };
+        let check = |told: &[u64]| check_times(&told.iter().map(|ns| end(*ns)).collect::<Vec<_>>(), Duration::from_secs(1), 2);
+        assert!(check(&[]).is_ok() && check(&[2_000_000_000]).is_ok());
+        for told in [&[2_200_000_000][..], &[1_500_000_000, 1_500_000_000], &[u64::MAX, 1]] {
+            assert!(check(told).unwrap_err().to_string().contains("on 2 CPUs"));
         }
     }
 }

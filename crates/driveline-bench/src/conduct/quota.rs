@@ -2,17 +2,22 @@
 //! A limit on the processor time of a run: a control group that is made for it and removed after it.
 
 use anyhow::{Context, Result, bail};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Length of the period over which the limit counts, in microseconds; the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
+/// Names of groups: the process that made it, and a number, follow.
+const PREFIX: &str = "driveline-bench-";
+
 /// Processor time that several processes share. The group goes when it is dropped; its processes must have ended.
 #[derive(Debug)]
 pub struct Quota {
     group: PathBuf,
+    /// The group itself, locked: so others see that its maker lives.
+    _claim: File,
 }
 
 impl Quota {
@@ -22,8 +27,9 @@ impl Quota {
     /// If this machine does not let this user limit processor time; the error says what was tried.
     pub fn new(percent: u32) -> Result<Self> {
         let parent = Self::parent()?;
+        sweep(&parent);
         static MADE: AtomicU64 = AtomicU64::new(0);
-        let group = parent.join(format!("driveline-bench-{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
+        let group = parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
         match fs::create_dir(&group) {
             // Left behind by a process of the same number; nobody is in it, or removing it fails.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -31,14 +37,18 @@ impl Quota {
                 format!("cannot make the control group {}: limiting processor time needs the right to", group.display())
             })?,
         }
-        let quota = Self { group };
+        let claim = File::open(&group).with_context(|| format!("cannot open the control group {}", group.display()))?;
+        claim.lock().with_context(|| format!("cannot lock the control group {}", group.display()))?;
+        let quota = Self { group, _claim: claim };
         let limit_us = u64::from(percent) * PERIOD_US / 100;
         let (file, text) = if quota.group.join("cpu.max").exists() {
             ("cpu.max", format!("{limit_us} {PERIOD_US}"))
         } else {
             ("cpu.cfs_quota_us", limit_us.to_string())
         };
-        write(&quota.group.join(file), &text)?;
+        write(&quota.group.join(file), &text).with_context(|| {
+            format!("cannot limit processor time to {percent} % by a control group; one inside another, as in a container with a limit of its own, can have no more than that")
+        })?;
         Ok(quota)
     }
 
@@ -76,6 +86,18 @@ impl Quota {
     }
 }
 
+/// Removes the groups of those who were killed: nobody holds their locks. The kernel keeps those in which there is anybody.
+fn sweep(parent: &Path) {
+    for group in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if group.file_name().to_string_lossy().starts_with(PREFIX)
+            && let Ok(claim) = File::open(group.path())
+            && claim.try_lock().is_ok()
+        {
+            let _ = fs::remove_dir(group.path());
+        }
+    }
+}
+
 impl Drop for Quota {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.group);
@@ -84,4 +106,23 @@ impl Drop for Quota {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write '{text}' to {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_the_killed_are_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let [held, gone, used] = ["held", "gone", "used"].map(|name| format!("{PREFIX}{name}"));
+        for name in [&held, &gone, &format!("{used}/in-it"), "7"] {
+            fs::create_dir_all(parent.path().join(name)).unwrap();
+        }
+        let claim = File::open(parent.path().join(&held)).unwrap();
+        claim.lock().unwrap();
+        sweep(parent.path());
+        let there = [held.as_str(), &gone, &used, "7"].map(|name| parent.path().join(name).exists());
+        assert_eq!(there, [true, false, true, true]);
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Notes, at a steady rate, what each process of a run uses.
 
-use crate::machine::ProcessUse;
+use crate::machine::{ProcessUse, resident_bytes};
 use crate::observations::{Observations, Point, Quantity};
 use driveline::types::MonotonicNs;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -33,7 +33,7 @@ impl Watch {
                         observations.put(name, Quantity::Cpu, [Point { time_ns, value: cpu }]);
                         observations.put(name, Quantity::Switches, [Point { time_ns, value: switches }]);
                     }
-                    if let Some(bytes) = resident(*pid) {
+                    if let Some(bytes) = resident_bytes(*pid) {
                         observations.put(name, Quantity::ResidentMemory, [Point { time_ns, value: bytes }]);
                     }
                     *before = Some(now);
@@ -48,12 +48,6 @@ impl Watch {
         let _ = self.stop.send(());
         self.looking.join().unwrap_or_default()
     }
-}
-
-/// Resident memory of a process, in bytes.
-fn resident(pid: u32) -> Option<u64> {
-    let pages: u64 = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
 }
 
 #[cfg(test)]

@@ -66,15 +66,15 @@ pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result
     std::fs::write(path, bytes)
 }
 
-/// Reads the rows of a file.
+/// Reads the rows of a file. It was named by whoever wrote it: no more is read than a run can have.
 ///
 /// # Errors
-/// The file system's; `InvalidData` if there is not a whole number of rows.
-pub fn read_rows<R: Row>(path: &std::path::Path) -> std::io::Result<Vec<R>> {
-    let bytes = std::fs::read(path)?;
+/// The file system's; `InvalidData` if it is no plain file, has more than `most` rows, or not a whole number of them.
+pub fn read_rows<R: Row>(path: &std::path::Path, most: usize) -> std::io::Result<Vec<R>> {
+    let bytes = read_bounded(path, most.saturating_mul(40))?;
     let (rows, rest) = bytes.as_chunks::<40>();
     if !rest.is_empty() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{} bytes are no whole number of rows", bytes.len())));
+        return Err(wrong(format!("{} bytes are no whole number of rows", bytes.len())));
     }
     let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
     Ok(rows
@@ -84,6 +84,22 @@ pub fn read_rows<R: Row>(path: &std::path::Path) -> std::io::Result<Vec<R>> {
             R::from_words(std::array::from_fn(|i| words.get(i).map_or(0, word)))
         })
         .collect())
+}
+
+/// Reads a plain file of at most so many bytes.
+pub(crate) fn read_bounded(path: &std::path::Path, most: usize) -> std::io::Result<Vec<u8>> {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() {
+        return Err(wrong("it is no plain file".into()));
+    }
+    if about.len() > most as u64 {
+        return Err(wrong(format!("it has {} bytes, and this run at most {most}", about.len())));
+    }
+    std::fs::read(path)
+}
+
+fn wrong(what: String) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, what)
 }
 
 #[cfg(test)]
@@ -98,8 +114,12 @@ mod tests {
             .map(|i| SentRow { sequence: i, scheduled: i * 2, before_fill: u64::MAX, before_publish: i * 4, returned: i * 5 })
             .collect();
         write_rows(&path, &rows).unwrap();
-        assert_eq!(read_rows::<SentRow>(&path).unwrap(), rows);
+        assert_eq!(read_rows::<SentRow>(&path, 8).unwrap(), rows);
+        assert!(read_rows::<SentRow>(&path, 7).unwrap_err().to_string().contains("at most 280"));
         std::fs::write(&path, [0; 41]).unwrap();
-        assert!(read_rows::<SentRow>(&path).unwrap_err().to_string().contains("41 bytes"));
+        assert!(read_rows::<SentRow>(&path, 8).unwrap_err().to_string().contains("41 bytes"));
+        for endless in ["/dev/zero", "/"] {
+            assert!(read_rows::<SentRow>(endless.as_ref(), 8).unwrap_err().to_string().contains("no plain file"));
+        }
     }
 }

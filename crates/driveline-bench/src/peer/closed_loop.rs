@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip, because a stamp
-//! costs more than a tenth of a spinning hand-over.
+//! costs more than a tenth of a spinning hand-over. What is lost is counted, and the next round begins.
 
 use super::link::{Received, Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
-use super::payload::Source;
+use super::payload::{Source, is_marked, mark};
 use super::recorder::{Recorder, Verdict, cpu_ns, now};
 use crate::harness::{End, Job, Payload, ReceivedRow, SentRow, Take};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use std::time::Duration;
+
+/// How long the answering end waits for its first question: until the other process is there.
+const FIRST_QUESTION: Duration = Duration::from_secs(60);
+/// How long it waits for one more: longer than the asking end waits in vain.
+const NEXT_QUESTION: Duration = Duration::from_secs(25);
+/// How long the asking end waits in vain, all rounds together, before it asks no more.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// One end of a ping-pong: what it holds beside its two links.
 struct Side<'a, S, R> {
@@ -19,6 +27,8 @@ struct Side<'a, S, R> {
     verdict: Verdict,
     end: End,
     next: u64,
+    /// Questions or answers that came, those that are lost on purpose included.
+    arrivals: u64,
 }
 
 /// What became of one received sample.
@@ -31,39 +41,122 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
     fn new(job: &'a Job, sender: &'a mut S, receiver: &'a mut R, first_sequence: u64) -> Result<Self> {
         let source = (job.payload == Payload::Filled).then(|| Source::new(job.size)).transpose()?;
         let buffer = vec![1u8; if job.take == Take::Copy { job.size } else { 0 }];
-        Ok(Self { job, sender, receiver, source, buffer, verdict: Verdict::default(), end: End::new(job.role, 0), next: first_sequence })
+        Ok(Self {
+            job,
+            sender,
+            receiver,
+            source,
+            buffer,
+            verdict: Verdict::default(),
+            end: End::new(job.role, 0),
+            next: first_sequence,
+            arrivals: 0,
+        })
     }
 
-    fn prepare(&mut self) {
+    fn prepare(&mut self, number: u64) {
         if let Some(source) = &mut self.source {
-            source.prepare(self.next);
+            source.prepare(number);
         }
     }
 
+    /// Memory with the payload of that number, and the stamp after filling it; 0 if nothing was filled.
     #[inline]
-    fn send(&mut self) -> Result<(u64, u64)> {
-        let mut loan = self.sender.loan(self.job.size).map_err(|e| anyhow!(e))?;
-        let mut before_publish = 0;
-        if let Some(source) = &self.source {
-            source.fill(S::payload(&mut loan));
-            before_publish = now();
-        }
-        let sequence = self.sender.publish(loan).map_err(|e| anyhow!(e))?;
+    fn fill(&mut self, number: u64) -> Result<(S::Loan, u64), String> {
+        let mut loan = self.sender.loan(self.job.size)?;
+        let Some(source) = &self.source else {
+            mark(S::payload(&mut loan), number);
+            return Ok((loan, 0));
+        };
+        source.fill(S::payload(&mut loan));
+        Ok((loan, now()))
+    }
+
+    /// Sends the next question; returns its number. `Err` is a reason to count.
+    #[inline]
+    fn ask(&mut self) -> Result<Result<(u64, u64), String>> {
+        let (sequence, before_publish) =
+            match self.fill(self.next).and_then(|(loan, before_publish)| Ok((self.sender.publish(loan)?, before_publish))) {
+                Ok(sent) => sent,
+                Err(reason) => return Ok(Err(reason)),
+            };
         ensure!(sequence == self.next, "sequence {sequence} instead of {}", self.next);
         self.next += 1;
+        self.end.published += 1;
+        Ok(Ok((sequence, before_publish)))
+    }
+
+    /// Sends an answer; returns its own number.
+    #[inline]
+    fn answer(&mut self, question: u64) -> Result<(u64, u64), String> {
+        let (loan, before_publish) = self.fill(question + 1)?;
+        let sequence = self.sender.answer(loan, question)?;
         self.end.published += 1;
         Ok((sequence, before_publish))
     }
 
+    /// The next sample; nothing if none comes until `deadline`, which is `left` from now, or a little less.
     #[inline]
-    fn await_sample(&mut self) -> Result<R::Sample> {
+    fn next_sample(&mut self, deadline: u64, mut left: Duration) -> Result<Option<R::Sample>> {
         loop {
-            self.receiver.wait()?;
+            self.receiver.wait(Some(left))?;
             if let Some(sample) = self.receiver.take()? {
-                self.end.received += 1;
-                self.end.missed += sample.missed();
-                return Ok(sample);
+                return Ok(Some(sample));
             }
+            left = until(deadline);
+            if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Whether the sample that came is to be lost on purpose.
+    #[inline]
+    fn loses(&mut self) -> bool {
+        self.arrivals += 1;
+        self.job.lose_every > 0 && self.arrivals.is_multiple_of(self.job.lose_every)
+    }
+
+    /// The answer to the question that was begun at `asked`; nothing if it does not come in time.
+    #[inline]
+    fn await_answer(&mut self, question: u64, asked: u64, limit: Duration) -> Result<Option<R::Sample>> {
+        let deadline = after(asked, limit);
+        let mut left = limit;
+        loop {
+            let Some(sample) = self.next_sample(deadline, left)? else { return Ok(None) };
+            let answered = sample.answers();
+            if answered == question && !self.loses() {
+                ensure!(is_marked(sample.payload(), question + 1), "the payload of answer {question} is torn or not ours");
+                self.end.received += 1;
+                return Ok(Some(sample));
+            }
+            ensure!(answered <= question, "an answer came to question {answered}, and only {question} were asked: it is torn or not ours");
+            // The greeting may come once more; it counts at neither end.
+            if answered > 0 && answered < question {
+                self.end.received += 1;
+                self.end.late += 1;
+            }
+            left = until(deadline);
+        }
+    }
+
+    /// The next question or the end mark; nothing if it does not come in time.
+    #[inline]
+    fn await_question(&mut self, limit: Duration) -> Result<Option<R::Sample>> {
+        let deadline = after(now(), limit);
+        let mut left = limit;
+        loop {
+            let Some(sample) = self.next_sample(deadline, left)? else { return Ok(None) };
+            self.end.missed += sample.missed();
+            if !sample.is_end() && self.loses() {
+                self.end.missed += 1;
+                left = until(deadline);
+                continue;
+            }
+            let number = sample.sequence();
+            ensure!(sample.is_end() || is_marked(sample.payload(), number), "the payload of question {number} is torn or not ours");
+            self.end.received += 1;
+            return Ok(Some(sample));
         }
     }
 
@@ -81,18 +174,19 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    fn verify(&mut self, sample: &R::Sample, copied: bool) {
+    /// `number`: the one that the payload was filled with.
+    fn verify(&mut self, sample: &R::Sample, number: u64, copied: bool) {
         if self.source.is_some() {
             let bytes = if copied { self.buffer.get(..sample.size()).unwrap_or_default() } else { sample.payload() };
-            self.verdict.check(bytes, sample.sequence());
+            self.verdict.check(bytes, number);
         }
     }
 
     /// Where payloads are handled, waiting for the other end's verification would be counted too: then nothing is said.
-    fn count_cpu(&mut self, since: u64) {
-        if self.source.is_none() {
+    fn count_cpu(&mut self, since: u64, samples: u64) {
+        if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;
-            self.end.cpu_samples = self.job.messages;
+            self.end.cpu_samples = samples;
         }
     }
 
@@ -106,28 +200,63 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
     }
 }
 
+fn after(start: u64, limit: Duration) -> u64 {
+    start.saturating_add(limit.as_nanos() as u64)
+}
+
+fn until(deadline: u64) -> Duration {
+    Duration::from_nanos(deadline.saturating_sub(now()))
+}
+
 /// The end that asks and measures.
 pub(crate) fn ping<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, first_sequence: u64) -> Result<End> {
+    ask_all(job, sender, receiver, first_sequence, PATIENCE)
+}
+
+fn ask_all<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, first_sequence: u64, patience: Duration) -> Result<End> {
     let mut sent = Recorder::<SentRow>::for_job(job);
     let mut received = Recorder::<ReceivedRow>::for_job(job);
     let mut side = Side::new(job, sender, receiver, first_sequence)?;
     side.receiver.wait_matched(MATCH_TIMEOUT)?;
     side.sender.wait_matched(1, MATCH_TIMEOUT)?;
     // The other end speaks first, once it hears: nothing can be lost to a half-made match.
-    let hello = side.await_sample()?;
+    let greeting = side
+        .next_sample(after(now(), FIRST_QUESTION), FIRST_QUESTION)?
+        .context("the answering end did not greet: it is gone, or what it says is lost")?;
+    side.end.received = 1;
     side.end.first_sample_ns = Some(now());
-    drop(hello);
+    drop(greeting);
     side.end.first_sequence = first_sequence;
+    side.end.unanswered = Some(0);
+    let timeout = Duration::from_millis(job.answer_timeout_ms);
+    let mut in_vain = Duration::ZERO;
     let (mut cpu, mut wakes) = (0, None);
-    for i in 0..job.warm_up + job.messages {
+    let rounds = job.warm_up + job.messages;
+    for i in 0..rounds {
         if i == job.warm_up {
             (cpu, wakes) = (cpu_ns(job), side.sender.wake_calls());
             side.end.counted_from = side.next;
         }
-        side.prepare();
+        side.prepare(side.next);
         let before_fill = now();
-        let (sequence, before_publish) = side.send()?;
-        let sample = side.await_sample()?;
+        let (sequence, before_publish) = match side.ask()? {
+            Ok(asked) => asked,
+            Err(reason) => {
+                *side.end.not_sent.entry(reason).or_default() += 1;
+                continue;
+            }
+        };
+        let question = SentRow { sequence, scheduled: 0, before_fill, before_publish, returned: 0 };
+        let Some(sample) = side.await_answer(sequence, before_fill, timeout)? else {
+            sent.push(question);
+            *side.end.unanswered.get_or_insert_default() += 1;
+            in_vain = in_vain.saturating_add(timeout);
+            if in_vain > patience && i + 1 < rounds {
+                *side.end.not_sent.entry("too many answers did not come".into()).or_default() += rounds - i - 1;
+                break;
+            }
+            continue;
+        };
         let arrived = side.copy(&sample);
         let end = if arrived.copied > 0 {
             arrived.copied
@@ -136,7 +265,7 @@ pub(crate) fn ping<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: 
         } else {
             now()
         };
-        side.verify(&sample, arrived.copied > 0);
+        side.verify(&sample, sequence + 1, arrived.copied > 0);
         let sequence_back = sample.sequence();
         drop(sample);
         let in_hand = if arrived.in_hand > 0 { arrived.in_hand } else { end };
@@ -149,11 +278,13 @@ pub(crate) fn ping<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: 
                 std::hint::spin_loop();
             }
         }
-        sent.push(SentRow { sequence, scheduled: 0, before_fill, before_publish, returned: 0 });
+        sent.push(question);
         received.push(ReceivedRow { sequence: sequence_back, woken: 0, in_hand, copied: arrived.copied, read });
     }
-    side.count_cpu(cpu);
+    side.count_cpu(cpu, job.messages);
     side.end.wake_calls = side.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
+    side.sender.publish_end().map_err(|e| anyhow!("the end mark could not be published: {e}"))?;
+    side.end.published += 1;
     side.finish(&sent, &received, "ping")
 }
 
@@ -165,26 +296,48 @@ pub(crate) fn echo<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: 
     side.receiver.wait_matched(MATCH_TIMEOUT)?;
     side.sender.wait_matched(1, MATCH_TIMEOUT)?;
     side.end.first_sequence = first_sequence;
-    side.prepare();
-    side.send()?;
-    let mut cpu = 0;
-    for i in 0..job.warm_up + job.messages {
-        if i == job.warm_up {
+    // The greeting, with what is the first answer's number less one.
+    side.prepare(first_sequence);
+    side.answer(0).map_err(|e| anyhow!("the greeting could not be published: {e}"))?;
+    let (mut cpu, mut answered, mut limit) = (0, 0, FIRST_QUESTION);
+    loop {
+        if answered == job.warm_up {
             cpu = cpu_ns(job);
             side.end.counted_from = side.next;
         }
-        side.prepare();
-        let sample = side.await_sample()?;
+        let expected = side.next;
+        side.prepare(expected + 1);
+        // If the asking end does not come to its end, what is told until here shows that.
+        let Some(sample) = side.await_question(limit)? else { break };
+        if sample.is_end() {
+            break;
+        }
+        limit = NEXT_QUESTION;
+        let question = sample.sequence();
+        side.next = question + 1;
         let arrived = side.copy(&sample);
         // Filling is the only part of the answer that is not transport, so only it is stamped.
         let before_fill = if side.source.is_some() { now() } else { 0 };
-        let (sequence, before_publish) = side.send()?;
-        side.verify(&sample, arrived.copied > 0);
-        let received_sequence = sample.sequence();
+        if question != expected {
+            side.prepare(question + 1);
+        }
+        let (sequence, before_publish) = match side.answer(question) {
+            Ok(sent) => sent,
+            Err(reason) => {
+                *side.end.not_sent.entry(reason).or_default() += 1;
+                (0, 0)
+            }
+        };
+        side.verify(&sample, question, arrived.copied > 0);
         drop(sample);
         sent.push(SentRow { sequence, scheduled: 0, before_fill, before_publish, returned: 0 });
-        received.push(ReceivedRow { sequence: received_sequence, woken: 0, in_hand: arrived.in_hand, copied: arrived.copied, read: 0 });
+        received.push(ReceivedRow { sequence: question, woken: 0, in_hand: arrived.in_hand, copied: arrived.copied, read: 0 });
+        answered += 1;
     }
-    side.count_cpu(cpu);
+    side.count_cpu(cpu, answered.saturating_sub(job.warm_up));
     side.finish(&sent, &received, "echo")
 }
+
+#[cfg(test)]
+#[path = "closed_loop_tests.rs"]
+mod tests;

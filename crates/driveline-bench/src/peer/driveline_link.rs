@@ -2,18 +2,22 @@
 //! Driveline, through its public API and with nothing tuned but what a user declares.
 
 use super::link::{Middleware, Received, Receiver, Sender};
+use super::payload::number;
 use crate::harness::{Job, Reach, Reliability};
 use anyhow::{Context as _, Result, anyhow, bail};
-use driveline::types::Qos;
+use driveline::types::{MonotonicNs, Qos};
 use driveline::{
     Context, ContextOptions, Node, PublisherOptions, RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionOptions, WaitMode,
 };
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The length that marks the end: no counted sample is so short.
 const END_LEN: usize = 1;
 /// Least size of a counted sample.
 pub(crate) const MIN_SIZE: usize = 2;
+/// What a gateway may hold of one publisher: what it watches with, and what is on its way.
+const GATEWAY_PINS: u32 = 8;
 
 /// One process's (or thread's) ends, by topic.
 pub(crate) struct Ends {
@@ -23,7 +27,7 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) fn new(job: &Job, name: &str) -> Result<Self> {
-        let options = ContextOptions { name: name.to_owned(), domain_dir: Some(job.domain_dir.clone()) };
+        let options = ContextOptions { name: name.to_owned(), domain_dir: Some(domain_dir(job)) };
         let context = Context::new(options).context("cannot join the measurement's domain")?;
         let node = context.node(name)?;
         Ok(Self { context, node })
@@ -35,12 +39,12 @@ impl Ends {
             qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
             max_payload: job.size,
             loans: 1,
-            // One held sample for each reader is what a graph would declare for them.
-            pins: job.subscribers.max(1) as u32,
+            // One held sample for each reader is what a graph would declare for them, and some more for a gateway.
+            pins: job.subscribers.max(1) as u32 + if job.reach == Reach::Network { GATEWAY_PINS } else { 0 },
             ..PublisherOptions::default()
         };
         let publisher = self.node.bytes_publisher(topic, "driveline-bench", options)?;
-        Ok(DrivelineSender { publisher })
+        Ok(DrivelineSender { publisher, carriers: usize::from(job.reach == Reach::Network) })
     }
 
     pub(crate) fn receiver_with(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
@@ -76,6 +80,11 @@ impl Middleware for Ends {
     }
 }
 
+/// The domain directory of an end: two hosts have none in common.
+pub(crate) fn domain_dir(job: &Job) -> PathBuf {
+    if job.reach == Reach::Network { job.domain_dir.join(format!("host-{}", job.side())) } else { job.domain_dir.clone() }
+}
+
 fn reliability(job: &Job) -> driveline::types::Reliability {
     match job.reliability {
         Reliability::BestEffort => driveline::types::Reliability::BestEffort,
@@ -87,11 +96,14 @@ fn reach(job: &Job) -> driveline::Reach {
     match job.reach {
         Reach::Process => driveline::Reach::Process,
         Reach::Host => driveline::Reach::Host,
+        Reach::Network => driveline::Reach::Network,
     }
 }
 
 pub(crate) struct DrivelineSender {
     pub(crate) publisher: RawPublisher,
+    /// Subscriptions that only watch: that of a gateway, which reads with another one for each host that wants samples.
+    carriers: usize,
 }
 
 impl Sender for DrivelineSender {
@@ -99,6 +111,8 @@ impl Sender for DrivelineSender {
 
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
         let start = Instant::now();
+        // All receivers are on the one other host.
+        let receivers = if self.carriers > 0 { self.carriers + receivers.min(1) } else { receivers };
         while self.publisher.matched() < receivers {
             if start.elapsed() > timeout {
                 let event =
@@ -123,6 +137,13 @@ impl Sender for DrivelineSender {
     #[inline]
     fn publish(&mut self, loan: RawLoan) -> Result<u64, String> {
         self.publisher.publish(loan).map_err(|e| e.to_string())
+    }
+
+    /// Publishers number their samples themselves; an answer's source time, which no clock has so early, is the number.
+    #[inline]
+    fn answer(&mut self, mut loan: RawLoan, question: u64) -> Result<u64, String> {
+        loan.set_source_time(MonotonicNs(question));
+        self.publish(loan)
     }
 
     fn publish_end(&mut self) -> Result<u64, String> {
@@ -158,8 +179,8 @@ impl Receiver for DrivelineReceiver {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<()> {
-        self.subscription.wait(None, self.wait).map(|_| ()).map_err(|e| anyhow!("waiting failed: {e}"))
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+        self.subscription.wait(limit, self.wait).map(|_| ()).map_err(|e| anyhow!("waiting failed: {e}"))
     }
 
     #[inline]
@@ -172,6 +193,15 @@ impl Received for RawSample {
     #[inline]
     fn sequence(&self) -> u64 {
         self.header().sequence
+    }
+
+    #[inline]
+    fn answers(&self) -> u64 {
+        if self.header().remote.is_some() {
+            // Between hosts a source time is a time: it has been moved to this host's clock.
+            return number(RawSample::payload(self).unwrap_or_default()).map_or(0, |n| n.saturating_sub(1));
+        }
+        self.header().origins.as_slice().first().map_or(0, |o| o.source_newest.0)
     }
 
     #[inline]

@@ -128,6 +128,13 @@ impl Sender for FloorSender {
         Ok(u64::from(self.sequence))
     }
 
+    #[inline]
+    fn answer(&mut self, (): (), question: u64) -> Result<u64, String> {
+        self.sequence = u32::try_from(question + 1).map_err(|e| e.to_string())?;
+        self.store(self.sequence);
+        Ok(u64::from(self.sequence))
+    }
+
     fn publish_end(&mut self) -> Result<u64, String> {
         self.sequence += 1;
         self.store(self.sequence | END_BIT);
@@ -158,8 +165,9 @@ impl Receiver for FloorReceiver {
         Ok(())
     }
 
+    /// Without a limit: a word loses nothing, and a reader does not outlive its conductor.
     #[inline]
-    fn wait(&mut self) -> Result<()> {
+    fn wait(&mut self, _limit: Option<Duration>) -> Result<()> {
         let word = self.word();
         // Relaxed: `take` loads the value with Acquire.
         while word.load(Relaxed) == self.seen {

@@ -75,6 +75,12 @@ pub trait Sender {
     /// # Errors
     /// A reason to count, not to end.
     fn publish(&mut self, loan: Self::Loan) -> Result<u64, String>;
+    /// Sends the answer to the question of that number, from 1 on (the greeting: 0), and returns its own number: the
+    /// question's plus one, unless the system numbers samples itself.
+    ///
+    /// # Errors
+    /// A reason to count, not to end.
+    fn answer(&mut self, loan: Self::Loan, question: u64) -> Result<u64, String>;
     /// Sends the mark that nothing more will come. It has a number like any sample.
     ///
     /// # Errors
@@ -94,11 +100,11 @@ pub trait Receiver {
     /// # Errors
     /// If it does not come in time.
     fn wait_matched(&mut self, timeout: Duration) -> Result<()>;
-    /// Waits, as long as it takes, until [`Self::take`] may have something.
+    /// Waits until [`Self::take`] may have something, or the time is over; without a limit as long as it takes.
     ///
     /// # Errors
     /// What the middleware says.
-    fn wait(&mut self) -> Result<()>;
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()>;
     /// The oldest unread sample.
     ///
     /// # Errors
@@ -110,6 +116,10 @@ pub trait Receiver {
 pub trait Received {
     /// Its number, from 1 on.
     fn sequence(&self) -> u64;
+    /// The number of the question that this answers; 0 for the greeting.
+    fn answers(&self) -> u64 {
+        self.sequence().saturating_sub(1)
+    }
     /// Samples missed just before this one.
     fn missed(&self) -> u64;
     /// The bytes; empty for a system without payload. Only asked for where they are read: a middleware that hands a payload

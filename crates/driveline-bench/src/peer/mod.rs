@@ -12,8 +12,9 @@ mod special;
 
 pub use link::{Middleware, Received, Receiver, Sender};
 
-pub(crate) use driveline_link::MIN_SIZE;
+pub(crate) use driveline_link::{MIN_SIZE, domain_dir};
 pub use payload::MIN_FILLED;
+pub use recorder::sleep_until;
 pub(crate) use special::MEMCPY_KINDS;
 pub use special::MemcpyKind;
 
@@ -60,9 +61,22 @@ fn emit(event: &Event) {
     }
 }
 
+/// Does the job of a stage: the job, its whole line, and what to call once the stage is ready.
+pub type RunStage = fn(&Job, &str, &dyn Fn()) -> Result<End>;
+
 /// Entry of a program that measures one other middleware: describes itself if it is asked to, else does its job.
 #[must_use]
 pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Description) -> ExitCode {
+    program::<M>(describe, None)
+}
+
+/// Like [`peer_program`], of a program that also has the role `stage` of chains.
+#[must_use]
+pub fn peer_program_with_stages<M: Middleware + 'static>(describe: impl FnOnce() -> Description, stage: RunStage) -> ExitCode {
+    program::<M>(describe, Some(stage))
+}
+
+fn program<M: Middleware + 'static>(describe: impl FnOnce() -> Description, stage: Option<RunStage>) -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--describe") {
         return match serde_json::to_string(&describe()) {
             Ok(text) => {
@@ -72,9 +86,15 @@ pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Descript
             Err(_) => ExitCode::FAILURE,
         };
     }
-    tell(job().and_then(|(job, mut commands)| {
+    tell(job().and_then(|(job, line, mut commands)| {
         match job.role {
             Role::Keeper => {}
+            Role::Stage if let Some(run) = stage => {
+                let unset = settle(&job);
+                let mut end = run(&job, &line, &|| emit(&Event::Ready))?;
+                end.unset.extend(unset);
+                return Ok(vec![end]);
+            }
             Role::OwnTool => {
                 let unset = settle(&job);
                 return Ok(vec![End { own_tool: Some(M::own_tool(&job)?), unset, ..End::new(job.role, 0) }]);
@@ -89,7 +109,7 @@ pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Descript
 }
 
 fn serve() -> Result<Vec<End>> {
-    let (job, mut commands) = job()?;
+    let (job, _, mut commands) = job()?;
     let special = match job.role {
         Role::Memcpy => special::memcpy,
         Role::SameThread => special::same_thread,
@@ -122,8 +142,8 @@ fn serve() -> Result<Vec<End>> {
     Ok(vec![end])
 }
 
-/// The job on standard input, and what is left of that.
-fn job() -> Result<(Job, std::io::StdinLock<'static>)> {
+/// The job on standard input, its line, and what is left of that.
+fn job() -> Result<(Job, String, std::io::StdinLock<'static>)> {
     // A measured process must not outlive whoever measures it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let mut commands = std::io::stdin().lock();
@@ -132,7 +152,7 @@ fn job() -> Result<(Job, std::io::StdinLock<'static>)> {
     let job: Job =
         serde_json::from_str(&line).context("this command is only for the benchmark itself, which gives it a job on standard input")?;
     ensure!(job.protocol == PROTOCOL, "the job speaks version {} of the harness protocol, this program version {PROTOCOL}", job.protocol);
-    Ok((job, commands))
+    Ok((job, line, commands))
 }
 
 /// Sets this process up as the job says; returns what the machine refused.
@@ -154,8 +174,8 @@ fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
             end.unset.extend(unset);
             Ok(vec![end])
         }
-        Role::Stage => {
-            bail!("this program has no role 'stage', so it cannot carry chains: peers over peers/harness can (docs/protocols/chain.md)")
+        Role::Stage | Role::Stages => {
+            bail!("this program has no role for stages of this kind, so it cannot carry such chains (docs/protocols/chain.md)")
         }
         role => bail!("{role:?} is no part of this program's"),
     }
@@ -176,11 +196,11 @@ fn subscriber_cpu(job: &Job) -> Option<usize> {
 }
 
 /// Topics of a ping-pong.
-fn ping(job: &Job) -> String {
+pub(crate) fn ping(job: &Job) -> String {
     format!("{}/ping", job.topic)
 }
 
-fn pong(job: &Job) -> String {
+pub(crate) fn pong(job: &Job) -> String {
     format!("{}/pong", job.topic)
 }
 

@@ -2,10 +2,10 @@
 //! Open loop: the sender keeps its schedule whatever the receivers do, so that waiting never hides latency.
 
 use super::link::{Received, Receiver, Sender};
-use super::payload::Source;
+use super::payload::{Source, is_marked, mark};
 use super::recorder::{Recorder, Verdict, burn, cpu_ns, now, sleep_until};
 use crate::harness::{End, Job, Pace, Payload, ReceivedRow, SentRow, Take};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use std::time::Duration;
 
 /// How long ends may take to find each other.
@@ -16,6 +16,10 @@ const AFTER_FIRST: Duration = Duration::from_millis(50);
 const BEFORE_END: Duration = Duration::from_millis(100);
 /// How far a sender may fall behind before the rest counts as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
+/// How long a receiver waits for the first sample: until the other process is there.
+const FIRST_SAMPLE: Duration = Duration::from_secs(60);
+/// How long it waits for the end mark, beyond what the sender may take.
+const END_MARK_NS: u64 = 10_000_000_000;
 
 struct Outgoing<'a, S> {
     sender: &'a mut S,
@@ -38,7 +42,10 @@ impl<S: Sender> Outgoing<'_, S> {
                 source.fill(S::payload(&mut loan));
                 now()
             }
-            None => now(),
+            None => {
+                mark(S::payload(&mut loan), self.expected.unwrap_or(0));
+                now()
+            }
         };
         let sequence = self.sender.publish(loan)?;
         let returned = now();
@@ -100,13 +107,34 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
 
 /// The receiving end's whole life.
 pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End> {
+    hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
+}
+
+/// When a receiver that had its first sample now waits no longer: twice the schedule, where nothing is replaced the processing of
+/// everything, and what the sender may be late.
+fn end_is_due(job: &Job) -> u64 {
+    let samples = job.warm_up + job.messages + 1;
+    let schedule_s = if let Pace::RateHz(hz) = job.pace { samples as f64 / hz } else { 0.0 };
+    let processing_s = (samples + u64::from(job.depth)) as f64 * job.processing_us as f64 / 1e6;
+    let within = ((2.0 * schedule_s + processing_s) * 1e9) as u64;
+    now().saturating_add(within).saturating_add(PATIENCE_NS + END_MARK_NS)
+}
+
+fn hear_all<R: Receiver>(job: &Job, receiver: &mut R, first: Duration, end_is_due: fn(&Job) -> u64) -> Result<End> {
+    let mut give_up = now().saturating_add(first.as_nanos() as u64);
     let mut end = End::new(job.role, job.index);
     let mut rows = Recorder::<ReceivedRow>::for_job(job);
     let mut verdict = Verdict::default();
     let mut buffer = vec![1u8; if job.take == Take::Copy { job.size } else { 0 }];
     let (mut counted_from, mut cpu) = (u64::MAX, 0);
     loop {
-        receiver.wait()?;
+        let left = give_up.saturating_sub(now());
+        ensure!(
+            left > 0,
+            "{} came; the sending end is gone, or what it says is lost",
+            if end.received == 0 { "no sample" } else { "no end mark" }
+        );
+        receiver.wait(Some(Duration::from_nanos(left)))?;
         let woken = now();
         let Some(sample) = receiver.take()? else { continue };
         let in_hand = now();
@@ -115,6 +143,9 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
         end.missed += sample.missed();
         if sample.is_end() {
             break;
+        }
+        if job.payload == Payload::Untouched && !is_marked(sample.payload(), sequence) {
+            bail!("the payload of sample {sequence} is torn or not ours");
         }
         let size = sample.size();
         let mut row = ReceivedRow { sequence, woken, in_hand, ..Default::default() };
@@ -128,6 +159,7 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
         }
         if end.first_sample_ns.is_none() {
             end.first_sample_ns = Some(in_hand);
+            give_up = end_is_due(job);
             counted_from = sequence + 1 + job.warm_up;
             continue;
         }
@@ -151,4 +183,77 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     end.mismatches = verdict.into_mismatches();
     end.received_file = Some(rows.write(job, "received", job.index)?);
     Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::{Reach, Role, sample_job};
+
+    /// Gets what is in it, and then nothing more.
+    struct Silent(Vec<u64>);
+    struct Got(u64);
+
+    impl Receiver for Silent {
+        type Sample = Got;
+        fn wait_matched(&mut self, _: Duration) -> Result<()> {
+            Ok(())
+        }
+        fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+            if self.0.is_empty() {
+                // Without a limit it would never come back.
+                std::thread::sleep(limit.unwrap());
+            }
+            Ok(())
+        }
+        fn take(&mut self) -> Result<Option<Got>> {
+            Ok(self.0.pop().map(Got))
+        }
+    }
+
+    impl Received for Got {
+        fn sequence(&self) -> u64 {
+            self.0
+        }
+        fn missed(&self) -> u64 {
+            0
+        }
+        fn payload(&self) -> &[u8] {
+            &[]
+        }
+        fn is_end(&self) -> bool {
+            false
+        }
+    }
+
+    fn job() -> Job {
+        Job {
+            role: Role::Subscriber,
+            reach: Reach::Host,
+            take: Take::Borrow,
+            payload: Payload::Filled,
+            size: 64,
+            processing_us: 0,
+            ..sample_job()
+        }
+    }
+
+    #[test]
+    fn a_receiver_to_which_nothing_comes_gives_up() {
+        let hear = |samples: Vec<u64>| {
+            let soon = |_: &Job| now() + 1_000_000;
+            let heard = hear_all(&job(), &mut Silent(samples), Duration::from_millis(1), soon);
+            heard.unwrap_err().to_string()
+        };
+        assert!(hear(vec![]).starts_with("no sample came"));
+        assert!(hear(vec![1]).starts_with("no end mark came"));
+    }
+
+    #[test]
+    fn it_waits_longer_than_the_sending_end_can_take() {
+        let job = Job { pace: Pace::RateHz(10.0), warm_up: 9, messages: 90, depth: 1, processing_us: 1_000_000, ..job() };
+        let seconds = (end_is_due(&job) - now()) as f64 / 1e9;
+        // Twice the schedule, all processing, and what the sender may be late: a moment later it is a moment less.
+        assert!((135.0 - 1.0..=20.0 + 101.0 + 15.0).contains(&seconds), "{seconds}");
+    }
 }

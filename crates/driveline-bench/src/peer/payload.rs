@@ -13,6 +13,8 @@ use twox_hash::XxHash3_64;
 /// Least size of a payload that can be filled.
 pub const MIN_FILLED: usize = HEAD;
 const HEAD: usize = 32;
+/// What every payload begins with: magic and sequence number.
+const MARK: usize = 16;
 const MAGIC: u64 = u64::from_le_bytes(*b"drvbench");
 /// How far the stretches of random bytes lie apart, and how many there are.
 const STEP: usize = 64;
@@ -61,6 +63,31 @@ impl Source {
     fn body(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.body_len]
     }
+}
+
+/// Begins a payload that is not filled as every program of the harness does, so that all systems touch the same bytes of
+/// it. What has no payload stays as it is.
+#[inline]
+pub(crate) fn mark(payload: &mut [u8], number: u64) {
+    if let Some(head) = payload.first_chunk_mut::<MARK>() {
+        let (magic, place) = head.split_at_mut(8);
+        magic.copy_from_slice(&MAGIC.to_le_bytes());
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// Whether a payload, filled or not, begins as that of this number; one too short to say so does.
+#[inline]
+pub(crate) fn is_marked(payload: &[u8], number: u64) -> bool {
+    payload.first_chunk::<MARK>().is_none_or(|head| {
+        let (magic, place) = head.split_at(8);
+        magic == MAGIC.to_le_bytes() && place == number.to_le_bytes()
+    })
+}
+
+/// The number with which a payload, filled or not, begins.
+pub(crate) fn number(payload: &[u8]) -> Option<u64> {
+    payload.first_chunk::<MARK>().and_then(|head| head.last_chunk()).map(|word| u64::from_le_bytes(*word))
 }
 
 /// Reads a whole payload and says what is wrong with it.

@@ -81,7 +81,7 @@ impl Verdict {
 /// Processor time used so far: the process's, or the thread's where both ends share a process.
 pub(crate) fn cpu_ns(job: &Job) -> u64 {
     let clock = match job.reach {
-        Reach::Host => ClockId::ProcessCPUTime,
+        Reach::Host | Reach::Network => ClockId::ProcessCPUTime,
         Reach::Process => ClockId::ThreadCPUTime,
     };
     let t = clock_gettime(clock);
@@ -116,8 +116,8 @@ pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     unset
 }
 
-/// Sleeps until a time on `CLOCK_MONOTONIC`.
-pub(crate) fn sleep_until(at_ns: u64) {
+/// Sleeps until a time on `CLOCK_MONOTONIC`, in nanoseconds; at once if that is past. As exact as the calling thread's timer slack.
+pub fn sleep_until(at_ns: u64) {
     let request = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
     while now() < at_ns && rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request).is_err() {}
 }

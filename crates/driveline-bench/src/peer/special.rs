@@ -13,6 +13,10 @@ use driveline_shm::floor::SharedBytes;
 use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Longer than any link is left at rest.
+const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// Burns processor time until it is killed, which whoever started it does.
 pub(crate) fn hog() -> ! {
@@ -176,8 +180,11 @@ pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> 
         emit(&Event::Ready);
     }
     let mut end = End::new(job.role, job.index);
+    let give_up = now().saturating_add(LONGEST_REST.as_nanos() as u64);
     loop {
-        receiver.wait()?;
+        let left = give_up.saturating_sub(now());
+        ensure!(left > 0, "no end mark came within {LONGEST_REST:?}; the sending end is gone, or what it says is lost");
+        receiver.wait(Some(Duration::from_nanos(left)))?;
         let Some(sample) = receiver.take()? else { continue };
         end.received += 1;
         if end.first_sample_ns.is_none() && late {

@@ -5,6 +5,6 @@ mod bootstrap;
 mod percentile;
 mod random;
 
-pub use bootstrap::{Interval, RESAMPLES, ratio_interval, ratio_interval_apart};
+pub use bootstrap::{Interval, ratio_interval, ratio_interval_unpaired};
 pub use percentile::{Percentiles, Rank, Runs, Shape};
 pub use random::Random;

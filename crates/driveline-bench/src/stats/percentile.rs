@@ -63,6 +63,12 @@ impl Runs {
         self.runs.iter().map(|r| r.len() as u64).sum()
     }
 
+    /// Number of samples in a choice of runs.
+    #[must_use]
+    pub fn samples_of(&self, chosen: &[usize]) -> u64 {
+        chosen.iter().filter_map(|&i| self.runs.get(i)).map(|r| r.len() as u64).sum()
+    }
+
     /// The percentile over all runs; `None` without samples. It says nothing about whether they are enough.
     #[must_use]
     pub fn at(&self, rank: Rank) -> Option<u64> {
@@ -75,12 +81,6 @@ impl Runs {
     pub fn at_of(&self, rank: Rank, chosen: &[usize]) -> Option<u64> {
         let some: Vec<&[u64]> = chosen.iter().filter_map(|&i| self.runs.get(i)).map(Vec::as_slice).collect();
         select(&some, rank)
-    }
-
-    /// Without the runs that have no samples.
-    #[must_use]
-    pub fn without_empty(&self) -> Self {
-        Self { runs: self.runs.iter().filter(|r| !r.is_empty()).cloned().collect() }
     }
 
     /// How many samples of all runs are not above `x`.

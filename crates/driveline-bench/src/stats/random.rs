@@ -27,6 +27,14 @@ impl Random {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
+    /// The order in which a round runs its cases, by number.
+    #[must_use]
+    pub fn order_of_round(seed: u64, round: u64, cases: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..cases).collect();
+        Self::new(seed ^ round.wrapping_mul(0x9e37_79b9)).shuffle(&mut order);
+        order
+    }
+
     /// Puts the items into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {

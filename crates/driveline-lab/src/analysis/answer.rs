@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The answer to an experiment's question, as far as figures give one.
 
-use super::{CaseResult, ExperimentResult};
+use super::{CaseResult, Column, Compared, ExperimentResult};
+use driveline_bench::Metric;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
 
@@ -34,8 +35,7 @@ pub fn standing(i: &Interval) -> Standing {
 
 pub(super) fn sentence(e: &ExperimentResult) -> String {
     let cells = e.cells();
-    let (mut compared, mut rounds) = (0, usize::MAX);
-    let mut ahead = 0;
+    let (mut compared, mut ahead) = (0, 0);
     let mut closest: Option<(&CaseResult, Interval)> = None;
     let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
     for cell in &cells {
@@ -43,7 +43,6 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
             e.in_cell(cell).filter(|c| !c.is_contradicted()).filter_map(|c| c.to_driveline().and_then(|r| r.p50).map(|i| (c, i))).collect();
         let Some(least) = ratios.iter().min_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate)) else { continue };
         compared += 1;
-        rounds = ratios.iter().map(|(_, i)| i.rounds).min().unwrap_or(0).min(rounds);
         if least.1.estimate > 1.0 {
             ahead += 1;
         } else {
@@ -54,18 +53,24 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
         }
     }
     let Some((closest, interval)) = closest else { return alone(e, &cells) };
+    // Of a stream it is what passes between two arrivals.
+    let streams = e.measured().filter_map(CaseResult::headline).any(|(of, _)| of == Compared::Metric(Metric::BetweenArrivals));
+    let what = if streams { "median time" } else { "median latency" };
     let mut text = match (ahead, compared) {
-        (1, 1) => "Driveline has the least median latency".to_owned(),
-        (0, 1) => "Driveline does not have the least median latency".to_owned(),
-        (a, n) if a == n => format!("Driveline has the least median latency in all {n} cells"),
-        (0, n) => format!("Driveline has the least median latency in none of {n} cells"),
-        (a, n) => format!("Driveline has the least median latency in {a} of {n} cells"),
+        (1, 1) => format!("Driveline has the least {what}"),
+        (0, 1) => format!("Driveline does not have the least {what}"),
+        (a, n) if a == n => format!("Driveline has the least {what} in all {n} cells"),
+        (0, n) => format!("Driveline has the least {what} in none of {n} cells"),
+        (a, n) => format!("Driveline has the least {what} in {a} of {n} cells"),
     };
     let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
     let who = closest.name();
     let (low, high) = (times(interval.low), times(interval.high));
     let stands = if interval.estimate < 1.0 { "furthest ahead of it is" } else { "closest to it comes" };
     let _ = write!(text, "; {stands} {who}{place} with {} times its median (95 % {low} to {high})", times(interval.estimate));
+    if standing(&interval) == Standing::NotShown {
+        text.push_str(", which shows no difference");
+    }
     faster.retain(|(c, _)| c.case.id != closest.case.id);
     if !faster.is_empty() {
         let names: Vec<String> = faster.iter().take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
@@ -73,13 +78,28 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
         let _ = write!(text, "; ahead of it also {}{more}", names.join(", "));
     }
     text.push('.');
-    if rounds < ENOUGH_ROUNDS {
+    if interval.rounds < ENOUGH_ROUNDS {
         let _ = write!(
             text,
             " With fewer than {ENOUGH_ROUNDS} rounds the interval is not to be trusted: measure more rounds before you rely on it."
         );
     }
-    text
+    text + &losses(e)
+}
+
+/// Who lost samples, most first: a median says nothing of what did not arrive.
+fn losses(e: &ExperimentResult) -> String {
+    let mut losers: Vec<(&CaseResult, u64, u64)> =
+        e.measured().filter_map(|c| c.lost().map(|(lost, due)| (c, lost, due))).filter(|(_, lost, _)| *lost > 0).collect();
+    let share = |lost: u64, due: u64| lost as f64 / due.max(1) as f64;
+    losers.sort_by(|a, b| share(b.1, b.2).total_cmp(&share(a.1, a.2)));
+    if losers.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> =
+        losers.iter().take(3).map(|(c, lost, due)| format!("{lost} of {due} by {} ({})", c.name(), c.case.cell)).collect();
+    let more = if losers.len() > 3 { format!(", and some in {} more", losers.len() - 3) } else { String::new() };
+    format!(" Not arrived, which no percentile shows: {}{more}.", named.join(", "))
 }
 
 /// Without anything to compare with.
@@ -89,16 +109,20 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> String {
         for c in e.in_cell(cell) {
             let Some((of, f)) = c.headline() else { continue };
             let (Some(p50), n) = (f.percentiles.p50, f.percentiles.n) else { continue };
-            let tail = f.percentiles.p99.map_or_else(|| "n too small for p99".to_owned(), |p| format!("p99 {}", crate::table::duration(p)));
+            let tail = [Column::P99, Column::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
+            let tail =
+                tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", crate::table::duration(ns)));
             parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}", c.case.cell, c.name(), of.label(), crate::table::duration(p50)));
         }
     }
     let more = parts.len().saturating_sub(4);
     parts.truncate(4);
     match (parts.is_empty(), more) {
+        (true, _) if e.measured().next().is_none() => "Nothing can be measured here: see what is left out.".into(),
+        (true, _) if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.".into(),
         (true, _) => "No valid run: there is nothing to say yet.".into(),
-        (false, 0) => format!("{}.", parts.join("; ")),
-        (false, more) => format!("{}; and {more} more below.", parts.join("; ")),
+        (false, 0) => format!("{}.{}", parts.join("; "), losses(e)),
+        (false, more) => format!("{}; and {more} more below.{}", parts.join("; "), losses(e)),
     }
 }
 

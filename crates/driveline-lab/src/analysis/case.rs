@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One case: its runs pooled, and how it compares.
+//! One case: what it says, and how it compares.
 
 use super::figure::Figure;
-use super::timeline::{self, Timeline};
-use crate::archive::{Archive, Case, Experiment, LinkSample, Role, Run, metrics};
-use anyhow::Result;
-use driveline_bench::harness::{Pace, Payload, System};
+use super::timeline::Timeline;
+use crate::archive::{Case, Role};
+use driveline_bench::harness::{Payload, System};
 use driveline_bench::machine::Disturbance;
-use driveline_bench::observations::{Observations, Quantity};
-use driveline_bench::stats::{Interval, Rank, Runs, ratio_interval};
+use driveline_bench::observations::Quantity;
+use driveline_bench::stats::Interval;
 use driveline_bench::{Agreement, Metric};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,11 +20,14 @@ pub struct CaseResult {
     pub case: Case,
     /// Of links: distributions over all links and subscribers, in nanoseconds.
     pub figures: BTreeMap<Metric, Figure>,
+    /// Of cases with several links: each of them.
+    pub by_link: Vec<LinkResult>,
     /// Of links with several subscribers: transport of each.
     pub subscribers: Vec<SubscriberResult>,
     /// Of links: accounts of all valid runs together.
     pub totals: Totals,
-    /// Compared with Driveline and with the floor.
+    /// Compared with Driveline, with the floor, and a chain with Driveline on some edges with the one that has none of it. None
+    /// of a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
     /// Of a peer beside whose row its own latency tool ran: whether both say the same. If not, the row is invalid.
     pub own_tool: Option<Agreement>,
@@ -38,6 +40,17 @@ pub struct CaseResult {
     /// Latency, processor time, memory over one run.
     #[serde(skip)]
     pub timelines: Vec<Timeline>,
+}
+
+/// One of several links.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkResult {
+    /// Its topic.
+    pub topic: String,
+    /// The distribution of it that counts most.
+    pub figure: Figure,
+    /// Its accounts of all valid runs together.
+    pub totals: Totals,
 }
 
 /// One subscriber.
@@ -72,7 +85,8 @@ pub struct Totals {
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
-    /// Processor time of all ends of a link per sample sent, in nanoseconds. A daemon of the middleware is not in it.
+    /// Processor time of all ends of a link per sample sent, in nanoseconds; in a ping-pong that is a whole round, with the
+    /// answer. A daemon of the middleware is not in it.
     pub cpu_ns_per_sample: Option<f64>,
     /// Of that: the sending end.
     pub publisher_cpu_ns_per_sample: Option<f64>,
@@ -89,8 +103,12 @@ pub struct Ratio {
     pub to: String,
     /// What the other case is.
     pub to_role: Role,
+    /// The other case's system.
+    pub to_system: System,
     /// Ratio of the medians.
     pub p50: Option<Interval>,
+    /// Needs 60 samples of each.
+    pub p95: Option<Interval>,
     /// Needs 300 samples of each.
     pub p99: Option<Interval>,
     /// Needs 3 000 samples of each.
@@ -167,11 +185,58 @@ impl CaseResult {
         Some((Compared::Latency(subject.to_owned()), &figure.figure))
     }
 
+    /// How many of the samples that were to come through in valid runs did not (lost, replaced unread, or never sent), and how
+    /// many were to. None for workloads, which have accounts of their own kind.
+    #[must_use]
+    pub fn lost(&self) -> Option<(u64, u64)> {
+        let t = &self.totals;
+        let (came, due) = if self.case.links.is_empty() {
+            let sum = |name| self.counters.get(name).map(|runs| runs.iter().sum::<u64>());
+            (sum("completed")?, sum("sent")?)
+        } else {
+            (t.received, t.deliveries + t.not_sent.values().sum::<u64>())
+        };
+        Some((due.saturating_sub(came), due))
+    }
+
+    /// Communication and computation of a stage, in nanoseconds.
+    #[must_use]
+    pub fn transmission(&self, stage: &str) -> Option<(&Figure, &Figure)> {
+        let of = |q| self.observed.iter().find(|o| o.subject == stage && o.quantity == q).map(|o| &o.figure);
+        of(Quantity::Communication).zip(of(Quantity::Computation))
+    }
+
+    /// What was counted, from the least to the greatest of all valid runs: `hot path drops 12–13`.
+    #[must_use]
+    pub fn counted(&self) -> Vec<String> {
+        let range = |(name, runs): (&String, &Vec<u64>)| match (runs.iter().min(), runs.iter().max()) {
+            (Some(low), Some(high)) if low < high => Some(format!("{name} {low}–{high}")),
+            (Some(low), _) => Some(format!("{name} {low}")),
+            _ => None,
+        };
+        self.counters.iter().filter_map(range).collect()
+    }
+
     /// How its headline compares with Driveline's; none for Driveline itself.
     #[must_use]
     pub fn to_driveline(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| r.to_role == Role::Measured && r.of == of)
+        self.ratios.iter().find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
+    }
+
+    /// How the headline of a chain with Driveline on some of its edges compares with that of the same chain without.
+    #[must_use]
+    pub fn to_without(&self) -> Option<&Ratio> {
+        let (of, _) = self.headline()?;
+        self.ratios.iter().find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
+    }
+
+    /// What is transmitted beside what is worked at a stage, in percent: the means.
+    #[must_use]
+    pub fn transmission_percent(&self, stage: &str) -> Option<f64> {
+        let (communication, computation) = self.transmission(stage)?;
+        let (a, b) = communication.percentiles.mean.zip(computation.percentiles.mean).filter(|(_, b)| *b > 0.0)?;
+        Some(100.0 * a / b)
     }
 
     /// Short name of the system, as it is called on the command line; Driveline as it is written.
@@ -200,7 +265,7 @@ impl CaseResult {
 }
 
 /// With filled payloads a middleware's own memory counts, so filling is part of what is compared.
-fn headline_metric(case: &Case) -> Metric {
+pub(super) fn headline_metric(case: &Case) -> Metric {
     match (case.figure, handling(case)) {
         (Metric::Transport, Some(Payload::Filled)) => Metric::FillAndTransport,
         (figure, _) => figure,
@@ -208,233 +273,8 @@ fn headline_metric(case: &Case) -> Metric {
 }
 
 /// The whole before its parts.
-fn headline_subject<'a>(series: impl Iterator<Item = (&'a str, Quantity)> + Clone) -> Option<&'a str> {
+pub(super) fn headline_subject<'a>(series: impl Iterator<Item = (&'a str, Quantity)> + Clone) -> Option<&'a str> {
     let latencies = || series.clone().filter(|(_, q)| *q == Quantity::Latency).map(|(s, _)| s);
     const WHOLE: [&str; 4] = ["end to end", "hot path", "chain", "all"];
     WHOLE.into_iter().find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w))).or_else(|| latencies().next())
-}
-
-/// A case's runs, as raw as comparisons need them.
-pub(super) struct Pooled {
-    case: Case,
-    runs: Vec<Run>,
-    metrics: BTreeMap<Metric, Runs>,
-    subscribers: BTreeMap<(usize, usize), Runs>,
-    observed: Vec<(String, Quantity, Runs)>,
-    timelines: Vec<Timeline>,
-    late: u64,
-    lasts: BTreeMap<(usize, usize), u64>,
-}
-
-/// Samples by round; a round that is missing or does not count is empty.
-type ByRound<K> = BTreeMap<K, Vec<Vec<u64>>>;
-
-fn put<K: Ord>(into: &mut ByRound<K>, key: K, rounds: usize, round: u64, values: impl IntoIterator<Item = u64>) {
-    let places = into.entry(key).or_insert_with(|| vec![Vec::new(); rounds]);
-    if let Some(place) = places.get_mut(round as usize) {
-        place.extend(values);
-    }
-}
-
-impl Pooled {
-    pub(super) fn read(archive: &Archive, e: &Experiment, case: &Case) -> Result<Self> {
-        let id = &e.scenario.id;
-        let runs = archive.runs(e, case)?;
-        let rounds = e.rounds as usize;
-        let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
-        let mut by_series = ByRound::<(String, Quantity)>::new();
-        let (mut timelines, mut late, mut lasts) = (Vec::new(), 0, BTreeMap::new());
-        for run in runs.iter().filter(|r| r.is_valid()) {
-            let samples = archive.samples(id, case, run.round)?;
-            for (metric, values) in metrics(case, &samples) {
-                put(&mut by_metric, metric, rounds, run.round, values);
-            }
-            for LinkSample { link, sample } in &samples {
-                if sample.received.is_some() {
-                    put(&mut by_subscriber, (*link, sample.subscriber), rounds, run.round, [sample.transport_ns]);
-                }
-            }
-            count_last(case, &samples, &mut lasts);
-            late += samples.iter().filter(|s| is_late(case, s)).count() as u64;
-            let observations: Observations = archive.observations(id, case, run.round)?;
-            for series in &observations.series {
-                let key = (series.subject.clone(), series.quantity);
-                put(&mut by_series, key, rounds, run.round, series.points.iter().map(|p| p.value));
-            }
-            if timelines.is_empty() {
-                timelines = timeline::timelines(&samples, &observations);
-            }
-        }
-        // With one subscriber there is nothing beside which it could stand.
-        if by_subscriber.len() < 2 {
-            by_subscriber.clear();
-        }
-        Ok(Self {
-            case: case.clone(),
-            runs,
-            metrics: by_metric.into_iter().map(|(m, r)| (m, Runs::new(r))).collect(),
-            subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
-            observed: by_series.into_iter().map(|((s, q), r)| (s, q, Runs::new(r))).collect(),
-            timelines,
-            late,
-            lasts,
-        })
-    }
-
-    /// What counts most, with its name.
-    fn headline(&self) -> Option<(Compared, &Runs)> {
-        let metric = headline_metric(&self.case);
-        if let Some(runs) = self.metrics.get(&metric) {
-            return Some((Compared::Metric(metric), runs));
-        }
-        let subject = headline_subject(self.observed.iter().map(|(s, q, _)| (s.as_str(), *q)))?.to_owned();
-        let (_, _, runs) = self.observed.iter().find(|(s, q, _)| *s == subject && *q == Quantity::Latency)?;
-        Some((Compared::Latency(subject), runs))
-    }
-
-    /// `all` are the cases of the experiment, this one included.
-    pub(super) fn result(&self, all: &[Self], seed: u64) -> CaseResult {
-        let case = &self.case;
-        let subscriber = |(&(link, subscriber), runs): (&(usize, usize), &Runs)| {
-            let topic = case.links.get(link).filter(|_| case.links.len() > 1).map_or_else(String::new, |l| format!("{} · ", l.topic));
-            let all: u64 = self.lasts.iter().filter(|((l, _), _)| *l == link).map(|(_, n)| n).sum();
-            let last = self.lasts.get(&(link, subscriber)).copied().unwrap_or(0);
-            let last_share = (all > 0).then(|| last as f64 / all as f64);
-            SubscriberResult { name: format!("{topic}subscriber {subscriber}"), transport: Figure::of(runs), last_share }
-        };
-        let mut counters = BTreeMap::<String, Vec<u64>>::new();
-        for run in self.runs.iter().filter(|r| r.is_valid()) {
-            for (name, count) in &run.counters {
-                counters.entry(name.clone()).or_default().push(*count);
-            }
-        }
-        let run = |r: &Run| RunResult {
-            round: r.round,
-            place: r.place,
-            seconds: r.seconds,
-            disturbance: r.disturbance,
-            reasons: r.reasons().map(str::to_owned).collect(),
-            unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
-        };
-        CaseResult {
-            figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),
-            subscribers: self.subscribers.iter().map(subscriber).collect(),
-            totals: self.totals(),
-            ratios: self.ratios(all, seed),
-            own_tool: self.agreement(all),
-            observed: self.observed.iter().map(|(s, q, r)| Observed { subject: s.clone(), quantity: *q, figure: Figure::of(r) }).collect(),
-            counters,
-            runs: self.runs.iter().map(run).collect(),
-            timelines: self.timelines.clone(),
-            case: case.clone(),
-        }
-    }
-
-    /// What the plan compares, and what counts most if that is another figure.
-    fn ratios(&self, all: &[Self], seed: u64) -> Vec<Ratio> {
-        let mut ratios = Vec::new();
-        for c in &self.case.comparisons {
-            let Some(other) = all.iter().find(|p| p.case.id == c.to) else { continue };
-            let mut add = |of: Compared, pair: Option<(&Runs, &Runs)>| {
-                let Some((own, theirs)) = pair else { return };
-                let at = |rank| ratio_interval(own, theirs, rank, seed);
-                let (p50, p99, p999) = (at(Rank::P50), at(Rank::P99), at(Rank::P999));
-                ratios.push(Ratio { of, to: c.to.clone(), to_role: other.case.role, p50, p99, p999 });
-            };
-            add(Compared::Metric(c.metric), self.metrics.get(&c.metric).zip(other.metrics.get(&c.of)));
-            if let (Some((of, own)), Some((theirs, runs))) = (self.headline(), other.headline())
-                && of == theirs
-                && of != Compared::Metric(c.metric)
-            {
-                add(of, Some((own, runs)));
-            }
-        }
-        ratios
-    }
-
-    /// Whether the latency tool that ran beside this row says the same.
-    fn agreement(&self, all: &[Self]) -> Option<Agreement> {
-        if self.case.role != Role::Measured {
-            return None;
-        }
-        let beside = |p: &&Self| p.case.role == Role::OwnTool && (&p.case.system, &p.case.cell) == (&self.case.system, &self.case.cell);
-        let tool = all.iter().find(beside)?;
-        let runs = tool.runs.iter().filter(|r| r.is_valid());
-        let said: Vec<_> = runs.flat_map(|r| &r.accounts).filter_map(|a| a.own_tool.clone()).collect();
-        Agreement::of(self.metrics.get(&Metric::Transport)?.at(Rank::P50)?, &said)
-    }
-
-    fn totals(&self) -> Totals {
-        let mut t = Totals { late: self.late, ..Totals::default() };
-        let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
-        for run in self.runs.iter().filter(|r| r.is_valid()) {
-            for a in &run.accounts {
-                t.scheduled += a.scheduled;
-                t.sent += a.sent;
-                for (reason, n) in &a.not_sent {
-                    *t.not_sent.entry(reason.clone()).or_default() += n;
-                }
-                t.received += a.received.iter().sum::<u64>();
-                t.missed += a.missed.iter().sum::<u64>();
-                t.torn += a.torn;
-                t.verified += a.verified;
-                let readers = a.received.len() as f64;
-                let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
-                cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
-                publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
-                wakes.add(a.wake_calls_per_publish, a.sent);
-            }
-        }
-        t.deliveries = t.received + t.missed;
-        (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
-        t
-    }
-}
-
-/// A mean of values that stand for so many samples each.
-#[derive(Default)]
-struct Mean {
-    sum: f64,
-    samples: u64,
-}
-
-impl Mean {
-    fn add(&mut self, value: Option<f64>, samples: u64) {
-        if let Some(value) = value {
-            self.sum += value * samples as f64;
-            self.samples += samples;
-        }
-    }
-
-    fn value(&self) -> Option<f64> {
-        (self.samples > 0).then(|| self.sum / self.samples as f64)
-    }
-}
-
-/// Counts, by link and subscriber, for how many samples it was the last of all.
-fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, usize), u64>) {
-    // How many received it, and who took longest: how long, and which one.
-    let mut of = BTreeMap::<(usize, u64), (usize, (u64, usize))>::new();
-    for LinkSample { link, sample } in samples.iter().filter(|s| s.sample.received.is_some()) {
-        let entry = of.entry((*link, sample.sent.sequence)).or_default();
-        *entry = (entry.0 + 1, entry.1.max((sample.transport_ns, sample.subscriber)));
-    }
-    for ((link, _), (received, (_, subscriber))) in of {
-        if case.links.get(link).is_some_and(|l| l.subscribers > 1 && l.subscribers == received) {
-            *lasts.entry((link, subscriber)).or_default() += 1;
-        }
-    }
-}
-
-/// In hand more than a period after it was due.
-fn is_late(case: &Case, s: &LinkSample) -> bool {
-    let Some(Pace::RateHz(hz)) = case.links.get(s.link).map(|l| l.pace) else { return false };
-    let Some(r) = &s.sample.received else { return false };
-    r.in_hand.max(r.copied).saturating_sub(s.sample.sent.scheduled) as f64 > 1e9 / hz
-}
-
-/// What counts most of a case, by round, for comparisons between archives. `None` without valid samples.
-pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<(Compared, Runs)>> {
-    let pooled = Pooled::read(archive, e, case)?;
-    Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
 }

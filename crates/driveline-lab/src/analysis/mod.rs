@@ -6,21 +6,25 @@
 
 mod answer;
 mod case;
+mod columns;
 mod figure;
+mod pooled;
 mod published;
 mod timeline;
 
 pub(crate) use answer::ENOUGH_ROUNDS;
 pub use answer::{Standing, standing};
-pub use case::{CaseResult, Compared, Observed, Ratio, RunResult, SubscriberResult, Totals, handling};
+pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, handling};
+pub(crate) use columns::{Column, columns, ratio_columns};
 pub use figure::{Bin, Figure};
 pub use published::{Beside, PublishedRow};
 pub use timeline::Timeline;
 
 use crate::archive::{Archive, Experiment, Role};
+use crate::scenario::Published;
 use anyhow::Result;
-use case::Pooled;
 use driveline_bench::{LeftOut, MAX_OTHERS};
+use pooled::Pooled;
 use serde::Serialize;
 
 /// Version of `summary.json`.
@@ -98,6 +102,19 @@ impl ExperimentResult {
         self.measured().filter(move |c| c.case.cell == cell)
     }
 
+    /// Stages of its chain that receive something; nothing if it has no chain.
+    #[must_use]
+    pub fn receiving_stages(&self) -> Option<Vec<&str>> {
+        let chain = self.measured().find_map(|c| c.case.chain.as_ref())?;
+        Some(chain.stages.iter().filter(|s| !s.inputs.is_empty()).map(|s| s.name.as_str()).collect())
+    }
+
+    /// What was published of transmission where the stages are as in this case.
+    pub fn transmission_published<'a>(&'a self, case: &'a CaseResult) -> impl Iterator<Item = &'a Published> {
+        let here = |p: &&Published| !p.transmission_percent.is_empty() && p.reach.is_none_or(|r| Some(r.into()) == case.case.reach());
+        self.published.iter().map(|row| &row.published).filter(here)
+    }
+
     /// All systems under test.
     pub fn measured(&self) -> impl Iterator<Item = &CaseResult> {
         self.cases.iter().filter(|c| c.case.role == Role::Measured)
@@ -113,11 +130,12 @@ pub fn analyse(archive: &Archive) -> Result<Analysis> {
     let experiments = m.experiments.iter().map(|e| experiment(archive, e)).collect::<Result<Vec<_>>>()?;
     let runs = || experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.runs);
     let most = |of: fn(&RunResult) -> f64| runs().map(of).fold(0.0, f64::max);
+    let (planned, made) = (m.experiments.iter().map(|e| e.rounds * e.cases.len() as u64).sum(), runs().count() as u64);
     Ok(Analysis {
         format: FORMAT,
-        complete: m.finished_at.is_some(),
-        planned: m.experiments.iter().map(|e| e.rounds * e.cases.len() as u64).sum(),
-        made: runs().count() as u64,
+        complete: m.finished_at.is_some() && made == planned,
+        planned,
+        made,
         valid: runs().filter(|r| r.reasons.is_empty()).count() as u64,
         disturbed: runs().filter(|r| r.disturbance.other_processes > MAX_OTHERS).count() as u64,
         worst_others: most(|r| r.disturbance.other_processes),
@@ -145,4 +163,4 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
     Ok(result)
 }
 
-pub(crate) use case::pooled_headline;
+pub(crate) use pooled::{contradiction, pooled_headline};

@@ -5,6 +5,7 @@
 use super::case::{CaseResult, handling};
 use super::figure::Figure;
 use crate::scenario::Published;
+use crate::words::word;
 use driveline_bench::harness::{Payload, System};
 use serde::Serialize;
 
@@ -51,7 +52,12 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         _ => None,
     };
     let found = p.beside.as_deref().and_then(|system| find(p, system, cases));
-    let driveline = found.and_then(|(c, _)| cases.iter().find(|d| d.case.system == System::Driveline && d.case.cell == c.case.cell));
+    let same_cell = |c: &CaseResult| cases.iter().find(|d| d.case.system == System::Driveline && d.case.cell == c.case.cell);
+    let driveline = match reference.filter(|r| r.reach != p.reach) {
+        // The paper compares what is within a process with what is between processes.
+        Some(r) => find(r, "driveline", cases).map(|(c, _)| c),
+        None => found.and_then(|(c, _)| same_cell(c)),
+    };
     // Like with like.
     let middle = |f: &Figure| if p.p50_us.is_some() { f.percentiles.p50.map(|ns| ns as f64) } else { f.percentiles.mean };
     let ours = driveline.and_then(|d| figure(p, d)).and_then(middle);
@@ -76,9 +82,12 @@ fn find<'a>(p: &Published, system: &str, cases: &'a [CaseResult]) -> Option<(&'a
     let fits = |c: &&CaseResult| {
         let link = c.case.links.first();
         c.case.system.to_string() == system
+            // What its own tool contradicts stands beside nothing.
+            && !c.is_contradicted()
             && p.case.as_ref().is_none_or(|name| *name == c.case.scenario_case)
             && p.size.is_none_or(|s| link.is_some_and(|l| l.size as u64 == s.0))
             && p.subscribers.is_none_or(|n| link.is_some_and(|l| l.subscribers == n))
+            && p.reach.is_none_or(|r| c.case.reach() == Some(r.into()))
     };
     let with_figure = |c: &'a CaseResult| figure(p, c).map(|f| (c, f));
     let all = || cases.iter().filter(fits);
@@ -98,8 +107,4 @@ fn figure<'a>(p: &Published, c: &'a CaseResult) -> Option<&'a Figure> {
             })
         }
     }
-}
-
-fn word<T: Serialize>(value: &T) -> String {
-    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Arrow files with columns of 64-bit words, and the one of observations.
 
+use crate::words::word;
 use anyhow::{Context, Result, ensure};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -37,8 +38,8 @@ pub(super) fn write(path: &Path, columns: Vec<Column>) -> Result<()> {
     let batch = RecordBatch::try_new(schema.clone(), columns.into_iter().map(|c| c.values).collect())?;
     let mut writer = FileWriter::try_new_buffered(File::create(path)?, &schema)?;
     writer.write(&batch)?;
-    writer.finish()?;
-    Ok(())
+    // What the account of a run speaks of is there before it is.
+    Ok(writer.into_inner()?.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
 }
 
 /// Reads all batches of a file.
@@ -59,10 +60,7 @@ fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
 
 /// One row for each point: subject, quantity, time, value. Counters and the like stand in the account of the run.
 pub(super) fn write_observations(path: &Path, o: &Observations) -> Result<()> {
-    let quantity = |s: &driveline_bench::observations::Series| -> Result<String> {
-        Ok(serde_json::to_value(s.quantity)?.as_str().unwrap_or_default().to_owned())
-    };
-    let names = o.series.iter().map(quantity).collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = o.series.iter().map(|s| word(&s.quantity)).collect();
     let rows = || o.series.iter().zip(&names).flat_map(|(s, q)| s.points.iter().map(move |p| (s.subject.as_str(), q.as_str(), p)));
     write(
         path,

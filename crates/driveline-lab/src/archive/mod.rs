@@ -12,21 +12,30 @@ mod samples;
 pub use samples::{LinkSample, metrics};
 
 use crate::scenario::{Extent, Scenario};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use driveline_bench::chain::ChainJob;
+use driveline_bench::child::unreadable;
 use driveline_bench::harness::{self, Job, PROTOCOL, Pace, Payload, Reach, Reliability, System, Take, Wait};
 use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers::Description;
 use driveline_bench::{Account, Beside, Comparison, LeftOut, Metric, Placement};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Version of the format.
 pub const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
+/// Most rounds of an experiment, as scenarios and the command line say.
+const MAX_ROUNDS: u64 = 1000;
+/// Most samples of a link: a day at the highest rate.
+const MAX_MESSAGES: u64 = 86_400_000_000;
+/// Longest observation of a workload: a day, and what scenarios let it warm up.
+const LONGEST_MS: u64 = 2 * 86_400_000;
 
 /// What is measured, and where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,6 +165,14 @@ pub struct Link {
     pub warm_up: u64,
 }
 
+impl Case {
+    /// Where the ends of its first link, or the stages of its chain are; none of a workload.
+    #[must_use]
+    pub fn reach(&self) -> Option<Reach> {
+        self.links.first().map(|l| l.reach).or_else(|| self.chain.as_ref().map(|c| c.reach))
+    }
+}
+
 impl Link {
     /// What every edge of a chain has to do.
     #[must_use]
@@ -165,7 +182,7 @@ impl Link {
             size: 0,
             subscribers: 1,
             pace: Pace::RateHz(chain.rate_hz.unwrap_or(1000.0)),
-            reach: Reach::Host,
+            reach: chain.reach,
             wait: chain.wait,
             take: Take::Borrow,
             payload: Payload::Filled,
@@ -205,6 +222,9 @@ impl Link {
             subscriber_cpus: self.subscriber_cpus.clone(),
             priority: self.priority,
             processing_us: self.processing_us,
+            // The conductor says how long, and nothing is lost on purpose.
+            answer_timeout_ms: 0,
+            lose_every: 0,
             raw_dir: PathBuf::new(),
         }
     }
@@ -266,6 +286,8 @@ impl Run {
 #[derive(Clone, Debug)]
 pub struct Archive {
     directory: PathBuf,
+    /// Locked as long as somebody measures into it.
+    _claim: Option<Arc<File>>,
     /// What it says about itself.
     pub manifest: Manifest,
 }
@@ -274,16 +296,24 @@ impl Archive {
     /// Makes one. The directory must not exist, or be empty.
     ///
     /// # Errors
-    /// The file system's; if something is there already.
+    /// The file system's; if something is there already, or a text has control characters.
     pub fn create(directory: &Path, manifest: Manifest) -> Result<Self> {
+        check_readable(&manifest)?;
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
-        ensure!(
-            there.next().is_none(),
-            "{} is not empty: name another directory, or go on with the measurement in it with --resume",
-            directory.display()
-        );
-        let archive = Self { directory: directory.to_owned(), manifest };
+        let empty = || -> Result<()> {
+            let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+            ensure!(
+                there.next().is_none(),
+                "{} is not empty: name another directory, or go on with the measurement in it with --resume",
+                directory.display()
+            );
+            Ok(())
+        };
+        empty()?;
+        let claim = claim(directory)?;
+        // Somebody else may have been faster.
+        empty()?;
+        let archive = Self { directory: directory.to_owned(), _claim: Some(Arc::new(claim)), manifest };
         archive.write_manifest()?;
         Ok(archive)
     }
@@ -294,7 +324,8 @@ impl Archive {
     /// If it is none, of another version, or damaged.
     pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join(MANIFEST);
-        let text = fs::read_to_string(&path)
+        let text = present(&path)
+            .and_then(|_| fs::read_to_string(&path))
             .with_context(|| format!("cannot read {}: `driveline bench run` makes such a directory, and tells its name", path.display()))?;
         let format: Version = serde_json::from_str(&text).with_context(|| format!("{} is no manifest", path.display()))?;
         ensure!(
@@ -303,8 +334,18 @@ impl Archive {
             path.display(),
             format.format
         );
-        let manifest = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
-        Ok(Self { directory: directory.to_owned(), manifest })
+        let manifest: Manifest = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        check(&manifest).with_context(|| format!("{} is damaged, or not by this program", path.display()))?;
+        Ok(Self { directory: directory.to_owned(), _claim: None, manifest })
+    }
+
+    /// For whoever measures into it, so that nobody else does meanwhile; until it and its clones are dropped.
+    ///
+    /// # Errors
+    /// If somebody does already.
+    pub fn claimed(self) -> Result<Self> {
+        let _claim = Some(Arc::new(claim(&self.directory)?));
+        Ok(Self { _claim, ..self })
     }
 
     /// Where it is.
@@ -350,6 +391,14 @@ impl Archive {
         write_whole(&account, &serde_json::to_vec_pretty(run)?)
     }
 
+    /// Puts something beside the runs that is made of them; what has that name is replaced, and not followed if it is a link.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        write_whole(&self.directory.join(name), bytes)
+    }
+
     /// Whether a run is there.
     #[must_use]
     pub fn has(&self, experiment: &str, case: &Case, round: u64) -> bool {
@@ -364,8 +413,12 @@ impl Archive {
         let mut runs = Vec::new();
         for round in 0..experiment.rounds {
             let path = self.path(&experiment.scenario.id, case, round, ".json");
-            match fs::read(&path) {
-                Ok(text) => runs.push(serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))?),
+            match present(&path).and_then(|_| fs::read(&path)) {
+                Ok(text) => {
+                    let run: Run = serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))?;
+                    ensure!(run.round == round, "{} is damaged: it is the account of round {}", path.display(), run.round);
+                    runs.push(run);
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
             }
@@ -376,13 +429,15 @@ impl Archive {
     /// The stamps of a run; none if it has none.
     ///
     /// # Errors
-    /// If they are damaged.
-    pub fn samples(&self, experiment: &str, case: &Case, round: u64) -> Result<Vec<LinkSample>> {
-        let path = self.path(experiment, case, round, ".stamps.arrow");
-        if !path.exists() {
-            return Ok(Vec::new());
-        }
-        samples::read(&path).with_context(|| format!("{} is damaged", path.display()))
+    /// If they are damaged, or not those of the run's accounts.
+    pub fn samples(&self, experiment: &str, case: &Case, run: &Run) -> Result<Vec<LinkSample>> {
+        let path = self.path(experiment, case, run.round, ".stamps.arrow");
+        let read = || -> Result<_> {
+            let samples = if present(&path)? { samples::read(&path)? } else { Vec::new() };
+            samples::check(&samples, &run.accounts)?;
+            Ok(samples)
+        };
+        read().with_context(|| format!("{} is damaged", path.display()))
     }
 
     /// The observations of a run; none if it has none.
@@ -391,11 +446,75 @@ impl Archive {
     /// If they are damaged.
     pub fn observations(&self, experiment: &str, case: &Case, round: u64) -> Result<Observations> {
         let path = self.path(experiment, case, round, ".observations.arrow");
-        if !path.exists() {
-            return Ok(Observations::default());
-        }
-        columns::read_observations(&path).with_context(|| format!("{} is damaged", path.display()))
+        let read = || if present(&path)? { columns::read_observations(&path) } else { Ok(Observations::default()) };
+        read().with_context(|| format!("{} is damaged", path.display()))
     }
+}
+
+/// What is shown to people must not move their cursor.
+fn check_readable(m: &Manifest) -> Result<()> {
+    match unreadable(&serde_json::to_value(m)?) {
+        Some(text) => bail!("'{text}' has control characters"),
+        None => Ok(()),
+    }
+}
+
+/// What no measurement has: memory is reserved for rounds, and files are written below the names of directories.
+fn check(m: &Manifest) -> Result<()> {
+    let is_name = |name: &str| matches!(Path::new(name).components().collect::<Vec<_>>().as_slice(), [Component::Normal(n)] if *n == name);
+    check_readable(m)?;
+    let mut ids = BTreeSet::new();
+    for e in &m.experiments {
+        let id = &e.scenario.id;
+        ensure!(is_name(id), "'{id}' is no name of an experiment");
+        ensure!(ids.insert(id), "the experiment {id} is there twice");
+        ensure!(e.rounds <= MAX_ROUNDS, "{id} has {} rounds; at most {MAX_ROUNDS} are possible", e.rounds);
+        let (mut names, mut directories) = (BTreeSet::new(), BTreeSet::new());
+        for case in &e.cases {
+            ensure!(is_name(&case.directory), "{id}: '{}' is no name of a directory", case.directory);
+            ensure!(
+                names.insert(&case.id) && directories.insert(&case.directory),
+                "{id}: the case '{}', or its directory, is there twice",
+                case.id
+            );
+            check_case(case).with_context(|| format!("{id}: the case '{}'", case.id))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether its numbers are within what scenarios can say; waits and memory are computed from them.
+fn check_case(case: &Case) -> Result<()> {
+    let rate = |hz: f64| -> Result<()> {
+        ensure!((0.01..=1e6).contains(&hz), "{hz} Hz is no rate");
+        Ok(())
+    };
+    let count = |what: &str, n: u64, most: u64| -> Result<()> {
+        ensure!(n <= most, "{n} {what} are more than {most}");
+        Ok(())
+    };
+    count("links", case.links.len() as u64, 256)?;
+    count("hogs", case.beside.hogs as u64, 64)?;
+    for link in &case.links {
+        if let Pace::RateHz(hz) = link.pace {
+            rate(hz)?;
+        }
+        ensure!((1..=512).contains(&link.subscribers), "{} is no number of subscribers", link.subscribers);
+        count("bytes of payload", link.size as u64, 1 << 40)?;
+        count("messages", link.messages, MAX_MESSAGES)?;
+        count("messages before", link.warm_up, MAX_MESSAGES)?;
+        count("µs of work", link.processing_us, 10_000_000)?;
+    }
+    if let Some(chain) = &case.chain {
+        chain.rate_hz.map_or(Ok(()), rate)?;
+        count("messages", chain.messages, MAX_MESSAGES)?;
+        count("messages before", chain.warm_up, MAX_MESSAGES)?;
+    }
+    if let Some(w) = &case.workload {
+        count("ms", w.duration_ms, LONGEST_MS)?;
+        count("ms before", w.warm_up_ms, LONGEST_MS)?;
+    }
+    Ok(())
 }
 
 #[derive(Deserialize)]
@@ -403,10 +522,44 @@ struct Version {
     format: u32,
 }
 
+/// Whether a file is there. One that is no plain file is refused: reading a pipe would wait for somebody who writes.
+fn present(path: &Path) -> std::io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(m) if m.is_file() => Ok(true),
+        Ok(_) => Err(std::io::Error::other("it is no plain file")),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The right to measure into a directory.
+fn claim(directory: &Path) -> Result<File> {
+    let file = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            bail!("somebody measures into {} already: wait for that, or name another directory", directory.display())
+        }
+        // Not every file system has locks; without, there is only the danger that somebody does it twice.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
 /// Writes a file that is either there as a whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension("part");
-    fs::write(&part, bytes).and_then(|()| fs::rename(&part, path)).with_context(|| format!("cannot write {}", path.display()))
+    // Without sync, a name can outlive a power cut that its bytes do not.
+    let written = || -> std::io::Result<()> {
+        // Of somebody who was interrupted, or a link to somewhere else: opening it would follow that.
+        match fs::remove_file(&part) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = fs::File::create_new(&part)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    written().with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

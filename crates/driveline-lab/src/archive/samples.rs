@@ -3,7 +3,7 @@
 
 use super::columns::{self, Column, numbers};
 use super::{Case, Role};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use arrow_array::Array;
 use driveline_bench::harness::{Pace, Payload, ReceivedRow, SentRow};
 use driveline_bench::{Account, Metric, Sample};
@@ -82,11 +82,34 @@ pub(super) fn read(path: &Path) -> Result<Vec<LinkSample>> {
     Ok(samples)
 }
 
+/// Whether stamps are those of the accounts beside which they lie.
+pub(super) fn check(samples: &[LinkSample], accounts: &[Account]) -> Result<()> {
+    // By link and subscriber: rows, and how many of them were received.
+    let mut there = BTreeMap::<(usize, usize), (u64, u64)>::new();
+    for s in samples {
+        let entry = there.entry((s.link, s.sample.subscriber)).or_default();
+        *entry = (entry.0 + 1, entry.1 + u64::from(s.sample.received.is_some()));
+    }
+    for (link, account) in accounts.iter().enumerate() {
+        for (subscriber, received) in account.received.iter().enumerate().filter(|_| account.sent > 0) {
+            let (rows, got) = there.remove(&(link, subscriber)).unwrap_or_default();
+            ensure!(
+                (rows, got) == (account.sent, *received),
+                "of link {link}, subscriber {subscriber}, the account has {} samples sent and {received} received, and there are {rows} and {got}",
+                account.sent
+            );
+        }
+    }
+    ensure!(there.is_empty(), "it has stamps of links or subscribers that the account does not have");
+    Ok(())
+}
+
 /// The figures of a run, over all links and subscribers of a case.
 #[must_use]
 pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>> {
     let mut of = BTreeMap::<Metric, Vec<u64>>::new();
     let mut last = BTreeMap::<(usize, u64), (usize, u64)>::new();
+    let mut previous = BTreeMap::<(usize, usize), u64>::new();
     for LinkSample { link, sample } in samples {
         let Some(spec) = case.links.get(*link) else { continue };
         let closed = spec.pace == Pace::PingPong;
@@ -116,6 +139,9 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
         if !closed {
             put(Metric::ScheduleRelative, r.in_hand.max(r.copied).saturating_sub(s.scheduled));
             put(Metric::WakeToHand, r.in_hand.saturating_sub(r.woken));
+            if let Some(before) = previous.insert((*link, sample.subscriber), r.in_hand).filter(|before| *before < r.in_hand) {
+                put(Metric::BetweenArrivals, r.in_hand - before);
+            }
             if spec.subscribers > 1 {
                 let entry = last.entry((*link, s.sequence)).or_default();
                 *entry = (entry.0 + 1, entry.1.max(sample.transport_ns));

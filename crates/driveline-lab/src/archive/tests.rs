@@ -105,7 +105,7 @@ proptest! {
         let case = case(vec![]);
         archive.add("X", &case, &run(accounts), &Observations::default()).unwrap();
         let expected: Vec<_> = links.iter().enumerate().flat_map(|(link, s)| s.iter().map(move |s| LinkSample { link, sample: *s })).collect();
-        prop_assert_eq!(Archive::open(archive.directory()).unwrap().samples("X", &case, 0).unwrap(), expected);
+        prop_assert_eq!(samples::read(&archive.path("X", &case, 0, ".stamps.arrow")).unwrap(), expected);
     }
 }
 
@@ -133,12 +133,133 @@ fn what_is_no_archive_is_told_apart() {
     let good = archive(dir.path());
     let path = good.directory().join(MANIFEST);
     assert!(format!("{:#}", Archive::create(good.directory(), good.manifest.clone()).unwrap_err()).contains("--resume"));
+    let mut foreign = good.manifest.clone();
+    let scenario = crate::scenario::load("S1").unwrap();
+    foreign.experiments = vec![Experiment { scenario, rounds: 5, cases: vec![case(vec![])], left_out: vec![] }];
+    let refused = |change: &dyn Fn(&mut Experiment)| {
+        let mut m = foreign.clone();
+        change(&mut m.experiments[0]);
+        fs::write(&path, serde_json::to_vec(&m).unwrap()).unwrap();
+        Archive::open(good.directory()).err().map(|e| format!("{e:#}")).unwrap_or_default()
+    };
+    assert_eq!(refused(&|_| {}), "");
+    assert!(refused(&|e| e.rounds = u64::MAX).contains("rounds"));
+    for bad in ["../../elsewhere", "/etc", "", ".."] {
+        assert!(refused(&|e| e.cases[0].directory = bad.into()).contains("no name of a directory"), "{bad}");
+        assert!(refused(&|e| e.scenario.id = bad.into()).contains("no name of an experiment"), "{bad}");
+    }
     fs::write(&path, "{\"format\": 99}").unwrap();
     assert!(says(good.directory()).contains("format 99"));
     fs::write(&path, "{\"format\": 1}").unwrap();
     assert!(says(good.directory()).contains("damaged"));
     fs::write(&path, "?").unwrap();
     assert!(says(good.directory()).contains("no manifest"));
+}
+
+#[test]
+fn two_do_not_measure_into_one_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = archive(dir.path());
+    let again = || Archive::open(first.directory()).unwrap().claimed();
+    assert!(format!("{:#}", again().unwrap_err()).contains("somebody measures into"));
+    let path = first.directory().to_owned();
+    drop(first);
+    let second = Archive::open(&path).unwrap().claimed().unwrap();
+    assert!(Archive::open(&path).unwrap().claimed().is_err());
+    drop(second);
+}
+
+#[test]
+fn runs_that_are_not_what_their_place_says_are_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = archive(dir.path());
+    let account = |n: u64| {
+        let sent = |i| SentRow { sequence: i, scheduled: i, before_fill: i, before_publish: i, returned: i };
+        let row = |i| Sample { sent: sent(i), received: (i > 1).then(ReceivedRow::default), ..Sample::default() };
+        Account { sent: n, received: vec![n - 1], missed: vec![1], stamps: (1..=n).map(row).collect(), ..Account::default() }
+    };
+    let a = case(vec![link(Pace::RateHz(10.0), Payload::Untouched, 1)]);
+    for (round, n) in [(0, 3), (1, 4)] {
+        archive.add("X", &a, &Run { round, ..run(vec![account(n)]) }, &Observations::default()).unwrap();
+    }
+    let scenario = crate::scenario::load("S1").unwrap();
+    let experiment = Experiment { scenario: Scenario { id: "X".into(), ..scenario }, rounds: 2, cases: vec![a.clone()], left_out: vec![] };
+    let runs = archive.runs(&experiment, &a).unwrap();
+    assert_eq!(archive.samples("X", &a, &runs[0]).unwrap().len(), 3);
+    let at = |round, what| archive.path("X", &a, round, what);
+    let says = || format!("{:#}", archive.samples("X", &a, &runs[1]).unwrap_err());
+    // The stamps of another run, and none.
+    fs::copy(at(0, ".stamps.arrow"), at(1, ".stamps.arrow")).unwrap();
+    assert!(
+        says().contains("1.stamps.arrow is damaged") && says().contains("4 samples sent and 3 received, and there are 3 and 2"),
+        "{}",
+        says()
+    );
+    fs::remove_file(at(1, ".stamps.arrow")).unwrap();
+    assert!(says().contains("there are 0 and 0"), "{}", says());
+    // The account of another run.
+    fs::copy(at(0, ".json"), at(1, ".json")).unwrap();
+    let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
+    assert!(text.contains("1.json is damaged: it is the account of round 0"), "{text}");
+
+    // Names that lead elsewhere, or to the same place.
+    let good = experiment.clone();
+    let twice = Experiment { cases: vec![a.clone(), Case { directory: "1".into(), ..a.clone() }], ..good.clone() };
+    let out = Experiment { cases: vec![Case { directory: "../../elsewhere".into(), ..a.clone() }], ..good.clone() };
+    let endless = Experiment { rounds: u64::MAX, ..good.clone() };
+    let with = |change: &dyn Fn(&mut Link)| {
+        let mut e = good.clone();
+        change(&mut e.cases[0].links[0]);
+        e
+    };
+    for (experiments, says) in [
+        (vec![out], "no name of a directory"),
+        (vec![twice], "is there twice"),
+        (vec![good.clone(), good.clone()], "is there twice"),
+        (vec![endless], "at most 1000 are possible"),
+        (vec![with(&|l| l.pace = Pace::RateHz(0.0))], "0 Hz is no rate"),
+        (vec![with(&|l| l.pace = Pace::RateHz(-1.0))], "-1 Hz is no rate"),
+        (vec![with(&|l| l.subscribers = 0)], "0 is no number of subscribers"),
+        (vec![with(&|l| l.messages = u64::MAX)], "messages are more than"),
+        (vec![with(&|l| l.processing_us = u64::MAX)], "µs of work are more than"),
+    ] {
+        archive.manifest.experiments = experiments;
+        archive.write_manifest().unwrap();
+        let text = format!("{:#}", Archive::open(archive.directory()).unwrap_err());
+        assert!(text.contains("manifest.json is damaged") && text.contains(says), "{text}");
+    }
+    archive.manifest.experiments = vec![good.clone()];
+    archive.manifest.experiments[0].scenario.title = "\u{1b}[2Jgone".into();
+    archive.write_manifest().unwrap();
+    let text = format!("{:#}", Archive::open(archive.directory()).unwrap_err());
+    assert!(text.contains("control characters") && !text.contains('\u{1b}'), "{text}");
+    archive.manifest.experiments = vec![good];
+    archive.write_manifest().unwrap();
+    assert!(Archive::open(archive.directory()).is_ok());
+}
+
+/// Opening a pipe that nobody writes would wait for ever.
+#[test]
+fn what_is_no_plain_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(dir.path());
+    let a = case(vec![link(Pace::RateHz(10.0), Payload::Untouched, 1)]);
+    let pipe = |path: &Path| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(path);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let says = |e: anyhow::Error| assert!(format!("{e:#}").contains("it is no plain file"), "{e:#}");
+    for what in [".json", ".stamps.arrow", ".observations.arrow"] {
+        pipe(&archive.path("X", &a, 0, what));
+    }
+    let scenario = crate::scenario::load("S1").unwrap();
+    let experiment = Experiment { scenario: Scenario { id: "X".into(), ..scenario }, rounds: 1, cases: vec![a.clone()], left_out: vec![] };
+    says(archive.runs(&experiment, &a).unwrap_err());
+    says(archive.samples("X", &a, &run(vec![])).unwrap_err());
+    says(archive.observations("X", &a, 0).unwrap_err());
+    pipe(&archive.directory().join(MANIFEST));
+    says(Archive::open(archive.directory()).unwrap_err());
 }
 
 #[test]

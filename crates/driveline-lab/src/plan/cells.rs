@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every combination of a scenario's cases and of what varies: what one system does at a time.
 
-use super::{messages, too_small, workload};
+use super::{MAX_CASES, messages, too_small, workload};
 use crate::archive::{Link, Workload};
-use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, RunSpec, Scenario, StageSpec, Vary};
+use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary};
+use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::machine::memory;
-use driveline_bench::{Beside, Favour, Placement, Quota, bytes, memory_needed};
+use driveline_bench::{Beside, CableSpec, Favour, Placement, Quota, bytes, cable_refused, memory_needed};
 use driveline_runtime::graph::ByteSize;
+use std::ffi::OsString;
 use std::time::Duration;
+
+/// Most processes of one run: each needs memory and a place in the tables of the kernel.
+const MAX_PROCESSES: usize = 1024;
 
 /// One combination, before it is said who does it.
 pub(super) struct Cell {
@@ -26,6 +31,7 @@ pub(super) struct Cell {
     /// Topics whose carrier is measured.
     pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
+    pub(super) figure: Option<Figure>,
 }
 
 impl Cell {
@@ -38,6 +44,15 @@ impl Cell {
         }
         if let Some(Err(e)) = self.beside.quota_percent.map(Quota::new) {
             return Some(format!("{e:#}"));
+        }
+        if let Some(reason) = self.beside.cable.and_then(cable_refused) {
+            return Some(reason);
+        }
+        let processes: usize = self.links.iter().filter(|l| l.reach != Reach::Process).map(|l| l.subscribers + 1).sum();
+        if processes > MAX_PROCESSES {
+            return Some(format!(
+                "it needs {processes} processes at the same time, and {MAX_PROCESSES} are the most: take fewer links or subscribers"
+            ));
         }
         self.links.iter().find_map(|l| {
             if l.pace == Pace::PingPong && l.subscribers > 1 {
@@ -62,6 +77,11 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
         let case = case.over(&scenario.link);
         // What varies are links and chains; a workload's parameters are its own.
         let vary = if case.workload.is_some() { &Vary::default() } else { &scenario.vary };
+        let more = vary.combinations();
+        ensure!(
+            cells.len().saturating_add(more) <= MAX_CASES,
+            "case {name} comes to {more} combinations; all cases to more than {MAX_CASES}: let less vary"
+        );
         for (combination, case) in combinations(vary, case) {
             let mut parts = Vec::new();
             if scenario.cases.len() > 1 || combination.is_empty() {
@@ -73,7 +93,7 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
             let mut cell = cell(cell_name, name, &case, scenario.chain.is_none(), run, placement, watch_every)
                 .with_context(|| format!("case {name}"))?;
             if let Some(spec) = &scenario.chain {
-                cell.chain = Some(chain(spec, &case, run).with_context(|| format!("case {name}"))?);
+                cell.chain = Some(chain(spec, &case, run, placement).with_context(|| format!("case {name}"))?);
                 cell.open_edges = spec.edges.keys().filter(|t| !case.driveline_edges.contains(t)).cloned().collect();
             }
             cells.push(cell);
@@ -113,10 +133,30 @@ fn cell(
         priority: f.priority,
         exclusive_cpu: last_cpu.filter(|_| f.exclusive_cpu),
     });
-    let beside = Beside { hogs: case.hogs.unwrap_or(0), quota_percent: case.quota_percent, favour, watch_every: watch };
+    let between_hosts = links.iter().any(|l| l.reach == Reach::Network);
+    ensure!(
+        between_hosts || (case.cable_mbit.is_none() && case.loss_percent.is_none()),
+        "cable_mbit and loss_percent are about the cable between two hosts: add `reach: network`, or leave them out"
+    );
+    ensure!(
+        links.iter().all(|l| l.reach == Reach::Network) || !between_hosts,
+        "links of one case are either all within a host or all between two: give them the same reach"
+    );
+    let cable = between_hosts.then(|| CableSpec { mbit: case.cable_mbit, loss_percent: case.loss_percent.unwrap_or(0.0) });
+    let beside = Beside { hogs: case.hogs.unwrap_or(0), quota_percent: case.quota_percent, favour, watch_every: watch, cable };
     let workload = case.workload.as_ref().map(|w| workload(w, run));
     let systems = case.systems.clone();
-    Ok(Cell { name, case: case_name.to_owned(), links, beside, workload, chain: None, open_edges: Vec::new(), systems })
+    Ok(Cell {
+        name,
+        case: case_name.to_owned(),
+        links,
+        beside,
+        workload,
+        chain: None,
+        open_edges: Vec::new(),
+        systems,
+        figure: case.figure,
+    })
 }
 
 fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) -> Result<Link> {
@@ -149,14 +189,26 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
 }
 
 /// The chain as far as it does not depend on who is measured.
-fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec) -> Result<ChainJob> {
-    let stage = |(name, s): (&String, &StageSpec)| bench_chain::StageSpec {
-        name: name.clone(),
-        inputs: s.inputs.clone(),
-        output: s.output.clone(),
-        work: s.work.clone(),
-        parameters: s.parameters.clone(),
-        cpu: s.cpu,
+fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec, placement: &Placement) -> Result<ChainJob> {
+    ensure!(
+        case.reach != Some(ReachSpec::Network),
+        "the stages of a chain are threads of one process or processes of one host: give it the reach process or host"
+    );
+    let cpus = &placement.usable_cpus;
+    let cpu_of = |index: usize| match case.cpus.unwrap_or(CpusSpec::Any) {
+        CpusSpec::Apart => index.checked_rem(cpus.len()).and_then(|turn| cpus.get(turn)).copied(),
+        CpusSpec::One => cpus.first().copied(),
+        CpusSpec::Any => None,
+    };
+    let stage = |(index, (name, s)): (usize, (&String, &StageSpec))| -> Result<_> {
+        Ok(bench_chain::StageSpec {
+            name: name.clone(),
+            inputs: s.inputs.clone(),
+            output: s.output.clone(),
+            work: s.work.clone(),
+            parameters: parameters(s, |variable| std::env::var_os(variable)).with_context(|| format!("stage {name}"))?,
+            cpu: s.cpu.or_else(|| cpu_of(index)),
+        })
     };
     let edge = |(topic, size): (&String, &ByteSize)| -> Result<_> {
         Ok((topic.clone(), bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? }))
@@ -164,8 +216,9 @@ fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec) -> Result<ChainJob> {
     // A source without a rate is as fast as it can be; how long that takes, nobody knows.
     let rate = case.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
     Ok(ChainJob {
-        stages: spec.stages.iter().map(stage).collect(),
+        stages: spec.stages.iter().enumerate().map(stage).collect::<Result<_>>()?,
         edges: spec.edges.iter().map(edge).collect::<Result<_>>()?,
+        reach: case.reach.map_or(Reach::Host, Into::into),
         rate_hz: case.rate_hz,
         warm_up: run.warm_up.unwrap_or(10),
         messages: messages(run, rate),
@@ -174,6 +227,22 @@ fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec) -> Result<ChainJob> {
         depth: case.depth.unwrap_or(1),
         priority: case.priority.unwrap_or(0),
     })
+}
+
+/// What a stage's work is told, with what the environment has to say.
+pub(super) fn parameters(
+    stage: &StageSpec,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<serde_json::Map<String, serde_json::Value>> {
+    let mut all = stage.parameters.clone();
+    for (parameter, variable) in &stage.environment {
+        let Some(value) = environment(variable).filter(|v| !v.is_empty()) else { continue };
+        let text = value.to_str().with_context(|| format!("the environment variable {variable} is no UTF-8 text"))?;
+        // Whoever goes on with the measurement may be elsewhere.
+        let whole = std::fs::canonicalize(text).ok().and_then(|path| path.to_str().map(str::to_owned));
+        all.insert(parameter.clone(), whole.unwrap_or_else(|| text.to_owned()).into());
+    }
+    Ok(all)
 }
 
 impl CaseSpec {
@@ -197,11 +266,39 @@ impl CaseSpec {
             links: self.links.clone(),
             hogs: self.hogs.or(base.hogs),
             quota_percent: self.quota_percent.or(base.quota_percent),
+            cable_mbit: self.cable_mbit.or(base.cable_mbit),
+            loss_percent: self.loss_percent.or(base.loss_percent),
             favour: self.favour.clone().or_else(|| base.favour.clone()),
             workload: self.workload.clone(),
             driveline_edges: self.driveline_edges.clone(),
             systems: self.systems.clone().or_else(|| base.systems.clone()),
+            figure: self.figure.or(base.figure),
         }
+    }
+}
+
+impl Vary {
+    /// How many there are.
+    fn combinations(&self) -> usize {
+        let lists = [
+            self.size.len(),
+            self.rate_hz.len(),
+            self.subscribers.len(),
+            self.copies.len(),
+            self.reach.len(),
+            self.wait.len(),
+            self.take.len(),
+            self.payload.len(),
+            self.reliability.len(),
+            self.depth.len(),
+            self.processing_us.len(),
+            self.priority.len(),
+            self.hogs.len(),
+            self.quota_percent.len(),
+            self.cable_mbit.len(),
+            self.loss_percent.len(),
+        ];
+        lists.into_iter().fold(1, |all, n| all.saturating_mul(n.max(1)))
     }
 }
 
@@ -232,20 +329,17 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     dimension!(rate_hz, |hz: &f64| format!("{hz} Hz"));
     dimension!(subscribers, |n: &usize| format!("1→{n}"));
     dimension!(copies, |n: &usize| format!("{n} links"));
-    dimension!(reach, |r: &crate::scenario::ReachSpec| word(r));
+    dimension!(reach, |r: &crate::scenario::ReachSpec| spaced(r));
     dimension!(wait, |w: &String| w.clone());
-    dimension!(take, |t: &crate::scenario::TakeSpec| word(t));
-    dimension!(payload, |p: &crate::scenario::PayloadSpec| word(p));
-    dimension!(reliability, |r: &crate::scenario::ReliabilitySpec| word(r));
+    dimension!(take, |t: &crate::scenario::TakeSpec| spaced(t));
+    dimension!(payload, |p: &crate::scenario::PayloadSpec| spaced(p));
+    dimension!(reliability, |r: &crate::scenario::ReliabilitySpec| spaced(r));
     dimension!(depth, |d: &u32| format!("depth {d}"));
     dimension!(processing_us, |us: &u64| format!("{us} µs work"));
     dimension!(priority, |p: &u8| if *p == 0 { "time sharing".to_owned() } else { format!("FIFO {p}") });
     dimension!(hogs, |n: &usize| format!("{n} hogs"));
     dimension!(quota_percent, |p: &u32| format!("{p} % of a CPU"));
+    dimension!(cable_mbit, |m: &u32| format!("{m} Mbit/s"));
+    dimension!(loss_percent, |p: &f64| format!("{p} % lost"));
     all
-}
-
-/// As the file has it.
-fn word<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
 }

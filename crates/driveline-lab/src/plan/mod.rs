@@ -5,13 +5,14 @@ mod cells;
 
 use crate::archive::{Case, Experiment, Link, Role, Workload};
 use crate::scenario::{Extent, RunSpec, Scenario};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cells::Cell;
 use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
 use driveline_bench::peers::{self, Peer, Selection};
 use driveline_bench::stats::Random;
 use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement, floor_of, has_own_tool};
+use driveline_runtime::launch::find_gateway;
 
 /// Most cases of one experiment.
 const MAX_CASES: usize = 2000;
@@ -34,7 +35,7 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
         let names = run.systems.as_ref().filter(|_| cell.systems.is_none()).or(cell.systems.as_ref()).unwrap_or(&scenario.systems);
         let (with_driveline, selection) = systems(found, names).with_context(|| format!("experiment {}, systems", scenario.id))?;
         for (what, reason) in &selection.unavailable {
-            leave_out(&mut e, what, reason);
+            leave_out(&mut e, what, reason, None);
         }
         if cell.chain.is_some() {
             add_chain(&mut e, &cell, with_driveline, &selection, found)?;
@@ -43,6 +44,7 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
         }
         ensure!(e.cases.len() <= MAX_CASES, "experiment {} has more than {MAX_CASES} cases: let less vary", scenario.id);
     }
+    compare_with_own_edges(&mut e);
     e.scenario.run = run;
     Ok(e)
 }
@@ -67,49 +69,83 @@ pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection
 /// The order of one round of an experiment.
 #[must_use]
 pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..experiment.cases.len()).collect();
     let own = experiment.scenario.id.bytes().fold(seed, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)));
-    Random::new(own ^ round.wrapping_mul(0x9e37_79b9)).shuffle(&mut order);
-    order
+    Random::order_of_round(own, round, experiment.cases.len())
 }
 
-/// How long a run is expected to take, in seconds: its schedule, and the start of its processes.
+/// How long a run is expected to take, in seconds. The constants are what runs took on a machine with two CPUs; a peer takes
+/// the mean of those that start daemons and those that do not, and of those that copy and those that do not.
 #[must_use]
 pub fn expected_seconds(case: &Case) -> f64 {
-    let link = |l: &Link| match l.pace {
-        Pace::RateHz(hz) => (l.messages + l.warm_up) as f64 / hz,
-        Pace::PingPong => (l.messages + l.warm_up) as f64 * (100e-6 + l.size as f64 / 1e9),
+    if case.role == Role::OwnTool {
+        return OWN_TOOL_S;
+    }
+    let own = !matches!(case.system, System::Peer { .. });
+    let link = |l: &Link| {
+        let samples = (l.messages + l.warm_up) as f64;
+        match l.pace {
+            Pace::RateHz(hz) => samples / hz + RESTS_S,
+            Pace::PingPong => {
+                let each = if own { 30e-6 } else { 100e-6 };
+                let carried_ns = if own { 0.0 } else { 0.4 };
+                let filled_ns = if l.payload == Payload::Filled { 0.3 } else { 0.0 };
+                samples * (each + l.size as f64 * (carried_ns + filled_ns) * 1e-9)
+            }
+        }
     };
-    let observed = case.workload.as_ref().map_or(0.0, |w| (w.duration_ms + w.warm_up_ms) as f64 / 1000.0);
-    let chained = case.chain.as_ref().map_or(0.0, |c| 2.0 + (c.messages + c.warm_up) as f64 / c.rate_hz.unwrap_or(100.0));
-    let observed = observed.max(chained);
-    case.links.iter().map(link).fold(observed, f64::max) + 0.6
+    let observed = case.workload.as_ref().map_or(0.0, |w| (w.duration_ms + w.warm_up_ms) as f64 / 1000.0 + WORKLOAD_START_S);
+    let chained = case.chain.as_ref().map_or(0.0, |c| CHAIN_START_S + (c.messages + c.warm_up) as f64 / c.rate_hz.unwrap_or(100.0));
+    let ends: usize = case.links.iter().map(|l| l.subscribers + 1).sum();
+    let start = if case.links.is_empty() {
+        0.0
+    } else if own {
+        0.02
+    } else {
+        0.2
+    };
+    case.links.iter().map(link).fold(observed.max(chained), f64::max) + start + ends as f64 * EACH_END_S
 }
+
+/// What an open loop rests after its first sample and before its end mark.
+const RESTS_S: f64 = 0.15;
+/// Of a process more.
+const EACH_END_S: f64 = 0.005;
+const WORKLOAD_START_S: f64 = 0.6;
+const CHAIN_START_S: f64 = 2.6;
+/// A middleware's own latency tool runs for 5 to 10 s.
+const OWN_TOOL_S: f64 = 8.0;
 
 fn systems(found: &[Peer], names: &[String]) -> Result<(bool, Selection)> {
     let with_driveline = names.iter().any(|n| n == "driveline" || n == "all");
     let peers: Vec<String> = names.iter().filter(|n| *n != "driveline").cloned().collect();
+    // Driveline is no peer, so that who looks for those cannot tell that it was meant.
+    let known = |name: &str| found.iter().any(|p| Some(p.name.as_str()) == name.split('/').next());
+    if let Some(meant) = peers.iter().find(|n| !known(n) && strsim::levenshtein(n, "driveline") <= 2) {
+        bail!("there is no system '{meant}'. Did you mean driveline?");
+    }
     Ok((with_driveline, peers::select(found, &peers)?))
 }
 
 fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
-    match scenario.figure {
+    match cell.figure.or(scenario.figure) {
         Some(figure) => figure.into(),
         None if cell.links.iter().any(|l| l.subscribers > 1 && l.pace != Pace::PingPong) => Metric::LastSubscriber,
         None => Metric::Transport,
     }
 }
 
-fn leave_out(e: &mut Experiment, what: &str, reason: &str) {
-    let left_out = LeftOut { what: what.to_owned(), reason: reason.to_owned() };
-    if !e.left_out.contains(&left_out) {
-        e.left_out.push(left_out);
+/// The same for the same reason is told once, with all its cells; without a cell it is left out everywhere.
+fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) {
+    let cell = cell.map(|c| c.name.clone());
+    match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
+        Some(told) => told.cells.extend(cell.filter(|name| !told.cells.contains(name))),
+        None => e.left_out.push(LeftOut { cells: cell.into_iter().collect(), ..LeftOut::new(what, reason) }),
     }
 }
 
 fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &Selection, placement: &Placement, figure: Metric) {
     if let Some(reason) = cell.refused(placement) {
-        return leave_out(e, &cell.name, &reason);
+        return leave_out(e, &cell.name, &reason, None);
     }
     if cell.workload.is_some() {
         if with_driveline {
@@ -119,22 +155,30 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         }
         return;
     }
+    if cell.beside.watch_every.is_some()
+        && let [link] = cell.links.as_slice()
+        && (link.pace == Pace::PingPong || link.reach == Reach::Process)
+    {
+        let reason = "what is watched are processes at a rate: give a rate_hz, and reach host";
+        leave_out(e, "processor time and memory over time", reason, Some(cell));
+    }
     let floor = add_floor(e, cell, figure);
     let to_floor = |of: Metric| floor.iter().map(move |to| Comparison { metric: of, to: to.clone(), of });
     let own = measured(cell, System::Driveline, "Driveline".into(), figure);
     let own_id = own.id.clone();
+    let between_hosts = cell.links.iter().any(|l| l.reach == Reach::Network);
+    let missing = between_hosts.then(find_gateway).and_then(Result::err);
+    if let Some(missing) = missing.as_ref().filter(|_| with_driveline) {
+        leave_out(e, "driveline between hosts", &format!("{missing}: `make gateways` builds it"), None);
+    }
+    let with_driveline = with_driveline && missing.is_none();
     if with_driveline {
         add(e, Case { comparisons: to_floor(figure).collect(), ..own });
     }
     for (system, variant) in selection.systems() {
         let refusal = cell.links.iter().find_map(|l| variant.refuses(&l.job(&system)));
         if let Some(reason) = refusal {
-            // Who cannot wait or be placed like that is left out once, not in every cell.
-            leave_out(
-                e,
-                &system.to_string(),
-                &format!("{reason}{}", if reason.contains("bytes") { format!(" ({})", cell.name) } else { String::new() }),
-            );
+            leave_out(e, &system.to_string(), &reason, Some(cell));
             continue;
         }
         let title = selection.title(&system);
@@ -172,12 +216,12 @@ fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &
         let mut probe = Link::of_chain(&chain).job(&system);
         probe.size = chain.edges.values().filter(|edge| edge.system == system).map(|edge| edge.size).max().unwrap_or(0);
         if let Some(reason) = selection.variant(&system).and_then(|v| v.refuses(&probe)) {
-            leave_out(e, &format!("{} · {system}", cell.name), &reason);
+            leave_out(e, &system.to_string(), &reason, Some(cell));
             continue;
         }
         let needed = peers::select(found, &chain.peers_needed())?;
         if let Some((what, reason)) = needed.unavailable.first() {
-            leave_out(e, &format!("{} · {system}", cell.name), &format!("it needs {what}, which is {reason}"));
+            leave_out(e, &system.to_string(), &format!("it needs {what}, which is {reason}"), Some(cell));
             continue;
         }
         let mut case = Case { links: Vec::new(), chain: Some(chain), ..measured(cell, system, title, Metric::Transport) };
@@ -206,10 +250,41 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
     }
 }
 
+/// A chain with Driveline on some edges is compared with the same chain without.
+fn compare_with_own_edges(e: &mut Experiment) {
+    let own_edges = |case: &Case| {
+        let mut chain = case.chain.clone()?;
+        for edge in chain.edges.values_mut() {
+            edge.system = case.system.clone();
+        }
+        Some(chain)
+    };
+    let plain: Vec<Case> = e.cases.iter().filter(|c| c.chain.is_some() && c.chain == own_edges(c)).cloned().collect();
+    for case in e.cases.iter_mut().filter(|c| c.chain.is_some() && c.system != System::Driveline) {
+        let without = own_edges(case);
+        if let Some(other) = plain.iter().find(|p| p.id != case.id && p.system == case.system && p.chain == without) {
+            case.comparisons.push(Comparison { metric: case.figure, to: other.id.clone(), of: case.figure });
+        }
+    }
+}
+
 /// What this machine can do at all in the place of a cell's one link, and the same once more.
 fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> {
-    let [link] = cell.links.as_slice() else { return None };
-    if cell.beside != Beside::default() && cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
+    if cell.links.iter().any(|l| l.reach == Reach::Network) {
+        leave_out(e, "floor", "between hosts the bare sockets of the peer baseline are the floor", Some(cell));
+        return None;
+    }
+    let [link] = cell.links.as_slice() else {
+        leave_out(e, "floor", "it is that of one link alone: several at the same time have none beside them", Some(cell));
+        return None;
+    };
+    if cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
+        leave_out(
+            e,
+            "floor",
+            "it is measured alone: links beside hogs, under a limit or with a preference have none beside them",
+            Some(cell),
+        );
         return None;
     }
     let system = floor_of(&link.job(&System::Driveline));
@@ -230,14 +305,20 @@ fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> 
         Pace::RateHz(hz) => format!("1→{} at {hz} Hz", link.subscribers),
     };
     let fifo = if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };
-    let id = format!("floor: {name} · {reach} · {pace}{fifo}");
+    // What is measured elsewhere has its floor there.
+    let cpus = match (link.publisher_cpu, link.subscriber_cpus.as_slice()) {
+        (None, []) => " · any CPU",
+        (Some(one), [other]) if one == *other => " · one CPU",
+        _ => "",
+    };
+    let id = format!("floor: {name} · {reach} · {pace}{fifo}{cpus}");
     let mut case = Case {
         id: id.clone(),
         directory: String::new(),
         role: Role::Floor,
         system,
         system_title: title.into(),
-        cell: format!("{reach} · {pace}{fifo}"),
+        cell: format!("{reach} · {pace}{fifo}{cpus}"),
         scenario_case: String::new(),
         figure,
         links: vec![link],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::scenario::{self, builtin};
+use crate::scenario::{self, ReachSpec, builtin};
 use driveline_bench::peers::{Description, State, Variant, WaitKind};
 use std::collections::BTreeSet;
 
@@ -38,10 +38,10 @@ fn peers() -> Vec<Peer> {
         peer("iceoryx2", &["ipc"]),
         peer("iceoryx", &["shm"]),
         peer("fastdds", &["udp", "shm", "udp_1500", "udp_500"]),
-        peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500"]),
+        peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]),
         peer("baseline", &["tcp", "tcp_nagle", "udp", "udp_1500", "udp_500"]),
         peer("as_published", &["sim", "fastcycle"]),
-        peer("zenoh", &["tcp"]),
+        peer("zenoh", &["tcp", "shm"]),
         peer("driveline_cpp", &["sdk"]),
         Peer { name: "ecal".into(), title: "eCAL".into(), state: State::NotInstalled { how_to_add: "buy it".into() } },
     ]
@@ -57,7 +57,9 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
     for b in builtin() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
-            assert!(e.cases.iter().any(|c| c.system == System::Driveline), "{}: Driveline is missing", b.id);
+            // Two hosts need root and a gateway; where those are not, the reason is there instead.
+            let told = e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
+            assert!(told || e.cases.iter().any(|c| c.system == System::Driveline), "{}: Driveline is missing", b.id);
             let ids: BTreeSet<_> = e.cases.iter().map(|c| &c.id).collect();
             let directories: BTreeSet<_> = e.cases.iter().map(|c| &c.directory).collect();
             assert_eq!((ids.len(), directories.len()), (e.cases.len(), e.cases.len()), "{}", b.id);
@@ -79,6 +81,81 @@ fn a_quick_extent_takes_minutes() {
     }
 }
 
+/// What the estimate consists of, written out for each kind of run.
+#[test]
+fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
+    let e = planned("B1", Extent::Default);
+    let of = |system: &System| e.cases.iter().find(|c| c.system == *system && c.links.len() == 1).unwrap().clone();
+    let with = |case: &Case, change: &dyn Fn(&mut Link)| {
+        let mut case = case.clone();
+        case.links.iter_mut().for_each(change);
+        expected_seconds(&case)
+    };
+    let peer = System::Peer { name: "cyclonedds".into(), variant: "udp".into() };
+    let [own, other] = [&System::Driveline, &peer].map(of);
+    let rounds = |l: &mut Link| (l.pace, l.messages, l.warm_up, l.size, l.payload) = (Pace::PingPong, 900, 100, 0, Payload::Untouched);
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    // 1000 rounds, the start of a run, and two processes.
+    assert!(close(with(&own, &rounds), 0.030 + 0.02 + 0.01), "{}", with(&own, &rounds));
+    assert!(close(with(&other, &rounds), 0.100 + 0.2 + 0.01), "{}", with(&other, &rounds));
+    // A payload counts where it is copied or filled.
+    let large = |payload| move |l: &mut Link| (l.messages, l.warm_up, l.size, l.payload) = (900, 100, 1_000_000, payload);
+    assert!(close(with(&own, &large(Payload::Untouched)), with(&own, &rounds)));
+    assert!(close(with(&own, &large(Payload::Filled)), with(&own, &rounds) + 0.3));
+    assert!(close(with(&other, &large(Payload::Filled)), with(&other, &rounds) + 0.7));
+    // An open loop: its schedule and its rests.
+    let scheduled = |l: &mut Link| (l.pace, l.messages, l.warm_up, l.subscribers) = (Pace::RateHz(10.0), 19, 1, 10);
+    assert!(close(with(&own, &scheduled), 2.0 + 0.15 + 0.02 + 0.055), "{}", with(&own, &scheduled));
+    // The links of a run go on at the same time.
+    let mut twice = own.clone();
+    twice.links.extend(own.links.clone());
+    assert!(close(expected_seconds(&twice), expected_seconds(&own) + 0.01));
+    let tool = Case { role: Role::OwnTool, ..other };
+    assert!(close(expected_seconds(&tool), 8.0));
+}
+
+#[test]
+fn chains_run_within_a_process_and_between_processes_where_the_case_says() {
+    let e = planned("W9", Extent::Default);
+    for (cell, reach) in [("process", Reach::Process), ("host", Reach::Host)] {
+        let chains: Vec<_> = e.cases.iter().filter(|c| c.cell == cell).filter_map(|c| c.chain.as_ref()).collect();
+        assert!(chains.len() > 5 && chains.iter().all(|c| c.reach == reach), "{cell}");
+        assert!(chains.iter().flat_map(|c| &c.stages).all(|s| s.cpu.is_none()));
+    }
+    let mut scenario = scenario::load("W9").unwrap();
+    scenario.chain.as_mut().unwrap().stages["fusion"].cpu = Some(7);
+    let cpus = |scenario: &Scenario| -> Vec<Option<usize>> {
+        let e = plan(scenario, Extent::Default, &peers(), &Placement::automatic(vec![2, 4])).unwrap();
+        e.cases[0].chain.as_ref().unwrap().stages.iter().map(|s| s.cpu).collect()
+    };
+    scenario.link.cpus = Some(scenario::CpusSpec::Apart);
+    assert_eq!(cpus(&scenario), [Some(2), Some(4), Some(2), Some(4), Some(7)]);
+    scenario.link.cpus = Some(scenario::CpusSpec::One);
+    assert_eq!(cpus(&scenario), [Some(2), Some(2), Some(2), Some(2), Some(7)]);
+}
+
+#[test]
+fn the_environment_gives_parameters_to_stages() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model.cfg");
+    std::fs::write(&model, "").unwrap();
+    let scenario = scenario::load("W9").unwrap();
+    let mut yolo = scenario.chain.unwrap().stages["yolo"].clone();
+    yolo.parameters.insert("names".into(), "as in the file".into());
+    let given = |variable: &str| match variable {
+        "COMP_MODEL" => Some(model.join("../model.cfg").into_os_string()),
+        "COMP_NAMES" => Some("".into()),
+        _ => None,
+    };
+    // What is a file is named from the root, so that it is found from elsewhere, too.
+    let parameters = cells::parameters(&yolo, |_| None).unwrap();
+    assert_eq!(parameters, yolo.parameters);
+    assert!(cells::parameters(&yolo, given).is_ok_and(|p| p["names"] == "as in the file" && !p.contains_key("weights")));
+    let beside = |variable: &str| (variable == "COMP_MODEL").then(|| dir.path().join("./model.cfg").into_os_string());
+    let whole = std::fs::canonicalize(&model).unwrap();
+    assert_eq!(cells::parameters(&yolo, beside).unwrap()["model"], whole.to_str().unwrap());
+}
+
 #[test]
 fn systems_of_a_cell_do_the_same_and_have_a_floor_of_that_shape() {
     let e = planned("S1", Extent::Default);
@@ -91,6 +168,29 @@ fn systems_of_a_cell_do_the_same_and_have_a_floor_of_that_shape() {
     }
     assert_eq!(e.cases.iter().filter(|c| c.role == Role::Control).count(), 2);
     assert!(e.left_out.iter().any(|l| l.what == "ecal" && l.reason.contains("buy it")));
+}
+
+#[test]
+fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
+    let alike = |l: &Link| (l.subscribers, l.pace, l.reach, l.priority, l.publisher_cpu, l.subscriber_cpus.clone(), l.messages, l.warm_up);
+    let mut places = scenario::load("S1").unwrap();
+    for (name, cpus) in [("one", scenario::CpusSpec::One), ("any", scenario::CpusSpec::Any)] {
+        let case = scenario::CaseSpec { cpus: Some(cpus), ..places.cases["lidar"].clone() };
+        places.cases.insert(name.into(), case);
+    }
+    let plan = |s: &Scenario| plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    let mut compared = 0;
+    for e in builtin().iter().map(|b| scenario::load(b.id).unwrap()).chain([places]).map(|s| plan(&s)) {
+        let id = &e.scenario.id;
+        for case in e.cases.iter().filter(|c| c.role == Role::Measured) {
+            let floors = e.cases.iter().filter(|f| f.role == Role::Floor && case.comparisons.iter().any(|x| x.to == f.id));
+            for floor in floors {
+                assert_eq!(alike(&floor.links[0]), alike(&case.links[0]), "{id}: {} beside {}", case.id, floor.id);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 100, "{compared}");
 }
 
 #[test]
@@ -107,6 +207,47 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
     let e = planned("headline", Extent::Default);
     assert!(e.left_out.iter().any(|l| l.what.contains("spin") && l.reason.contains("room for")), "{:?}", e.left_out);
     assert!(e.left_out.iter().any(|l| l.reason.contains("best effort") || l.reason.contains("not installed")));
+    // In words, not as programs write values down.
+    assert!(e.left_out.iter().all(|l| !l.told().contains("Some(") && !l.told().contains("None")), "{:?}", e.left_out);
+}
+
+#[test]
+fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
+    let mut never_spins = peer("sleepy", &["one"]);
+    let State::Installed { description, .. } = &mut never_spins.state else { panic!() };
+    description.variants[0].reliability = vec![Reliability::Reliable];
+    let mut s = scenario::load("W5").unwrap();
+    (s.systems, s.vary.copies) = (vec!["driveline".into(), "sleepy".into()], vec![1, 2, 3, 4, 5]);
+    let e = plan(&s, Extent::Default, &[never_spins], &Placement::automatic(vec![0, 1])).unwrap();
+    let of: Vec<_> = e.left_out.iter().filter(|l| l.what == "sleepy/one").collect();
+    assert_eq!(of.len(), 1, "{:?}", e.left_out);
+    assert_eq!(of[0].cells.len(), 5);
+    assert!(of[0].told().starts_with("is not best effort (in 1 links · best effort; 2 links · best effort; "), "{}", of[0].told());
+    assert!(of[0].told().ends_with("; and 1 more)"), "{}", of[0].told());
+    // Of several links there is no floor, and that is said as well.
+    let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
+    assert!(floor.len() == 1 && floor[0].cells.len() == 8 && floor[0].reason.contains("one link alone"), "{floor:?}");
+}
+
+#[test]
+fn links_beside_hogs_are_said_to_have_no_floor() {
+    let e = planned("W7", Extent::Quick);
+    let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
+    assert_eq!(floor.len(), 1, "{:?}", e.left_out);
+    assert!(floor[0].reason.contains("beside hogs") && floor[0].cells == ["four hogs", "four hogs, priority"], "{floor:?}");
+    assert!(e.cases.iter().any(|c| c.role == Role::Floor));
+}
+
+#[test]
+fn a_chain_with_some_edges_of_drivelines_is_compared_with_the_same_without() {
+    let e = planned("S7", Extent::Quick);
+    let to = |id: &str| {
+        let case = e.cases.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no {id}"));
+        case.comparisons.iter().map(|c| c.to.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(to("localization's edges are Driveline's · cyclonedds/udp"), ["every edge · cyclonedds/udp"]);
+    assert_eq!(to("every edge · cyclonedds/udp"), ["every edge · driveline"]);
+    assert!(to("every edge · driveline").is_empty());
 }
 
 #[test]
@@ -135,4 +276,21 @@ fn what_does_not_fit_into_memory_is_left_out() {
     let e = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
     assert!(e.cases.iter().all(|c| c.links.len() < 256));
     assert!(e.left_out.iter().any(|l| l.what.contains("256 links") && l.reason.contains("MiB of memory")), "{:?}", e.left_out);
+}
+
+#[test]
+fn what_would_not_end_is_refused_before_it_begins() {
+    let placement = Placement::automatic(vec![0, 1]);
+    let mut s = scenario::load("S1").unwrap();
+    s.vary.size = (1..=200).map(driveline_runtime::graph::ByteSize).collect();
+    s.vary.depth = (1..=1000).collect();
+    s.vary.processing_us = (1..=1000).collect();
+    s.vary.subscribers = (1..=512).collect();
+    let text = format!("{:#}", plan(&s, Extent::Default, &peers(), &placement).unwrap_err());
+    assert!(text.contains("combinations") && text.contains("let less vary"), "{text}");
+    let mut s = scenario::load("S1").unwrap();
+    s.vary = scenario::Vary { size: vec![driveline_runtime::graph::ByteSize(64)], rate_hz: vec![10.0], ..Default::default() };
+    (s.vary.copies, s.vary.subscribers) = (vec![256], vec![512]);
+    let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();
+    assert!(e.cases.is_empty() && e.left_out.iter().any(|l| l.reason.contains("131328 processes")), "{:?}", e.left_out);
 }

@@ -4,9 +4,11 @@
 use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
-use crate::analysis::{Beside, ExperimentResult};
-use crate::table::{TOO_SMALL, controls, digits, duration, quantity, ratio, span};
-use driveline_bench::observations::Quantity;
+use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns};
+use crate::archive::Role;
+use crate::table::{TOO_SMALL, bounds, controls, digits, duration, label, quantity, ratio, span};
+use driveline_bench::Metric;
+use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
 
@@ -22,7 +24,10 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
     );
     out.push_str(&super::headline::headline(e));
     plots(&mut out, e, looks);
+    out.push_str(&super::chain::own_edges(e));
+    out.push_str(&super::chain::transmission(e));
     out.push_str(&workloads(e));
+    out.push_str(&links(e));
     out.push_str(&subscribers(e));
     out.push_str(&road(e));
     out.push_str(&published(e));
@@ -44,6 +49,11 @@ pub(super) fn small(text: &str) -> String {
 
 pub(super) fn cell_of(p: Option<u64>) -> String {
     p.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |ns| escape(&duration(ns)))
+}
+
+/// A ratio with its interval, or that there are too few samples.
+pub(super) fn ratio_of(i: Option<&Interval>) -> String {
+    i.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |i| format!("{}× {}", ratio(i.estimate), small(&bounds(i))))
 }
 
 pub(super) fn count(n: u64) -> String {
@@ -69,23 +79,6 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
             json(&views.to_string()),
             escape(&e.id)
         );
-    }
-}
-
-pub(super) fn label(q: Quantity) -> &'static str {
-    match q {
-        Quantity::Latency => "latency",
-        Quantity::Idle => "idle",
-        Quantity::Communication => "communication",
-        Quantity::Computation => "computation",
-        Quantity::PeriodDeviation => "deviation from the period",
-        Quantity::Age => "age",
-        Quantity::Recovery => "recovery",
-        Quantity::StartUp => "start-up",
-        Quantity::Cpu => "processor time",
-        Quantity::ResidentMemory => "resident memory",
-        Quantity::Switches => "context switches",
-        Quantity::Drops => "drops",
     }
 }
 
@@ -140,6 +133,33 @@ fn workloads(e: &ExperimentResult) -> String {
     out
 }
 
+/// Every link of cases with several.
+fn links(e: &ExperimentResult) -> String {
+    let all = || e.measured().filter(|c| !c.by_link.is_empty());
+    let ranks = columns(all().flat_map(|c| &c.by_link).map(|l| &l.figure.percentiles));
+    let mut head = vec!["link", "n"];
+    head.extend(ranks.iter().map(|c| c.label()));
+    head.extend(["CPU per message", "late", "lost", "not sent", "torn"]);
+    let mut table = Table::new("", &head, true);
+    for c in all() {
+        table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
+        for l in &c.by_link {
+            let t = &l.totals;
+            let mut cells = vec![l.figure.percentiles.n.to_string()];
+            cells.extend(ranks.iter().map(|column| cell_of(column.of(&l.figure.percentiles))));
+            cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&span(ns))));
+            cells.extend([t.late, t.missed, t.not_sent.values().sum(), t.torn].map(count));
+            table.row(&escape(&l.topic), &cells);
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    // A few are looked at; of many, whoever wants to.
+    let open = if all().all(|c| c.by_link.len() <= 8) { " open" } else { "" };
+    format!("<details{open}><summary>Links one by one</summary>{}</details>\n", table.finish())
+}
+
 /// Whether all subscribers are served alike, and who is the last.
 fn subscribers(e: &ExperimentResult) -> String {
     let head = ["subscriber", "n", "p50", "p99", "greatest", "was the last"];
@@ -168,13 +188,19 @@ fn road(e: &ExperimentResult) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
-        let rows: Vec<_> = e.in_cell(cell).filter_map(|c| c.headline().map(|(_, f)| (c, f.percentiles))).collect();
+        // The time between two arrivals is no latency: nobody waits for a reaction that long.
+        let latencies =
+            |c: &'_ CaseResult| c.headline().filter(|(of, _)| *of != Compared::Metric(Metric::BetweenArrivals)).map(|(_, f)| f.percentiles);
+        let rows: Vec<_> = e.in_cell(cell).filter_map(|c| latencies(c).map(|p| (c, p))).collect();
         if rows.is_empty() {
             continue;
         }
         table.group(cell, head.len());
         for (c, p) in rows {
-            let (Some(ns), which) = (p.p99.or(p.max), if p.p99.is_some() { "p99" } else { "greatest of the few" }) else { continue };
+            let tail = [Column::P99, Column::P95, Column::Greatest].into_iter().find_map(|c| Some((c.of(&p)?, c)));
+            let Some((ns, which)) = tail.map(|(ns, c)| (ns, if c == Column::Greatest { "greatest of the few" } else { c.label() })) else {
+                continue;
+            };
             let mut cells = vec![format!("{} {}", escape(&duration(ns)), small(which))];
             cells.extend(SPEEDS_KMH.iter().map(|v| escape(&distance(v / 3.6 * ns as f64 / 1e9))));
             table.row(&escape(&c.name()), &cells);
@@ -200,12 +226,10 @@ fn distance(metres: f64) -> String {
 
 /// The papers' figures beside those of this machine.
 fn published(e: &ExperimentResult) -> String {
-    if e.published.is_empty() {
-        return String::new();
-    }
     let head = ["system in the paper", "p50 / mean", "p99", "÷ reference", "system here", "p50 / mean", "p99", "÷ Driveline"];
     let mut table = Table::new("", &head, true);
-    for row in &e.published {
+    // Shares of stages stand in a table of their own.
+    for row in e.published.iter().filter(|row| row.published.transmission_percent.is_empty()) {
         let p = &row.published;
         let us = |x: Option<f64>| x.map(|us| span(us * 1000.0));
         let or_none = |t: Option<String>| t.map_or_else(String::new, |t| escape(&t));
@@ -219,6 +243,14 @@ fn published(e: &ExperimentResult) -> String {
             p.case.clone(),
             p.size.map(|s| driveline_bench::bytes(s.0 as usize)),
             p.subscribers.map(|n| format!("1→{n}")),
+            p.reach.map(|r| {
+                let name = match Reach::from(r) {
+                    Reach::Process => "threads",
+                    Reach::Host => "processes",
+                    Reach::Network => "hosts",
+                };
+                name.to_owned()
+            }),
             p.figure.clone(),
         ]
         .into_iter()
@@ -242,6 +274,9 @@ fn published(e: &ExperimentResult) -> String {
             ]),
         }
         table.row(&format!("{}{}", escape(&p.system), small(&what.join(" · "))), &cells);
+    }
+    if table.is_empty() {
+        return String::new();
     }
     format!(
         "<h3>Published, and measured here</h3>{}<p class=legend>Times of two machines say nothing beside each other: compare the ratios. \
@@ -285,21 +320,26 @@ fn accounts(e: &ExperimentResult) -> String {
 }
 
 fn control(e: &ExperimentResult) -> String {
-    let mut table = Table::new("", &["floor", "p50", "p99"], true);
-    for (c, r) in controls(e) {
-        let show = |i: Option<&Interval>| {
-            i.map_or_else(
-                || TOO_SMALL.to_owned(),
-                |i| format!("{}× {}", ratio(i.estimate), small(&format!("{} to {}", ratio(i.low), ratio(i.high)))),
-            )
-        };
-        table.row(&escape(&c.case.cell), &[show(r.p50.as_ref()), show(r.p99.as_ref())]);
+    let floors = || e.cases.iter().filter(|c| c.case.role == Role::Floor);
+    let ranks = columns(floors().filter_map(|c| c.headline()).map(|(_, f)| &f.percentiles));
+    let again = ratio_columns(controls(e).map(|(_, r)| r));
+    let mut head = vec!["floor".to_owned(), "n".into()];
+    head.extend(ranks.iter().map(|c| c.label().to_owned()));
+    head.extend(again.iter().map(|c| format!("the same again ÷ it, {}", c.label())));
+    let mut table = Table::new("", &head.iter().map(String::as_str).collect::<Vec<_>>(), true);
+    for c in floors() {
+        let Some((_, f)) = c.headline() else { continue };
+        let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
+        let mut cells = vec![f.percentiles.n.to_string()];
+        cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
+        cells.extend(again.iter().map(|column| control.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
+        table.row(&format!("{}{}", escape(&c.case.cell), small(&c.case.system_title)), &cells);
     }
     if table.is_empty() {
         return String::new();
     }
     format!(
-        "<h3>A/A control</h3>{}<p class=legend>The same floor measured twice, as two systems: how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
+        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware. Measured twice, as two systems, it tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
         table.finish()
     )
 }
@@ -344,9 +384,10 @@ fn invalid(e: &ExperimentResult) -> String {
 fn left_out(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &["what", "why, and how to add it"], false);
     for l in &e.left_out {
-        table.row(&escape(&l.what), &[escape(&l.reason)]);
+        table.row(&escape(&l.what), &[escape(&l.told())]);
     }
-    if table.is_empty() { String::new() } else { format!("<h3>Left out</h3>{}", table.finish()) }
+    let place = if e.left_out.iter().any(|l| l.reason.contains("not installed")) { driveline_bench::peers::PLACE } else { "" };
+    if table.is_empty() { String::new() } else { format!("<h3>Left out</h3>{}<p class=legend>{}</p>", table.finish(), escape(place)) }
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 use super::experiment::{cell_of, count, small};
 use super::html::{Table, escape};
 use super::views;
-use crate::analysis::{CaseResult, ExperimentResult, Ratio, Standing, standing};
-use crate::table::{ratio, span};
+use crate::analysis::{CaseResult, ExperimentResult, Standing, columns, ratio_columns, standing};
+use crate::table::{bounds, ratio, span};
+use crate::words::spaced;
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
 
@@ -22,10 +23,14 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let plain = e.measured().any(|c| !views::is_filled(c));
     let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
-    let compared = e.measured().any(|c| c.to_driveline().is_some());
-    let each: &[&str] = if compared { &["p50", "p99", "p99.9", "÷ Driveline, p50", "p99"] } else { &["p50", "p99", "p99.9"] };
+    let ranks = columns(e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
+    let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
+    let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
+    each.extend(
+        ratios.iter().enumerate().map(|(i, c)| if i == 0 { format!("÷ Driveline, {}", c.label()) } else { format!("÷ it, {}", c.label()) }),
+    );
     let costs: &[&str] = if links { &["CPU per message", "late", "lost", "not sent", "torn"] } else { &[] };
-    let columns = 1 + kinds.len() * each.len() + costs.len();
+    let width = 1 + kinds.len() * each.len() + costs.len();
     let copied = e.measured().any(|c| !views::is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
     let over: String = kinds
         .iter()
@@ -56,7 +61,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 systems.push(c);
             }
         }
-        table.group(&format!("{group}{}", conditions(&members)), columns);
+        table.group(&format!("{group}{}", conditions(&members)), width);
         for system in systems {
             let own: Vec<&&CaseResult> = members.iter().filter(|c| c.case.system == system.case.system).collect();
             let mut cells = Vec::new();
@@ -64,16 +69,16 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 let case = own.iter().find(|c| views::is_filled(c) == *kind);
                 match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
                     Some((c, f)) => {
+                        cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
                         let r = c.to_driveline();
-                        cells.extend([cell_of(f.percentiles.p50), cell_of(f.percentiles.p99), cell_of(f.percentiles.p999)]);
-                        let ratios = [
-                            ratio_cell(r.and_then(|r: &Ratio| r.p50.as_ref()), c.is_driveline()),
-                            ratio_cell(r.and_then(|r| r.p99.as_ref()), c.is_driveline()),
-                        ];
-                        cells.extend(ratios.into_iter().filter(|_| compared));
+                        cells.extend(ratios.iter().map(|column| ratio_cell(r.and_then(|r| column.ratio(r)), c.is_driveline())));
                     }
                     None => {
-                        let why = if case.is_some() { "<span class=bad>no valid run</span>" } else { "" };
+                        let why = match case {
+                            Some(c) if c.runs.is_empty() => "not run yet",
+                            Some(_) => "<span class=bad>no valid run</span>",
+                            None => "",
+                        };
                         cells.push(why.to_owned());
                         cells.extend((1..each.len()).map(|_| String::new()));
                     }
@@ -102,20 +107,20 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             all
         });
     format!(
-        "<h3>Latency</h3>{}<p class=legend>Figure: {}.{}{}</p>\n",
+        "<h3>Latency</h3>{}<p class=legend>{}{}{}</p>\n",
         table.finish(),
-        escape(&figures.join("; ")),
-        if compared {
+        if figures.is_empty() { String::new() } else { format!("Figure: {}.", escape(&figures.join("; "))) },
+        if !ratios.is_empty() {
             " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more."
         } else {
             ""
         },
         match (links, kinds.len()) {
-            (false, _) => "",
-            (true, 1) => " CPU per message: processor time of all ends together; a middleware's own daemon is not in it.",
-            (true, _) => {
-                " CPU per message: processor time of all ends together, loan-only / filled and read; a middleware's own daemon is not in it."
-            }
+            (false, _) => String::new(),
+            (true, n) => format!(
+                " CPU per message: processor time of all ends together, in a ping-pong of a whole round (two messages){}; a middleware's own daemon or gateway is not in it.",
+                if n > 1 { ", loan-only / filled and read" } else { "" }
+            ),
         }
     )
 }
@@ -136,7 +141,7 @@ fn ratio_cell(r: Option<&Interval>, driveline: bool) -> String {
                 Standing::Faster => "faster",
                 Standing::NotShown | Standing::TooFewRounds => "unsure",
             };
-            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), small(&format!("{} to {}", ratio(i.low), ratio(i.high))))
+            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), small(&bounds(i)))
         }
     }
 }
@@ -157,13 +162,17 @@ fn conditions(cases: &[&CaseResult]) -> String {
         driveline_bench::harness::Pace::PingPong => "ping-pong".to_owned(),
         driveline_bench::harness::Pace::RateHz(hz) => format!("{hz} Hz"),
     };
-    let word = |v: serde_json::Value| v.as_str().unwrap_or_default().replace('_', " ");
+    let cable = cases.first().and_then(|c| c.case.beside.cable).map_or_else(String::new, |cable| {
+        let speed = cable.mbit.map_or_else(|| "as fast as the processors".to_owned(), |mbit| format!("{mbit} Mbit/s"));
+        let lossy = if cable.loss_percent > 0.0 { format!(", {} % of packets lost each way", cable.loss_percent) } else { String::new() };
+        format!("between two hosts at {speed}{lossy}, ")
+    });
     format!(
-        " ({}, {pace}, 1→{}, readers {}, {}, depth {})",
+        " ({cable}{}, {pace}, 1→{}, readers {}, {}, depth {})",
         driveline_bench::bytes(link.size),
         link.subscribers,
         link.wait,
-        word(serde_json::to_value(link.reliability).unwrap_or_default()),
+        spaced(&link.reliability),
         link.depth
     )
 }

@@ -4,6 +4,7 @@
 //! Everything in it is computed by [`crate::analysis`]; here is only how it is shown. Plots get quantiles, never raw samples, and
 //! are drawn when they come into view.
 
+mod chain;
 mod experiment;
 mod headline;
 mod html;

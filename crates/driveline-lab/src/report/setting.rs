@@ -4,6 +4,7 @@
 use super::html::{Table, escape, section};
 use crate::analysis::Analysis;
 use crate::archive::Manifest;
+use crate::words::word;
 use driveline_bench::harness::{Reach, System, Wait};
 use std::fmt::Write as _;
 
@@ -53,7 +54,7 @@ fn rules(m: &Manifest) -> String {
          <li>Each middleware is configured as its own documentation recommends; its settings stand below with why.</li>\
          <li>Rates are open loops with absolute deadlines: a slow receiver does not slow the sender, and what is missed is counted.</li>\
          <li>Percentiles are exact, of all samples of all valid runs; none is an average of percentiles. p95 needs 60 samples, p99 300, p99.9 3 000, p99.99 30 000.</li>\
-         <li>Intervals: 95 %, percentile bootstrap that draws whole rounds, of both systems together.</li></ul>\
+         <li>Intervals: 95 %, bootstrap (expanded percentiles) that draws whole rounds, of both systems together, of those rounds in which the runs of both count.</li></ul>\
          <h3>Validity, declared beforehand</h3><p>{}</p>\n",
         escape(&m.validity_rule)
     )
@@ -132,17 +133,21 @@ fn measurement(m: &Manifest, a: &Analysis) -> String {
     let mut table = Table::new("", &["", ""], false);
     let mut row = |name: &str, value: String| table.row(name, &[escape(&value)]);
     row("Command", m.command.join(" "));
-    row("Extent", serde_json::to_value(m.extent).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default());
+    row("Extent", word(&m.extent));
     row("Seed", format!("{} (orders and intervals)", m.seed));
     row("Program", format!("driveline {}, commit {}{}", m.version, m.commit, if m.optimised { "" } else { ", NOT optimised" }));
     row("Runs", format!("{} of {} planned; {} count", a.made, a.planned, a.valid));
     row("Begun", date(&m.started_at));
     row("Ended", m.finished_at.as_deref().map_or_else(|| "not complete".into(), date));
-    let reaches: Vec<&str> = [(Reach::Process, "threads of one process"), (Reach::Host, "processes of one host")]
-        .into_iter()
-        .filter(|(r, _)| m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).any(|l| l.reach == *r))
-        .map(|(_, name)| name)
-        .collect();
+    let reaches: Vec<&str> = [
+        (Reach::Process, "threads of one process"),
+        (Reach::Host, "processes of one host"),
+        (Reach::Network, "processes of two hosts (network namespaces of this machine)"),
+    ]
+    .into_iter()
+    .filter(|(r, _)| m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).any(|l| l.reach == *r))
+    .map(|(_, name)| name)
+    .collect();
     row("Ends", reaches.join(", "));
     let mut waits: Vec<String> = Vec::new();
     for w in m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).map(|l: &crate::archive::Link| -> Wait { l.wait }) {

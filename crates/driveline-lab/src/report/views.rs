@@ -144,15 +144,16 @@ fn dot(at: String, i: &Interval) -> plots::Dot {
     (at, round(i.estimate), round(i.low), round(i.high))
 }
 
-/// p50, p99 and p99.9 of every system of a cell.
+/// p50, p95, p99 and p99.9 of every system of a cell.
 fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     let of: Vec<(&CaseResult, &Ratio)> =
         e.measured().filter(|c| c.case.cell == cell).filter_map(|c| c.to_driveline().map(|r| (c, r))).collect();
     let ours = e.measured().find(|c| c.is_driveline())?;
     let mut series = Vec::new();
     type Rank = fn(&Ratio) -> Option<&Interval>;
-    let ranks: [(&str, MarkerSymbol, Rank); 3] = [
+    let ranks: [(&str, MarkerSymbol, Rank); 4] = [
         ("p50", MarkerSymbol::Circle, |r| r.p50.as_ref()),
+        ("p95", MarkerSymbol::Square, |r| r.p95.as_ref()),
         ("p99", MarkerSymbol::Diamond, |r| r.p99.as_ref()),
         ("p99.9", MarkerSymbol::TriangleUp, |r| r.p999.as_ref()),
     ];
@@ -213,7 +214,7 @@ fn observed(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
             matches!(o.quantity, Quantity::Latency | Quantity::Age | Quantity::PeriodDeviation | Quantity::Recovery | Quantity::StartUp)
         });
         for o in durations {
-            let what = if o.quantity == Quantity::Latency { String::new() } else { format!(", {}", super::experiment::label(o.quantity)) };
+            let what = if o.quantity == Quantity::Latency { String::new() } else { format!(", {}", crate::table::label(o.quantity)) };
             lines.push((format!("{} · {}{what}", c.name(), o.subject), looks.look(c).nth(lines.len()), &o.figure));
         }
     }

@@ -3,8 +3,11 @@
 
 use super::builtin::builtin;
 use super::{CaseSpec, RunSpec, Scenario};
+use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
 use driveline_runtime::graph::{Colour, Diagnostics, Document, parse_document, read_document};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::path::Path;
 
@@ -22,7 +25,9 @@ impl std::error::Error for LoadError {}
 
 impl From<Diagnostics> for LoadError {
     fn from(found: Diagnostics) -> Self {
-        Self(found.render(Colour::No))
+        // Whoever shows it says that it is an error.
+        let text = found.render(Colour::No);
+        Self(text.strip_prefix("error: ").map_or_else(|| text.clone(), str::to_owned))
     }
 }
 
@@ -39,8 +44,12 @@ pub fn load(word: &str) -> Result<Scenario, LoadError> {
     if looks_like_file || path.exists() {
         return check(read_document(path)?);
     }
-    let near = builtin().iter().map(|b| b.id).min_by_key(|id| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase()));
-    let near = near.filter(|id| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase()) <= 2);
+    // Of the ids that are a letter or two away; of two letters everything is two away.
+    let most = (word.chars().count() / 2).min(2);
+    let distance = |id: &str| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase());
+    let near = builtin().iter().map(|b| b.id).filter(|id| distance(id) <= most);
+    // Ids of one paper begin alike.
+    let near = near.min_by_key(|id| (distance(id), !word.to_lowercase().starts_with(&id[..1].to_lowercase())));
     let hint = near.map_or_else(String::new, |id| format!(" Did you mean {id}?"));
     Err(LoadError(format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them; a file is named by its path")))
 }
@@ -59,6 +68,9 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if s.id.is_empty() || s.id.len() > 40 || !s.id.chars().all(plain) {
         return wrong(&["id"], format!("'{}' is no id", s.id), "use letters, digits and dashes, at most 40");
+    }
+    if let Some(text) = serde_json::to_value(s).ok().as_ref().and_then(unreadable) {
+        return wrong(&[], format!("'{text}' has control characters"), "they would move the cursor of whoever reads it: leave them out");
     }
     if s.cases.is_empty() {
         return wrong(&["cases"], "there is nothing to measure".into(), "add a case, for example `camera: {size: 1 MiB, rate_hz: 30}`");
@@ -102,13 +114,21 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
         if s.chain.is_some() && (case.workload.is_some() || !case.links.is_empty()) {
             return wrong(&["cases", name], format!("the scenario is a chain, the case '{name}' something else"), "make two scenarios");
         }
+        if case.workload.is_some()
+            && case.links.is_empty()
+            && let Some(field) = unheeded(case, &OF_WORKLOADS)
+        {
+            let message = format!("the case '{name}' is a workload, which has no `{field}`");
+            return wrong(&["cases", name, &field], message, "a workload has its own parameters (docs/workloads.md): leave it out");
+        }
         if !case.links.is_empty() && (case.workload.is_some() || case.copies.is_some()) {
             let message = format!("the case '{name}' has `links` and something else");
             return wrong(&["cases", name], message, "put `copies` into single links; a workload has none");
         }
         for (topic, link) in &case.links {
-            let whole = link.hogs.is_some() || link.quota_percent.is_some() || link.favour.is_some() || link.systems.is_some();
-            if whole || !link.links.is_empty() || link.workload.is_some() {
+            let load = link.hogs.is_some() || link.quota_percent.is_some() || link.favour.is_some();
+            let cable = link.cable_mbit.is_some() || link.loss_percent.is_some();
+            if load || cable || link.systems.is_some() || link.figure.is_some() || !link.links.is_empty() || link.workload.is_some() {
                 let message = format!("the link '{topic}' says something that belongs to the case as a whole");
                 return wrong(&["cases", name, "links", topic], message, "move it one level up");
             }
@@ -117,7 +137,38 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
             }
         }
     }
+    if s.chain.is_some()
+        && let Some(path) = unheeded_by_chain(s)
+    {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let message = format!("a chain does not heed `{}`", path.last().copied().unwrap_or_default());
+        return wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
+    }
     Ok(document.value)
+}
+
+/// What of a case goes for a chain.
+const OF_CHAINS: [&str; 9] = ["rate_hz", "reach", "cpus", "wait", "reliability", "depth", "priority", "driveline_edges", "systems"];
+/// What a case with a workload says of itself.
+const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
+
+/// The first thing that a part of a scenario says beyond what goes for it. To be silent about it would measure something else.
+fn unheeded(part: &impl Serialize, heeded: &[&str]) -> Option<String> {
+    let says = |v: &Value| !(v.is_null() || v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(Map::is_empty));
+    let part = serde_json::to_value(part).ok()?;
+    part.as_object()?.iter().find(|(name, value)| says(value) && !heeded.contains(&name.as_str())).map(|(name, _)| name.clone())
+}
+
+/// Where a chain is told something that it does not heed.
+fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
+    let at = |path: &[&str], found: Option<String>| found.map(|name| path.iter().map(|p| (*p).to_owned()).chain([name]).collect());
+    let cases = s.cases.iter().find_map(|(name, case)| at(&["cases", name], unheeded(case, &OF_CHAINS)));
+    let runs = || [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)].into_iter();
+    at(&["link"], unheeded(&s.link, &OF_CHAINS))
+        .or(cases)
+        .or_else(|| at(&["vary"], unheeded(&s.vary, &OF_CHAINS)))
+        .or_else(|| runs().find_map(|(part, run)| at(&[part, "vary"], unheeded(&run.vary, &OF_CHAINS))))
+        .or_else(|| s.watch_every_ms.map(|_| vec!["watch_every_ms".to_owned()]))
 }
 
 /// What is wrong with the values of a case, which its schema cannot say.
@@ -172,6 +223,8 @@ impl super::Vary {
             priority: list(&self.priority, &by.priority),
             hogs: list(&self.hogs, &by.hogs),
             quota_percent: list(&self.quota_percent, &by.quota_percent),
+            cable_mbit: list(&self.cable_mbit, &by.cable_mbit),
+            loss_percent: list(&self.loss_percent, &by.loss_percent),
         }
     }
 }
@@ -194,6 +247,46 @@ mod tests {
     }
 
     #[test]
+    fn every_scenario_file_is_built_in() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")).unwrap();
+        let mut ids: Vec<_> = files.map(|f| f.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()).collect();
+        let mut known: Vec<_> = builtin().iter().map(|b| b.id.to_owned()).collect();
+        ids.sort();
+        known.sort();
+        assert_eq!(ids, known);
+    }
+
+    #[test]
+    fn the_scenario_on_the_page_for_people_can_be_measured() {
+        let page = include_str!("../../../../docs/lab.md");
+        let mut snippets = page.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
+        assert_eq!(parse(snippets.next().unwrap()).unwrap().cases.len(), 2);
+        // Of the second one the head is left out.
+        let several = parse(&format!("{HEAD}{}", snippets.next().unwrap())).unwrap();
+        assert_eq!(several.cases.values().next().unwrap().links.len(), 3);
+        assert!(snippets.next().is_none());
+    }
+
+    #[test]
+    fn what_would_not_be_heeded_is_refused() {
+        let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, edges: {x: 1 MiB}}\n";
+        for (rest, says) in [
+            (format!("{chain}cases: {{a: {{hogs: 4}}}}\n"), "a chain does not heed `hogs`"),
+            (format!("{chain}link: {{payload: filled}}\ncases: {{a: {{}}}}\n"), "a chain does not heed `payload`"),
+            (format!("{chain}cases: {{a: {{}}}}\nvary: {{size: [1 KiB]}}\n"), "a chain does not heed `size`"),
+            (format!("{chain}cases: {{a: {{}}}}\npaper: {{vary: {{subscribers: [2]}}}}\n"), "a chain does not heed `subscribers`"),
+            (format!("{chain}cases: {{a: {{}}}}\nwatch_every_ms: 100\n"), "a chain does not heed `watch_every_ms`"),
+            ("cases: {a: {workload: {name: refsys}, quota_percent: 20}}\n".into(), "which has no `quota_percent`"),
+        ] {
+            let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
+            assert!(text.contains(says) && text.contains("mine.yaml:"), "{rest}: {text}");
+        }
+        // What links have in common is not said to the workloads beside them.
+        parse(&format!("{HEAD}link: {{hogs: 1}}\ncases: {{a: {{workload: {{name: refsys}}}}, b: {{size: 64, rate_hz: 10}}}}\n")).unwrap();
+        parse(&format!("{HEAD}{chain}link: {{rate_hz: 10}}\ncases: {{a: {{depth: 2}}}}\nvary: {{reliability: [reliable]}}\n")).unwrap();
+    }
+
+    #[test]
     fn mistakes_are_explained_with_their_line() {
         for (rest, line, says) in [
             ("cases: {}\n", 6, "nothing to measure"),
@@ -204,16 +297,33 @@ mod tests {
             ("cases:\n  a: {links: {x: {size: 1, hogs: 2}}}\n", 7, "one level up"),
             ("cases:\n  a: {size: 64}\nrun: {messages: 1, seconds: 1}\n", 8, "not both"),
             ("cases:\n  a: {size: 64, subscribers: 0}\n", 7, "subscribers"),
+            ("cases: {a: {size: 64}}\nvary: {rate_hz: [0]}\n", 7, "must be between 0.01 and"),
+            ("cases: {a: {size: 64}}\nvary: {rate_hz: [10, -5]}\n", 7, "must be between 0.01 and"),
+            ("cases: {a: {size: 64}}\nquick: {vary: {subscribers: [0]}}\n", 7, "between 1 and 512"),
+            ("cases: {a: {size: 64}}\nvary: {copies: [1000000000]}\n", 7, "between 1 and 256"),
+            ("cases: {a: {size: 64}}\nvary: {subscribers: []}\n", 7, "`subscribers` is an empty list"),
+            ("cases: {a: {size: 64}}\nquick: {systems: []}\n", 7, "name at least one, or remove the key"),
+            ("cases: {a: {size: 64}}\nvary: {payload: [filled, fill]}\n", 7, "`payload[1]` cannot be `fill`"),
+            ("cases:\n  a: {size: 64, rate: 30}\n", 7, "did you mean `rate_hz`?"),
+            ("cases: {a: {size: 64}}\nvary: {hogs: [65]}\n", 7, "out of range: 65"),
+            ("cases: {a: {size: 64}}\nvary: {depth: [0]}\n", 7, "between 1 and 1024"),
+            ("cases: {a: {size: 64}}\nvary: {priority: [100]}\n", 7, "out of range: 100"),
+            ("cases: {a: {size: 64}}\nvary: {quota_percent: [0]}\n", 7, "between 1 and 10000"),
+            ("cases: {a: &a {size: 64}, b: {<<: *a}}\n", 6, "merge keys"),
+            ("cases: {a: {size: 64}}\n---\nscenario: 1\n", 7, "a second document"),
         ] {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}")), "{rest}: {text}");
         }
         assert!(parse(&format!("{HEAD}cases: {{a: {{}}}}\n").replace("id: X", "id: a b")).unwrap_err().contains("letters, digits"));
+        assert!(parse(&HEAD.replace("scenario: 1", "scenario: 2")).unwrap_err().contains("it must be 1"));
     }
 
     #[test]
     fn a_word_that_is_nothing_is_answered_with_what_there_is() {
         assert!(load("refsis").unwrap_err().to_string().contains("Did you mean refsys"));
+        assert!(load("S99").unwrap_err().to_string().contains("no experiment 'S99'. `driveline bench list`"));
+        assert!(load("K4").unwrap_err().to_string().contains("Did you mean K1?"));
         assert!(load("no/such.yaml").unwrap_err().to_string().contains("no/such.yaml"));
         assert_eq!(load("s1").unwrap().id, "S1");
     }

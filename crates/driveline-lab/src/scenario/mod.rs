@@ -45,6 +45,7 @@ pub struct Scenario {
     pub question: String,
     /// What is measured: driveline, peers or their variants, or all.
     #[serde(default = "all_systems")]
+    #[schemars(length(min = 1))]
     pub systems: Vec<String>,
     /// What all its links have in common.
     #[serde(default)]
@@ -103,7 +104,7 @@ pub struct CaseSpec {
     /// How many links like this run at the same time (1).
     #[schemars(range(min = 1, max = 256))]
     pub copies: Option<usize>,
-    /// Threads of one process, or processes (host).
+    /// Threads of one process, or processes (host): the ends of links, the stages of a chain.
     pub reach: Option<ReachSpec>,
     /// How readers wait: block, spin, or spin:US for so many microseconds, then block (block).
     pub wait: Option<String>,
@@ -123,6 +124,7 @@ pub struct CaseSpec {
     #[schemars(range(max = 99))]
     pub priority: Option<u8>,
     /// CPUs of both ends: `apart` (publisher on the first, subscribers on the others in turn), `one` (all on the first), `any` (apart).
+    /// Of the stages of a chain that name no CPU: `apart` (on all CPUs in turn, in the order of the file), `one`, `any` (any).
     pub cpus: Option<CpusSpec>,
     /// Several links at the same time, by topic, instead of one; only in a case, and not one within the other.
     #[serde(default)]
@@ -133,6 +135,12 @@ pub struct CaseSpec {
     /// Processor time that all ends share, in percent of one CPU (no limit).
     #[schemars(range(min = 1, max = 10_000))]
     pub quota_percent: Option<u32>,
+    /// Reach network: megabits per second of the cable between the hosts, in each direction (as fast as the processors are).
+    #[schemars(range(min = 1, max = 100_000))]
+    pub cable_mbit: Option<u32>,
+    /// Reach network: share of packets that the cable loses in each direction, in percent (0).
+    #[schemars(range(min = 0.0, max = 50.0))]
+    pub loss_percent: Option<f64>,
     /// One subscriber of each link that is preferred to everybody else.
     pub favour: Option<FavourSpec>,
     /// A workload instead of links.
@@ -141,7 +149,10 @@ pub struct CaseSpec {
     #[serde(default)]
     pub driveline_edges: Vec<String>,
     /// The systems of this case, if they are others than the scenario's.
+    #[schemars(length(min = 1))]
     pub systems: Option<Vec<String>>,
+    /// The figure of this case that counts most, if it is another than the scenario's.
+    pub figure: Option<Figure>,
 }
 
 /// How one subscriber is preferred.
@@ -170,7 +181,7 @@ pub struct WorkloadSpec {
     pub parameters: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A chain of stages, each a process that works on what it receives.
+/// A chain of stages, each a process, or a thread, that works on what it receives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChainSpec {
@@ -194,7 +205,11 @@ pub struct StageSpec {
     /// For the work.
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
-    /// CPU; the kernel decides if it is left out.
+    /// Parameters that environment variables give, where those are set: the parameter's name, and the variable's. Files are named
+    /// from where the experiment is started.
+    #[serde(default)]
+    pub environment: IndexMap<String, String>,
+    /// CPU; as the case's `cpus` says if it is left out.
     pub cpu: Option<usize>,
 }
 
@@ -204,46 +219,68 @@ pub struct StageSpec {
 pub struct Vary {
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub size: Vec<ByteSize>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 0.01, max = 1_000_000.0)))]
     pub rate_hz: Vec<f64>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 1, max = 512)))]
     pub subscribers: Vec<usize>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 1, max = 256)))]
     pub copies: Vec<usize>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub reach: Vec<ReachSpec>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub wait: Vec<String>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub take: Vec<TakeSpec>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub payload: Vec<PayloadSpec>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub reliability: Vec<ReliabilitySpec>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 1, max = 1024)))]
     pub depth: Vec<u32>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(max = 10_000_000)))]
     pub processing_us: Vec<u64>,
     /// See `link`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(max = 99)))]
     pub priority: Vec<u8>,
     /// See `cases`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(max = 64)))]
     pub hogs: Vec<usize>,
     /// See `cases`.
     #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 1, max = 10_000)))]
     pub quota_percent: Vec<u32>,
+    /// See `cases`.
+    #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 1, max = 100_000)))]
+    pub cable_mbit: Vec<u32>,
+    /// See `cases`.
+    #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 0.0, max = 50.0)))]
+    pub loss_percent: Vec<f64>,
 }
 
 /// How much is measured. `quick` and `paper` say what is different from `run`.
@@ -263,8 +300,10 @@ pub struct RunSpec {
     #[schemars(range(max = 1_000_000))]
     pub warm_up: Option<u64>,
     /// Which systems, if others.
+    #[schemars(length(min = 1))]
     pub systems: Option<Vec<String>>,
     /// Which cases, if not all.
+    #[schemars(length(min = 1))]
     pub cases: Option<Vec<String>>,
     /// What varies, if something else: replaces single lists.
     #[serde(default)]
@@ -287,6 +326,8 @@ pub struct Published {
     pub size: Option<ByteSize>,
     /// Number of subscribers, where the case has several.
     pub subscribers: Option<usize>,
+    /// Threads of one process or processes, where the case has both.
+    pub reach: Option<ReachSpec>,
     /// Which figure (transport), or what a workload observes.
     #[serde(default)]
     pub figure: Option<String>,
@@ -302,6 +343,9 @@ pub struct Published {
     pub p99_us: Option<f64>,
     /// Greatest, in microseconds.
     pub max_us: Option<f64>,
+    /// Of stages of a chain, by name: transmission in percent of processing.
+    #[serde(default)]
+    pub transmission_percent: IndexMap<String, f64>,
     /// On which machine, and under which conditions.
     #[serde(default)]
     pub on: String,
@@ -319,6 +363,8 @@ pub enum Figure {
     ScheduleRelative,
     /// Filling included.
     FillAndTransport,
+    /// From one sample in hand to the next one: size divided by it is the goodput.
+    BetweenArrivals,
 }
 
 impl From<Figure> for Metric {
@@ -328,6 +374,7 @@ impl From<Figure> for Metric {
             Figure::LastSubscriber => Self::LastSubscriber,
             Figure::ScheduleRelative => Self::ScheduleRelative,
             Figure::FillAndTransport => Self::FillAndTransport,
+            Figure::BetweenArrivals => Self::BetweenArrivals,
         }
     }
 }
@@ -353,7 +400,9 @@ words! {
         /// Threads of one process.
         Process,
         /// Processes.
-        Host
+        Host,
+        /// Processes of two hosts, which are network namespaces of this machine with a cable between them; needs root.
+        Network
     }
 }
 words! {

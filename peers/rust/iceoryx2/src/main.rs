@@ -5,7 +5,8 @@
 use anyhow::{Context, Result, anyhow, bail};
 use driveline_bench::harness::{Job, PROTOCOL, Reach, Reliability, Wait};
 use driveline_bench::peers::{Description, Setting, Variant, WaitKind};
-use driveline_bench::{Middleware, Received, Receiver, Sender, peer_program};
+use driveline_bench::{Middleware, Received, Receiver, Sender};
+use driveline_peer_stage::{StageReceiver, StageSender};
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher;
@@ -28,12 +29,14 @@ const HEAD: usize = 16;
 const LARGEST: usize = 256 << 20;
 /// A sleeping reader looks again after this long, so that it cannot outlive the measurement.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// A spinning reader looks at the clock after so many looks for a sample: it costs as much as one.
+const LOOKS_PER_CLOCK: u32 = 64;
 
 type Ipc = ipc::Service;
 
 fn main() -> ExitCode {
     set_log_level(LogLevel::Error);
-    peer_program::<Ends>(describe)
+    driveline_peer_stage::program::<Ends>(describe)
 }
 
 fn describe() -> Description {
@@ -228,6 +231,12 @@ impl Sender for Out {
         self.send(loan, SAMPLE)
     }
 
+    #[inline]
+    fn answer(&mut self, loan: Self::Loan, question: u64) -> Result<u64, String> {
+        self.published = question;
+        self.publish(loan)
+    }
+
     fn publish_end(&mut self) -> Result<u64, String> {
         let loan = self.loan(self.size)?;
         self.send(loan, END)
@@ -235,6 +244,15 @@ impl Sender for Out {
 
     fn wake_calls(&self) -> Option<u64> {
         None
+    }
+}
+
+/// Payloads always have the size of the edge: what lies in shared memory is sent by its place, whatever its length.
+impl StageSender for Out {
+    fn publish_last(&mut self, message: &[u8]) -> Result<u64, String> {
+        let mut loan = self.loan(message.len())?;
+        loan.payload_mut().copy_from_slice(message);
+        self.send(loan, END)
     }
 }
 
@@ -253,16 +271,24 @@ impl Receiver for In {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<()> {
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+        let start = Instant::now();
         loop {
-            if self.subscriber.has_samples().map_err(say("cannot look for samples"))? {
-                return Ok(());
-            }
-            match &self.listener {
-                Some(listener) => {
-                    listener.timed_wait(|_| (), LONGEST_SLEEP).map_err(say("cannot wait"))?;
+            for _ in 0..LOOKS_PER_CLOCK {
+                if self.subscriber.has_samples().map_err(say("cannot look for samples"))? {
+                    return Ok(());
                 }
-                None => std::hint::spin_loop(),
+                match &self.listener {
+                    Some(listener) => {
+                        let longest = limit.map_or(LONGEST_SLEEP, |l| l.saturating_sub(start.elapsed()).min(LONGEST_SLEEP));
+                        listener.timed_wait(|_| (), longest).map_err(say("cannot wait"))?;
+                        break;
+                    }
+                    None => std::hint::spin_loop(),
+                }
+            }
+            if limit.is_some_and(|l| start.elapsed() >= l) {
+                return Ok(());
             }
         }
     }
@@ -276,6 +302,29 @@ impl Receiver for In {
         let missed = number.saturating_sub(self.last + 1);
         self.last = number;
         Ok(Some(Taken { number, missed, end: mark == END, sample }))
+    }
+}
+
+impl StageReceiver for In {
+    fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
+        if limit.is_zero() {
+            // Notices of an input that nobody sleeps on must not pile up.
+            if let Some(listener) = &self.listener {
+                listener.try_wait(|_| ()).map_err(say("cannot look for notices"))?;
+            }
+            return Ok(());
+        }
+        let start = Instant::now();
+        while !self.subscriber.has_samples().map_err(say("cannot look for samples"))? {
+            let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else { break };
+            match &self.listener {
+                Some(listener) => {
+                    listener.timed_wait(|_| (), left).map_err(say("cannot wait"))?;
+                }
+                None => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
     }
 }
 

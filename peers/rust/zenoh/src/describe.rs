@@ -60,7 +60,9 @@ impl Carrier {
             Self::Tcp => {
                 "samples above 64 KiB arrive in pieces, which are only joined if they are read as one; best effort loses a sample that takes more than 50 ms to send (tens of MiB)"
             }
-            Self::Shm => "",
+            Self::Shm => {
+                "loses a sample, reliable ones too, if its sender is held up for 100 ms before it is read: Zenoh's watchdog takes the memory back"
+            }
             Self::ShmImplicit => "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still read",
         }
     }
@@ -69,9 +71,13 @@ impl Carrier {
         let setting = |name: &str, value: &str, why: &str| Setting { name: name.into(), value: value.into(), why: why.into() };
         let mut all = vec![
             setting("mode", "peer", "no router between the ends; the default"),
-            setting("listen/endpoints", "tcp/127.0.0.1:0", "this host alone, a port that nobody else has"),
+            setting("listen/endpoints", "tcp/127.0.0.1:0; between hosts, the host's address", "one way and no other, a port that nobody else has"),
             setting("scouting/multicast/enabled", "false", "runs must not meet; the ends find each other through files"),
-            setting("scouting/gossip/enabled", "true", "the default"),
+            setting(
+                "scouting/gossip/enabled",
+                "false",
+                "the sending end, and each stage of a chain, connects to those that are there; a second link that gossip makes between the same two is refused by lowlatency",
+            ),
             setting("express", "true", "no waiting for more messages to batch, as the documentation recommends for latency"),
             setting(
                 "congestion_control",
@@ -89,7 +95,7 @@ impl Carrier {
                 "Zenoh's threads receive and wake the reader; spinning is try_recv in a loop",
             ),
         ];
-        let pool = "(depth + 4) × (size + 4096) + 1 MiB";
+        let pool = "(depth + 4) × (size + 4096) + 1 MiB; in chains one buffer more for each reader";
         let no_delay = setting("transport/shared_memory/mode", "init", "no delay at the first sample, as the documentation recommends");
         all.extend(match self {
             Self::Tcp => vec![
@@ -139,7 +145,7 @@ impl Carrier {
         Variant {
             name: self.name().into(),
             title: self.title().into(),
-            reach: vec![Reach::Host],
+            reach: if self == Self::Tcp { vec![Reach::Host, Reach::Network] } else { vec![Reach::Host] },
             waits: vec![WaitKind::Block, WaitKind::Spin, WaitKind::SpinThenBlock],
             reliability: vec![Reliability::BestEffort, Reliability::Reliable],
             loans: self == Self::Shm,

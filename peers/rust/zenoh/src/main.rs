@@ -11,5 +11,5 @@ mod session;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    driveline_bench::peer_program::<session::Ends>(describe::describe)
+    driveline_peer_stage::program::<session::Ends>(describe::describe)
 }

@@ -6,6 +6,7 @@ use crate::link::{Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver
 use anyhow::{Context, Result, anyhow, ensure};
 use driveline_bench::harness::{Job, Pace, Reliability, Wait as Waiting};
 use driveline_bench::{Received, Receiver};
+use driveline_peer_stage::StageReceiver;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::io::Read;
@@ -16,10 +17,8 @@ use zenoh::pubsub::Subscriber;
 use zenoh::sample::Sample;
 use zenoh::{Session, Wait};
 
-/// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// For ends to find each other, and for the end mark beyond its schedule.
-const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 enum Samples {
     /// The oldest gives way to the newest.
@@ -71,21 +70,15 @@ impl In {
             Reliability::Reliable => Samples::Fifo(subscriber.with(FifoChannel::new(depth)).wait().map_err(refused)?),
         };
         let longest_wait = match job.pace {
-            Pace::PingPong => ANSWER_TIMEOUT,
+            Pace::PingPong => LONGEST_WAIT,
             Pace::RateHz(hz) => {
-                MATCH_TIMEOUT
-                    + ANSWER_TIMEOUT
-                    + Duration::try_from_secs_f64(2.0 * (job.warm_up + job.messages) as f64 / hz).context("the rate is no rate")?
+                LONGEST_WAIT + Duration::try_from_secs_f64(2.0 * (job.warm_up + job.messages) as f64 / hz).context("the rate is no rate")?
             }
         };
         let senders = Alive::watch(session, sender_key(topic))?;
         // After the subscriber: who sees this token knows that one, too.
         let token = token(session, receiver_key(topic, &job.index.to_string()))?;
         Ok(Self { session: session.clone(), samples, found: None, wait: job.wait, longest_wait, last: 0, carrier, senders, _token: token })
-    }
-
-    fn missing(&self) -> anyhow::Error {
-        anyhow!("nothing came for {:?}: it was lost, or the other end is gone", self.longest_wait)
     }
 
     /// Looks without sleeping.
@@ -113,19 +106,10 @@ impl Receiver for In {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<()> {
-        if self.found.is_some() {
-            return Ok(());
-        }
-        let found = match self.wait {
-            Waiting::Block => self.samples.within(self.longest_wait)?,
-            Waiting::Spin => self.spin(self.longest_wait)?,
-            Waiting::SpinThenBlock(us) => match self.spin(Duration::from_micros(us))? {
-                Some(sample) => Some(sample),
-                None => self.samples.within(self.longest_wait)?,
-            },
-        };
-        self.found = Some(found.ok_or_else(|| self.missing())?);
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+        let longest = limit.unwrap_or(self.longest_wait);
+        self.wait_at_most(longest)?;
+        ensure!(self.found.is_some() || limit.is_some(), "nothing came for {longest:?}: it was lost, or the other end is gone");
         Ok(())
     }
 
@@ -138,16 +122,34 @@ impl Receiver for In {
                 None => return Ok(None),
             },
         };
-        if self.carrier == Carrier::Shm {
-            ensure!(sample.payload().as_shm().is_some(), "a sample did not come through shared memory");
-        }
         let mut head = [0; HEAD];
         sample.payload().reader().read_exact(&mut head).context("a payload is shorter than its head")?;
         let (mark, number) = head.split_at(SAMPLE.len());
         let number = u64::from_le_bytes(number.try_into()?);
         let missed = number.saturating_sub(self.last + 1);
         self.last = number;
-        Ok(Some(Taken { number, missed, end: mark == END, sample, joined: OnceCell::new() }))
+        let end = mark == END;
+        if self.carrier == Carrier::Shm && !end {
+            ensure!(sample.payload().as_shm().is_some(), "a sample did not come through shared memory");
+        }
+        Ok(Some(Taken { number, missed, end, sample, joined: OnceCell::new() }))
+    }
+}
+
+impl StageReceiver for In {
+    #[inline]
+    fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
+        if self.found.is_none() {
+            self.found = match self.wait {
+                Waiting::Block => self.samples.within(limit)?,
+                Waiting::Spin => self.spin(limit)?,
+                Waiting::SpinThenBlock(us) => match self.spin(Duration::from_micros(us).min(limit))? {
+                    Some(sample) => Some(sample),
+                    None => self.samples.within(limit)?,
+                },
+            };
+        }
+        Ok(())
     }
 }
 

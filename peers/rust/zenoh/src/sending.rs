@@ -8,14 +8,17 @@ use anyhow::{Context, Result, anyhow, bail};
 use bytes::{Bytes, BytesMut};
 use driveline_bench::Sender;
 use driveline_bench::harness::{Job, Payload, Reliability, Role};
+use driveline_peer_stage::StageSender;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 use zenoh::bytes::ZBytes;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::Publisher;
 use zenoh::qos::CongestionControl;
 use zenoh::shm::{
-    GarbageCollect, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ShmProviderState, ZAllocError, ZLayoutAllocError, ZShmMut,
+    GarbageCollect, OwnedShmBuf, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ShmProviderState, ZAllocError,
+    ZLayoutAllocError, ZShmMut,
 };
 use zenoh::{Session, Wait};
 
@@ -49,7 +52,6 @@ pub struct Out {
     key: String,
     publisher: Publisher<'static>,
     source: Source,
-    size: usize,
     published: u64,
     carrier: Carrier,
     patience: Duration,
@@ -92,56 +94,32 @@ impl Out {
             key,
             publisher,
             source,
-            size: job.size,
             published: 0,
             carrier,
             patience,
             receivers,
-            speaks_last: matches!(job.role, Role::Publisher | Role::Echo),
+            speaks_last: matches!(job.role, Role::Publisher | Role::Ping | Role::Stage),
             _token: token,
         })
     }
 
-    #[inline]
-    fn send(&mut self, loan: Loan, mark: [u8; 8]) -> Result<u64, String> {
-        let number = self.published + 1;
-        let mut head = [0; HEAD];
-        let (m, n) = head.split_at_mut(mark.len());
-        m.copy_from_slice(&mark);
-        n.copy_from_slice(&number.to_le_bytes());
-        let mut again = None;
-        let payload: ZBytes = match (loan, &self.source) {
-            (Loan::Shared(mut buffer), _) => {
-                place(&mut buffer, head)?;
-                buffer.into()
-            }
-            (Loan::Buffer(mut buffer), _) => {
-                place(&mut buffer, head)?;
-                let buffer = buffer.freeze();
-                again = Some(buffer.clone());
-                buffer.into()
-            }
-            (Loan::Untouched, Source::Body(body)) => {
-                let mut writer = ZBytes::writer();
-                writer.write_all(&head).map_err(|e| e.to_string())?;
-                writer.append(body.clone().into());
-                writer.finish()
-            }
-            (Loan::Untouched, _) => return Err("this end has no body for untouched samples".into()),
-        };
-        if mark == END {
-            // Whatever the link may lose, not this.
-            let put = self.session.put(&self.key, payload).congestion_control(CongestionControl::Block).express(true);
-            put.wait().map_err(|e| e.to_string())?;
-        } else {
-            self.publisher.put(payload).wait().map_err(|e| e.to_string())?;
-        }
-        if let (Source::Buffer(spare), Some(buffer)) = (&mut self.source, again) {
-            *spare = buffer.try_into_mut().ok();
-        }
-        self.published = number;
-        Ok(number)
+    /// Sends the end mark. Whatever the link may lose, not this: nothing but a head, which blocks the sender if it must, and which is
+    /// not in shared memory, because Zenoh drops what was written there by a process that is held up.
+    fn put_last(&mut self, message: Vec<u8>) -> Result<u64, String> {
+        let put = self.session.put(&self.key, message).congestion_control(CongestionControl::Block).express(true);
+        put.wait().map_err(|e| e.to_string())?;
+        self.published += 1;
+        Ok(self.published)
     }
+}
+
+#[inline]
+fn head(mark: [u8; 8], number: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    let (m, n) = head.split_at_mut(mark.len());
+    m.copy_from_slice(&mark);
+    n.copy_from_slice(&number.to_le_bytes());
+    head
 }
 
 #[inline]
@@ -193,8 +171,10 @@ impl Sender for Out {
         match &mut self.source {
             Source::Pool(pool) => allocate(pool, len, self.patience).map(Loan::Shared),
             Source::Buffer(spare) => {
-                let spare = spare.take().filter(|b| b.len() == len);
-                Ok(Loan::Buffer(spare.unwrap_or_else(|| BytesMut::zeroed(len))))
+                let mut buffer = spare.take().filter(|b| b.capacity() >= len).unwrap_or_else(|| BytesMut::zeroed(len));
+                // One that was shortened has its room still; of the same length, nothing is written.
+                buffer.resize(len, 0);
+                Ok(Loan::Buffer(buffer))
             }
             Source::Body(_) => Ok(Loan::Untouched),
         }
@@ -211,16 +191,65 @@ impl Sender for Out {
 
     #[inline]
     fn publish(&mut self, loan: Loan) -> Result<u64, String> {
-        self.send(loan, SAMPLE)
+        let number = self.published + 1;
+        let head = head(SAMPLE, number);
+        let mut again = None;
+        let payload: ZBytes = match (loan, &self.source) {
+            (Loan::Shared(mut buffer), _) => {
+                place(&mut buffer, head)?;
+                buffer.into()
+            }
+            (Loan::Buffer(mut buffer), _) => {
+                place(&mut buffer, head)?;
+                let buffer = buffer.freeze();
+                again = Some(buffer.clone());
+                buffer.into()
+            }
+            (Loan::Untouched, Source::Body(body)) => {
+                let mut writer = ZBytes::writer();
+                writer.write_all(&head).map_err(|e| e.to_string())?;
+                writer.append(body.clone().into());
+                writer.finish()
+            }
+            (Loan::Untouched, _) => return Err("this end has no body for untouched samples".into()),
+        };
+        self.publisher.put(payload).wait().map_err(|e| e.to_string())?;
+        if let (Source::Buffer(spare), Some(buffer)) = (&mut self.source, again) {
+            *spare = buffer.try_into_mut().ok();
+        }
+        self.published = number;
+        Ok(number)
+    }
+
+    #[inline]
+    fn answer(&mut self, loan: Loan, question: u64) -> Result<u64, String> {
+        self.published = question;
+        self.publish(loan)
     }
 
     fn publish_end(&mut self) -> Result<u64, String> {
-        let loan = self.loan(self.size)?;
-        self.send(loan, END)
+        self.put_last(head(END, self.published + 1).to_vec())
     }
 
     fn wake_calls(&self) -> Option<u64> {
         None
+    }
+}
+
+impl StageSender for Out {
+    fn shorten(loan: &mut Loan, len: usize) {
+        match loan {
+            Loan::Shared(buffer) => {
+                // Never longer than it is, so it cannot fail; if it did, more bytes would be sent and nothing else.
+                let _ = NonZeroUsize::new(len).and_then(|len| buffer.try_resize(len));
+            }
+            Loan::Buffer(buffer) => buffer.truncate(len),
+            Loan::Untouched => {}
+        }
+    }
+
+    fn publish_last(&mut self, message: &[u8]) -> Result<u64, String> {
+        self.put_last(message.to_vec())
     }
 }
 

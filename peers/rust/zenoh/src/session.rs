@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Zenoh sessions that find each other through files, and what killed ones leave behind.
+//!
+//! A link is a star: receiving ends listen, and the sending end connects to each of them, once. Stages of a chain start one after
+//! the other, and each connects to those that are there. Gossip would let ends that
+//! have one neighbour in common connect as well, at the same time as the sending end does.
 
 use crate::describe::{Carrier, QUEUE_BATCHES, RX_BUFFER};
 use crate::receiving::In;
@@ -10,6 +14,7 @@ use driveline_bench::harness::{Job, Role};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zenoh::{Config, Session, Wait};
@@ -39,13 +44,19 @@ impl Middleware for Ends {
     fn join(job: &Job, name: &str) -> Result<Self> {
         let carrier = Carrier::of(job)?;
         let others = match job.role {
-            Role::Publisher => job.subscribers.max(1),
-            Role::Ping => 1,
-            _ => 0,
+            Role::Publisher => Some(job.subscribers.max(1)),
+            Role::Ping => Some(1),
+            Role::Stage => Some(0),
+            _ => None,
         };
-        let endpoints = wait_for_ends(&job.domain_dir, others, MATCH_TIMEOUT)?;
+        // Several links may share a directory.
+        let link = as_file_name(&job.topic);
+        let endpoints = match others {
+            Some(others) => wait_for_ends(&job.domain_dir, &link, others, MATCH_TIMEOUT)?,
+            None => Vec::new(),
+        };
         let session = zenoh::open(config(job, carrier, &endpoints)?).wait().map_err(|e| anyhow!("cannot open the session: {e}"))?;
-        announce(&session, &job.domain_dir, name)?;
+        announce(&session, job.addresses()[0], &job.domain_dir, &link, name)?;
         Ok(Self { session, carrier })
     }
 
@@ -54,7 +65,7 @@ impl Middleware for Ends {
     fn remove_leftovers(job: &Job) -> Result<()> {
         // An end keeps some open until it is gone, even if it is done.
         let deadline = Instant::now() + LEAVE_TIMEOUT;
-        for end in announced(&job.domain_dir)? {
+        for end in announced(&job.domain_dir, "")? {
             wait_for_exit(end.pid, deadline)?;
         }
         zenoh::shm::cleanup_orphaned_shm_segments();
@@ -76,18 +87,22 @@ impl Middleware for Ends {
 
 /// Bytes of shared memory for what readers, their history and the way to them can hold.
 pub fn pool_size(job: &Job) -> usize {
-    (job.depth as usize + SPARE_BUFFERS) * (job.size + BUFFER_OVERHEAD) + POOL_OVERHEAD
+    // Stages work on a message where it lies, each reader on its own.
+    let worked_on = if job.role == Role::Stage { job.subscribers } else { 0 };
+    (job.depth as usize + SPARE_BUFFERS + worked_on) * (job.size + BUFFER_OVERHEAD) + POOL_OVERHEAD
 }
 
 fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
     let mut config = Config::default();
     let mut set = |key: &str, value: &str| config.insert_json5(key, value).map_err(|e| anyhow!("Zenoh refuses {key} = {value}: {e}"));
     set("mode", "'peer'")?;
-    set("listen/endpoints", "['tcp/127.0.0.1:0']")?;
+    let [own, _] = job.addresses();
+    set("listen/endpoints", &format!("['tcp/{own}:0']"))?;
     set("connect/endpoints", &serde_json::to_string(endpoints)?)?;
     set("connect/timeout_ms", "10000")?;
     set("connect/exit_on_failure", "true")?;
     set("scouting/multicast/enabled", "false")?;
+    set("scouting/gossip/enabled", "false")?;
     set("transport/shared_memory/enabled", if carrier == Carrier::Tcp { "false" } else { "true" })?;
     if carrier != Carrier::Tcp {
         // With this, segments are made even where shared memory is not enabled.
@@ -116,13 +131,19 @@ struct Announced {
     endpoint: String,
 }
 
-/// The ends of this run, as far as they have said where they are.
-fn announced(directory: &Path) -> Result<Vec<Announced>> {
+/// A topic as part of a file's name: different ones stay different.
+fn as_file_name(topic: &str) -> String {
+    topic.replace('%', "%25").replace('/', "%2F").replace('@', "%40")
+}
+
+/// The ends of this run whose files' names begin with `prefix`, as far as they have said where they are.
+fn announced(directory: &Path, prefix: &str) -> Result<Vec<Announced>> {
     let unreadable = || format!("cannot read {}", directory.display());
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).with_context(unreadable)? {
         let path = entry.with_context(unreadable)?.path();
-        if path.extension().is_some_and(|e| e == ENDPOINT) {
+        let is_asked_for = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
+        if is_asked_for && path.extension().is_some_and(|e| e == ENDPOINT) {
             let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let (pid, endpoint) = text.split_once(' ').with_context(|| format!("{} is not of this program", path.display()))?;
             let pid = pid.parse().with_context(|| format!("{} does not begin with a process number", path.display()))?;
@@ -152,10 +173,12 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
     Ok(())
 }
 
-fn wait_for_ends(directory: &Path, at_least: usize, timeout: Duration) -> Result<Vec<String>> {
+/// Where the ends of a link, or of a chain, listen that are there already. Only who comes last connects: two ends must not connect to each other at
+/// the same time, nor twice, because a low-latency transport has one link and refuses the second.
+fn wait_for_ends(directory: &Path, link: &str, at_least: usize, timeout: Duration) -> Result<Vec<String>> {
     let start = Instant::now();
     loop {
-        let all = announced(directory)?;
+        let all = announced(directory, &format!("{link}@"))?;
         if all.len() >= at_least {
             return Ok(all.into_iter().map(|end| end.endpoint).collect());
         }
@@ -167,13 +190,13 @@ fn wait_for_ends(directory: &Path, at_least: usize, timeout: Duration) -> Result
 }
 
 /// Says who this is and where it listens, in a file that is whole as soon as it is there.
-fn announce(session: &Session, directory: &Path, name: &str) -> Result<()> {
+fn announce(session: &Session, own: Ipv4Addr, directory: &Path, link: &str, name: &str) -> Result<()> {
     let locators = session.info().locators().wait();
-    let local: Vec<String> = locators.iter().map(ToString::to_string).filter(|l| l.starts_with("tcp/127.0.0.1:")).collect();
-    let [endpoint] = local.as_slice() else { bail!("the session listens on {locators:?} instead of one port of 127.0.0.1") };
-    ensure!(locators.len() == 1, "the session listens on {locators:?}, not on 127.0.0.1 alone");
-    let unfinished = directory.join(format!("{name}.tmp"));
-    let finished = directory.join(format!("{name}.{ENDPOINT}"));
+    let local: Vec<String> = locators.iter().map(ToString::to_string).filter(|l| l.starts_with(&format!("tcp/{own}:"))).collect();
+    let [endpoint] = local.as_slice() else { bail!("the session listens on {locators:?} instead of one port of {own}") };
+    ensure!(locators.len() == 1, "the session listens on {locators:?}, not on {own} alone");
+    let unfinished = directory.join(format!("{link}@{name}.tmp"));
+    let finished = directory.join(format!("{link}@{name}.{ENDPOINT}"));
     std::fs::write(&unfinished, format!("{} {endpoint}", std::process::id()))
         .with_context(|| format!("cannot write {}", unfinished.display()))?;
     std::fs::rename(&unfinished, &finished).with_context(|| format!("cannot write {}", finished.display()))

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Processes that were started: what they say, and how they end, without trust that they are brief, polite, or end at all.
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Most bytes of a line that is heard.
+const LINE_MAX: u64 = 16 << 20;
+/// How long a process that has closed its output may take to end.
+const LEAVES: Duration = Duration::from_secs(5);
+
+/// A process in a group of its own, so that what it has started ends with it. An interruption from the terminal reaches it
+/// through whoever started it. Dropping it kills what is left of the group, and waits for the process.
+#[derive(Debug)]
+pub struct Started {
+    child: Child,
+    waited_for: bool,
+}
+
+impl Started {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(command: &mut Command) -> Result<Self> {
+        Ok(Self { child: command.process_group(0).spawn()?, waited_for: false })
+    }
+
+    /// Its ends of the pipes that were asked for and not yet taken.
+    pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end, with SIGTERM; what it does with that is its own affair. Does not block.
+    pub fn ask_to_end(&self) {
+        if let Some(pid) = self.pid().filter(|_| !self.waited_for) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// How it ended. Blocks until then, at most for the given time: one that goes on is killed, and so is what it leaves.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
+    pub fn end_within(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + patience;
+        let mut pause = Duration::from_millis(1);
+        while !self.has_ended() {
+            if Instant::now() >= deadline {
+                self.kill();
+                return Err(Error::new(ErrorKind::TimedOut, format!("it went on for {patience:?}, and was killed")));
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(20));
+        }
+        self.kill_group();
+        self.waited_for = true;
+        self.child.wait()
+    }
+
+    /// How a process ended that has closed its output. Blocks until then, at most 5 s, as [`Self::end_within`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
+    pub fn end(&mut self) -> Result<ExitStatus> {
+        self.end_within(LEAVES).map_err(went_on)
+    }
+
+    /// Ends it, and what it has started, with SIGKILL. Blocks until it is gone.
+    pub fn kill(&mut self) {
+        self.kill_group();
+        self.waited_for = true;
+        let _ = self.child.wait();
+    }
+
+    /// Looking does not give its number away.
+    fn has_ended(&self) -> bool {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.waited_for || self.pid().is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), how), Ok(None)))
+    }
+
+    /// Until the process was waited for, the group's number is its own.
+    fn kill_group(&self) {
+        if let Some(group) = self.pid().filter(|_| !self.waited_for) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.waited_for {
+            self.kill();
+        }
+    }
+}
+
+/// A line of more than 16 MiB, of which nothing was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a line of more than {} MiB", LINE_MAX >> 20)
+    }
+}
+
+/// The lines that a process says, without their ends; what is no UTF-8 is replaced. Blocks for each, until the process has
+/// closed its output. Keeps at most one line.
+pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<String, TooLong>> {
+    let mut output = BufReader::new(output);
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let read = output.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).ok().filter(|n| *n > 0)?;
+        if line.last() != Some(&b'\n') && read as u64 == LINE_MAX {
+            drop(line);
+            // Its end may be that of the output.
+            let _ = output.skip_until(b'\n');
+            return Some(Err(TooLong));
+        }
+        Some(Ok(String::from_utf8_lossy(&line).trim_end().to_owned()))
+    })
+}
+
+/// At most so many bytes of what somebody said, without what would move the cursor or change colours.
+#[must_use]
+pub fn readable(said: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(said.get(..most).unwrap_or(said));
+    let plain = |c: char| if c.is_control() && c != '\n' && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
+    text.trim().chars().map(plain).collect()
+}
+
+/// The first text or name in a value that would move the cursor or change colours, made readable.
+#[must_use]
+pub fn unreadable(value: &Value) -> Option<String> {
+    let of_text = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t').then(|| readable(text.as_bytes(), 200));
+    match value {
+        Value::String(text) => of_text(text),
+        Value::Array(parts) => parts.iter().find_map(unreadable),
+        Value::Object(parts) => parts.iter().find_map(|(name, part)| of_text(name).or_else(|| unreadable(part))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// How a process ended that has closed its output, of a group that it shares with others. Blocks until then, at most 5 s: one
+/// that goes on is killed.
+///
+/// # Errors
+/// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
+pub fn end_of(child: &mut Child) -> Result<ExitStatus> {
+    let deadline = Instant::now() + LEAVES;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill()?;
+    child.wait()?;
+    Err(went_on(Error::from(ErrorKind::TimedOut)))
+}
+
+fn went_on(error: Error) -> Error {
+    match error.kind() {
+        kind @ ErrorKind::TimedOut => Error::new(kind, format!("it closed its output, went on for {LEAVES:?}, and was killed")),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    #[test]
+    fn neither_length_nor_encoding_of_a_line_ends_the_listening() {
+        let mut said = b"one\r\n\xff\n".to_vec();
+        said.resize(said.len() + LINE_MAX as usize + 7, b'x');
+        said.extend(b"\n\nlast");
+        let line = |text: &str| Ok(text.to_owned());
+        assert_eq!(lines(said.as_slice()).collect::<Vec<_>>(), [line("one"), line("\u{fffd}"), Err(TooLong), line(""), line("last")]);
+        let endless = std::io::repeat(b'x').take(LINE_MAX + 1);
+        assert_eq!(lines(endless).collect::<Vec<_>>(), [Err(TooLong)]);
+    }
+
+    #[test]
+    fn who_closes_the_output_and_goes_on_is_not_waited_for() {
+        let command = |script: &str| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", script]).stdout(Stdio::piped());
+            command
+        };
+        let stays = "exec >&-; exec sleep 600";
+        let says = |error: Error| assert!(error.kind() == ErrorKind::TimedOut && error.to_string().contains("was killed"), "{error}");
+        let mut child = command(stays).spawn().unwrap();
+        assert_eq!(lines(child.stdout.take().unwrap()).count(), 0);
+        says(end_of(&mut child).unwrap_err());
+        assert_eq!(end_of(&mut command("exit 3").spawn().unwrap()).unwrap().code(), Some(3));
+        let mut started = Started::new(&mut command(stays)).unwrap();
+        assert_eq!(lines(started.pipes().1.unwrap()).count(), 0);
+        says(started.end_within(Duration::from_millis(10)).unwrap_err());
+        assert_eq!(Started::new(&mut command("exit 3")).unwrap().end().unwrap().code(), Some(3));
+    }
+
+    /// The pipe is open as long as one of them lives.
+    #[test]
+    fn what_a_process_leaves_behind_ends_with_it() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 600 & echo $!"]).stdout(Stdio::piped());
+        let mut started = Started::new(&mut command).unwrap();
+        let mut said = lines(started.pipes().1.unwrap());
+        assert!(said.next().unwrap().unwrap().parse::<u32>().is_ok());
+        assert!(started.end().unwrap().success());
+        assert_eq!(said.next(), None);
+
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 600 & echo; wait"]).stdout(Stdio::piped());
+        let mut started = Started::new(&mut command).unwrap();
+        let mut said = lines(started.pipes().1.unwrap());
+        assert!(said.next().is_some());
+        drop(started);
+        assert_eq!(said.next(), None);
+    }
+
+    #[test]
+    fn what_is_shown_cannot_write_over_the_screen() {
+        assert_eq!(readable(b"\x1b[2Jgone\tx\ny \n", 100), "\u{fffd}[2Jgone\tx\ny");
+        assert_eq!(readable(b"abcdef", 3), "abc");
+        assert_eq!(unreadable(&serde_json::json!({"a": [1, "two\nlines", null], "b": true})), None);
+        assert_eq!(unreadable(&serde_json::json!({"a": ["\u{1b}[2J"]})).unwrap(), "\u{fffd}[2J");
+        assert_eq!(unreadable(&serde_json::json!({"a\u{7}": 1})).unwrap(), "a\u{fffd}");
+    }
+}

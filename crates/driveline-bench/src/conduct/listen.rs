@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What measured processes say. Others wrote them: however much they say, and whatever, it costs a bounded amount of memory here.
+
+use crate::child::lines;
+use crate::harness::Event;
+use serde::Deserialize;
+use std::io::Read;
+use std::sync::{Mutex, PoisonError};
+
+/// How much of a failed process's complaint is shown, in bytes.
+pub(super) const COMPLAINT: usize = 4096;
+
+/// What was heard from a process.
+pub(super) enum Heard {
+    Event(Event),
+    /// It has closed its output.
+    Gone,
+}
+
+/// What a line is about, even if the rest of it cannot be read.
+#[derive(Deserialize)]
+struct Name {
+    event: String,
+}
+
+/// Reads events until the end. Each kind is told once, and nothing after the last one: repetitions change nothing.
+pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
+    let (mut ready, mut idle, mut over) = (false, false, false);
+    for line in lines(out) {
+        let heard = match line {
+            Ok(line) => event(&line),
+            Err(e) => Some(Event::Failed { error: format!("it printed {e}, which is no event") }),
+        };
+        match heard {
+            Some(Event::Ready) if !ready => (ready, _) = (true, tell(Heard::Event(Event::Ready))),
+            Some(Event::Idle) if !idle => (idle, _) = (true, tell(Heard::Event(Event::Idle))),
+            Some(event @ (Event::Done { .. } | Event::Failed { .. })) if !over => (over, _) = (true, tell(Heard::Event(event))),
+            _ => {}
+        }
+    }
+    tell(Heard::Gone);
+}
+
+/// The event of a line, if it is one of those that are known. One that is known and says the wrong things is a failure.
+fn event(line: &str) -> Option<Event> {
+    let error = match serde_json::from_str(line) {
+        Ok(event) => return Some(event),
+        Err(e) => e,
+    };
+    let Name { event } = serde_json::from_str(line).ok()?;
+    ["ready", "idle", "done", "failed"]
+        .contains(&event.as_str())
+        .then(|| Event::Failed { error: format!("its event '{event}' is not what docs/protocols/harness.md says: {error}") })
+}
+
+/// Keeps the last of what a process complains of.
+pub(super) fn complaints(mut err: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut chunk = [0; 1024];
+    while let Ok(n @ 1..) = err.read(&mut chunk) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(chunk.iter().take(n));
+        let excess = kept.len().saturating_sub(COMPLAINT);
+        kept.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn heard(said: impl Read) -> Vec<String> {
+        let all = RefCell::new(Vec::new());
+        events(said, |h| {
+            all.borrow_mut().push(match h {
+                Heard::Event(Event::Failed { error }) => error,
+                Heard::Event(event) => format!("{event:?}"),
+                Heard::Gone => "gone".into(),
+            });
+        });
+        all.into_inner()
+    }
+
+    #[test]
+    fn what_is_no_event_is_ignored_and_what_is_repeated_too() {
+        let done = r#"{"event":"done","ends":[]}"#;
+        let said = format!("{{\"event\":\"ready\"}}\nhello\n{{\"event\":\"new\"}}\n{{\"event\":\"ready\"}}\n{done}\n{done}\n");
+        let said = [b"\xff\xfe\n", said.as_bytes()].concat();
+        assert_eq!(heard(said.as_slice()), ["Ready", "Done { ends: [] }", "gone"]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_a_failure() {
+        let said = heard(std::io::repeat(b'x').take((16 << 20) + 1));
+        assert_eq!(said, ["it printed a line of more than 16 MiB, which is no event", "gone"]);
+    }
+
+    #[test]
+    fn a_known_event_that_cannot_be_read_is_named() {
+        let said = heard(&b"{\"event\":\"done\",\"ends\":[{\"role\":\"publisher\",\"published\":-1}]}\n"[..]);
+        assert!(said.len() == 2 && said[0].contains("its event 'done' is not what") && said[0].contains("-1"), "{said:?}");
+    }
+
+    #[test]
+    fn complaints_are_cut() {
+        let kept = Mutex::new(Vec::new());
+        complaints([b'a'; 3 * COMPLAINT].as_slice(), &kept);
+        assert_eq!(kept.into_inner().unwrap().len(), COMPLAINT);
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where domains and stamps go while something is measured, and what became of those who could not clean up.
+
+use anyhow::{Context, Result};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const PREFIX: &str = "driveline-bench-";
+/// A file in each directory that its owner has locked.
+const CLAIM: &str = "claim";
+
+/// A directory for what is measured, in memory if there is a file system for that. It goes when it is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    // Before the lock: without it, it would be anybody's.
+    directory: TempDir,
+    _claim: File,
+}
+
+impl Scratch {
+    /// Makes one, and removes those whose owners were killed.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn new() -> Result<Self> {
+        let shm = Path::new("/dev/shm");
+        let place = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+        sweep(&place);
+        Self::within(&place).with_context(|| format!("cannot make a directory in {}", place.display()))
+    }
+
+    fn within(place: &Path) -> std::io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
+        // Whoever finds the file finds it locked.
+        let part = directory.path().join("claim.part");
+        let claim = File::create_new(&part)?;
+        claim.lock()?;
+        fs::rename(part, directory.path().join(CLAIM))?;
+        Ok(Self { directory, _claim: claim })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Removes directories of this user that nobody holds any more. One without the file is somebody's who does not lock it, or
+/// about to be locked. What cannot be removed stays.
+fn sweep(place: &Path) {
+    let uid = rustix::process::geteuid().as_raw();
+    let own = |path: &Path| path.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with(PREFIX)).map(|e| e.path()).filter(|p| own(p));
+    for directory in ours.collect::<Vec<PathBuf>>() {
+        let claim = directory.join(CLAIM);
+        if !claim.symlink_metadata().is_ok_and(|m| m.is_file()) {
+            continue;
+        }
+        // The lock is held until it is gone, so that two do not remove the same.
+        if let Ok(file) = File::open(&claim)
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_dir_all(&directory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_killed_left_is_removed_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let held = Scratch::within(place.path()).unwrap();
+        let stale = Scratch::within(place.path()).unwrap();
+        let (left, claim) = (stale.directory.keep(), stale._claim);
+        fs::create_dir_all(left.join("domain/x")).unwrap();
+        let (without, other) = (place.path().join("driveline-bench-x"), place.path().join("driveline-7"));
+        for directory in [&without, &other] {
+            fs::create_dir(directory).unwrap();
+        }
+        fs::write(other.join(CLAIM), "").unwrap();
+        // As long as its owner lives.
+        sweep(place.path());
+        assert!(left.is_dir());
+        drop(claim);
+        sweep(place.path());
+        assert_eq!([held.path(), &left, &without, &other].map(Path::is_dir), [true, false, true, true]);
+        let path = held.path().to_owned();
+        drop(held);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The runs of a case, pooled: from stamps and observations to what the case says.
+
+use super::case::{
+    CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, headline_metric, headline_subject,
+};
+use super::figure::Figure;
+use super::timeline::{self, Timeline};
+use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, metrics};
+use anyhow::Result;
+use driveline_bench::harness::Pace;
+use driveline_bench::observations::{Observations, Quantity};
+use driveline_bench::stats::{Rank, Runs, ratio_interval};
+use driveline_bench::{Account, Agreement, Metric};
+use std::collections::BTreeMap;
+
+/// A case's runs, as raw as comparisons need them.
+pub(super) struct Pooled {
+    case: Case,
+    runs: Vec<Run>,
+    metrics: BTreeMap<Metric, Runs>,
+    subscribers: BTreeMap<(usize, usize), Runs>,
+    observed: Vec<(String, Quantity, Runs)>,
+    timelines: Vec<Timeline>,
+    /// Of each link: what counts most, and how many were late.
+    links: Vec<(Runs, u64)>,
+    lasts: BTreeMap<(usize, usize), u64>,
+}
+
+/// Samples by round; a round that is missing or does not count is empty.
+type ByRound<K> = BTreeMap<K, Vec<Vec<u64>>>;
+
+fn put<K: Ord>(into: &mut ByRound<K>, key: K, rounds: usize, round: u64, values: impl IntoIterator<Item = u64>) {
+    let places = into.entry(key).or_insert_with(|| vec![Vec::new(); rounds]);
+    if let Some(place) = places.get_mut(round as usize) {
+        place.extend(values);
+    }
+}
+
+impl Pooled {
+    pub(super) fn read(archive: &Archive, e: &Experiment, case: &Case) -> Result<Self> {
+        let id = &e.scenario.id;
+        let runs = archive.runs(e, case)?;
+        let rounds = e.rounds as usize;
+        let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
+        let mut by_series = ByRound::<(String, Quantity)>::new();
+        let mut by_link = ByRound::<usize>::new();
+        let (mut timelines, mut late, mut lasts) = (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
+        for run in runs.iter().filter(|r| r.is_valid()) {
+            let samples = archive.samples(id, case, run)?;
+            for (metric, values) in metrics(case, &samples) {
+                put(&mut by_metric, metric, rounds, run.round, values);
+            }
+            for LinkSample { link, sample } in &samples {
+                if sample.received.is_some() {
+                    put(&mut by_subscriber, (*link, sample.subscriber), rounds, run.round, [sample.transport_ns]);
+                }
+            }
+            count_last(case, &samples, &mut lasts);
+            for (link, late) in late.iter_mut().enumerate() {
+                let of_link: Vec<LinkSample> = samples.iter().filter(|s| s.link == link).copied().collect();
+                *late += of_link.iter().filter(|s| is_late(case, s)).count() as u64;
+                // Of the only one the case says the same.
+                let values = if case.links.len() > 1 { metrics(case, &of_link).remove(&headline_metric(case)) } else { None };
+                put(&mut by_link, link, rounds, run.round, values.unwrap_or_default());
+            }
+            let observations: Observations = archive.observations(id, case, run.round)?;
+            for series in &observations.series {
+                let key = (series.subject.clone(), series.quantity);
+                put(&mut by_series, key, rounds, run.round, series.points.iter().map(|p| p.value));
+            }
+            if timelines.is_empty() {
+                timelines = timeline::timelines(&samples, &observations);
+            }
+        }
+        // With one subscriber there is nothing beside which it could stand.
+        if by_subscriber.len() < 2 {
+            by_subscriber.clear();
+        }
+        Ok(Self {
+            case: case.clone(),
+            runs,
+            metrics: by_metric.into_iter().map(|(m, r)| (m, Runs::new(r))).collect(),
+            subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
+            observed: by_series.into_iter().map(|((s, q), r)| (s, q, Runs::new(r))).collect(),
+            timelines,
+            links: late.into_iter().enumerate().map(|(link, late)| (Runs::new(by_link.remove(&link).unwrap_or_default()), late)).collect(),
+            lasts,
+        })
+    }
+
+    /// What counts most, with its name.
+    fn headline(&self) -> Option<(Compared, &Runs)> {
+        let metric = headline_metric(&self.case);
+        if let Some(runs) = self.metrics.get(&metric) {
+            return Some((Compared::Metric(metric), runs));
+        }
+        let subject = headline_subject(self.observed.iter().map(|(s, q, _)| (s.as_str(), *q)))?.to_owned();
+        let (_, _, runs) = self.observed.iter().find(|(s, q, _)| *s == subject && *q == Quantity::Latency)?;
+        Some((Compared::Latency(subject), runs))
+    }
+
+    /// `all` are the cases of the experiment, this one included.
+    pub(super) fn result(&self, all: &[Self], seed: u64) -> CaseResult {
+        let case = &self.case;
+        let subscriber = |(&(link, subscriber), runs): (&(usize, usize), &Runs)| {
+            let topic = case.links.get(link).filter(|_| case.links.len() > 1).map_or_else(String::new, |l| format!("{} · ", l.topic));
+            let all: u64 = self.lasts.iter().filter(|((l, _), _)| *l == link).map(|(_, n)| n).sum();
+            let last = self.lasts.get(&(link, subscriber)).copied().unwrap_or(0);
+            let last_share = (all > 0).then(|| last as f64 / all as f64);
+            SubscriberResult { name: format!("{topic}subscriber {subscriber}"), transport: Figure::of(runs), last_share }
+        };
+        let mut counters = BTreeMap::<String, Vec<u64>>::new();
+        for run in self.runs.iter().filter(|r| r.is_valid()) {
+            for (name, count) in &run.counters {
+                counters.entry(name.clone()).or_default().push(*count);
+            }
+        }
+        let run = |r: &Run| RunResult {
+            round: r.round,
+            place: r.place,
+            seconds: r.seconds,
+            disturbance: r.disturbance,
+            reasons: r.reasons().map(str::to_owned).collect(),
+            unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
+        };
+        let own_tool = self.agreement(all);
+        let link = |(index, (link, (runs, late))): (usize, (&Link, &(Runs, u64)))| LinkResult {
+            topic: link.topic.clone(),
+            figure: Figure::of(runs),
+            totals: Totals { late: *late, ..self.totals(|a| a.get(index).into_iter()) },
+        };
+        let several = case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
+        let late = self.links.iter().map(|(_, late)| late).sum();
+        CaseResult {
+            by_link: several.map(link).collect(),
+            figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),
+            subscribers: self.subscribers.iter().map(subscriber).collect(),
+            totals: Totals { late, ..self.totals(|a| a.iter()) },
+            ratios: if own_tool.as_ref().is_some_and(|a| !a.agrees) { Vec::new() } else { self.ratios(all, seed) },
+            own_tool,
+            observed: self.observed.iter().map(|(s, q, r)| Observed { subject: s.clone(), quantity: *q, figure: Figure::of(r) }).collect(),
+            counters,
+            runs: self.runs.iter().map(run).collect(),
+            timelines: self.timelines.clone(),
+            case: case.clone(),
+        }
+    }
+
+    /// What the plan compares, and what counts most if that is another figure.
+    fn ratios(&self, all: &[Self], seed: u64) -> Vec<Ratio> {
+        let mut ratios = Vec::new();
+        for c in &self.case.comparisons {
+            let Some(other) = all.iter().find(|p| p.case.id == c.to) else { continue };
+            let mut add = |of: Compared, pair: Option<(&Runs, &Runs)>| {
+                let Some((own, theirs)) = pair else { return };
+                let at = |rank| ratio_interval(own, theirs, rank, seed);
+                let [p50, p95, p99, p999] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999].map(at);
+                let (to_role, to_system) = (other.case.role, other.case.system.clone());
+                ratios.push(Ratio { of, to: c.to.clone(), to_role, to_system, p50, p95, p99, p999 });
+            };
+            add(Compared::Metric(c.metric), self.metrics.get(&c.metric).zip(other.metrics.get(&c.of)));
+            if let (Some((of, own)), Some((theirs, runs))) = (self.headline(), other.headline())
+                && of == theirs
+                && of != Compared::Metric(c.metric)
+            {
+                add(of, Some((own, runs)));
+            }
+        }
+        ratios
+    }
+
+    /// Whether the latency tool that ran beside this row says the same.
+    fn agreement(&self, all: &[Self]) -> Option<Agreement> {
+        let tool = all.iter().find(|p| is_own_tool(&p.case, &self.case))?;
+        let runs = tool.runs.iter().filter(|r| r.is_valid());
+        let said: Vec<_> = runs.flat_map(|r| &r.accounts).filter_map(|a| a.own_tool.clone()).collect();
+        Agreement::of(self.metrics.get(&Metric::Transport)?.at(Rank::P50)?, &said)
+    }
+
+    /// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
+    fn totals<'a, I: Iterator<Item = &'a Account>>(&'a self, chosen: impl Fn(&'a [Account]) -> I) -> Totals {
+        let mut t = Totals::default();
+        let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
+        for run in self.runs.iter().filter(|r| r.is_valid()) {
+            for a in chosen(&run.accounts) {
+                t.scheduled += a.scheduled;
+                t.sent += a.sent;
+                for (reason, n) in &a.not_sent {
+                    *t.not_sent.entry(reason.clone()).or_default() += n;
+                }
+                t.received += a.received.iter().sum::<u64>();
+                t.missed += a.missed.iter().sum::<u64>();
+                t.torn += a.torn;
+                t.verified += a.verified;
+                let readers = a.received.len() as f64;
+                let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
+                cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
+                publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
+                wakes.add(a.wake_calls_per_publish, a.sent);
+            }
+        }
+        t.deliveries = t.received + t.missed;
+        (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
+        t
+    }
+}
+
+/// A mean of values that stand for so many samples each.
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    samples: u64,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>, samples: u64) {
+        if let Some(value) = value {
+            self.sum += value * samples as f64;
+            self.samples += samples;
+        }
+    }
+
+    fn value(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sum / self.samples as f64)
+    }
+}
+
+/// Counts, by link and subscriber, for how many samples it was the last of all.
+fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, usize), u64>) {
+    // How many received it, and who took longest: how long, and which one.
+    let mut of = BTreeMap::<(usize, u64), (usize, (u64, usize))>::new();
+    for LinkSample { link, sample } in samples.iter().filter(|s| s.sample.received.is_some()) {
+        let entry = of.entry((*link, sample.sent.sequence)).or_default();
+        *entry = (entry.0 + 1, entry.1.max((sample.transport_ns, sample.subscriber)));
+    }
+    for ((link, _), (received, (_, subscriber))) in of {
+        if case.links.get(link).is_some_and(|l| l.subscribers > 1 && l.subscribers == received) {
+            *lasts.entry((link, subscriber)).or_default() += 1;
+        }
+    }
+}
+
+/// In hand more than a period after it was due.
+fn is_late(case: &Case, s: &LinkSample) -> bool {
+    let Some(Pace::RateHz(hz)) = case.links.get(s.link).map(|l| l.pace) else { return false };
+    let Some(r) = &s.sample.received else { return false };
+    r.in_hand.max(r.copied).saturating_sub(s.sample.sent.scheduled) as f64 > 1e9 / hz
+}
+
+/// What counts most of a case, by round, for comparisons between archives. `None` without valid samples.
+pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<(Compared, Runs)>> {
+    let pooled = Pooled::read(archive, e, case)?;
+    Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
+}
+
+/// What a case's own latency tool says, if it ran beside it and contradicts.
+pub(crate) fn contradiction(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<Agreement>> {
+    let Some(tool) = e.cases.iter().find(|c| is_own_tool(c, case)) else { return Ok(None) };
+    let agreement = Pooled::read(archive, e, case)?.agreement(&[Pooled::read(archive, e, tool)?]);
+    Ok(agreement.filter(|a| !a.agrees))
+}
+
+/// Whether one case is the latency tool that ran beside the other.
+fn is_own_tool(tool: &Case, row: &Case) -> bool {
+    (tool.role, row.role) == (Role::OwnTool, Role::Measured) && (&tool.system, &tool.cell) == (&row.system, &row.cell)
+}

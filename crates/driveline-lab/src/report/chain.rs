@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What transmission costs beside the work that stages of a chain do, here and in papers.
+
+use super::experiment::{cell_of, ratio_of, small};
+use super::html::{Table, escape};
+use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
+use crate::table::{digits, span};
+use driveline_bench::chain::ChainJob;
+use driveline_bench::harness::Reach;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Transmission in percent of processing, a column for each stage that receives something.
+pub(super) fn transmission(e: &ExperimentResult) -> String {
+    let chains: Vec<(&CaseResult, &ChainJob)> = e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
+    let Some(stages) = e.receiving_stages() else { return String::new() };
+    let head: Vec<String> = std::iter::once("transmission ÷ processing".to_owned()).chain(stages.iter().map(|s| escape(s))).collect();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let mut table = Table::new("", &head, true);
+    for cell in e.cells() {
+        let of_cell: Vec<_> = chains.iter().filter(|(c, _)| c.case.cell == cell).collect();
+        let Some((first, chain)) = of_cell.first() else { continue };
+        let where_to = if chain.reach == Reach::Process { "all stages in one process" } else { "a process for each stage" };
+        table.group(&format!("{cell} · {where_to}"), head.len());
+        for (c, _) in &of_cell {
+            let cells: Vec<String> = stages.iter().map(|stage| share(c, stage)).collect();
+            table.row(&escape(&c.name()), &cells);
+        }
+        for p in e.transmission_published(first) {
+            let percent = |stage: &&str| p.transmission_percent.get(*stage).map_or_else(String::new, |x| format!("{x} %"));
+            table.row(
+                &format!("{} {}", escape(&p.system), small(&format!("published · {}", p.on))),
+                &stages.iter().map(percent).collect::<Vec<_>>(),
+            );
+        }
+    }
+    format!(
+        "<h3>Transmission beside processing</h3>{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
+         publishing until all inputs are in hand: a message that waits for a stage that is still busy, and conversions, count as transmission.</p>{}",
+        table.finish(),
+        works(&chains)
+    )
+}
+
+/// Chains with Driveline on some edges beside the same without.
+pub(super) fn own_edges(e: &ExperimentResult) -> String {
+    let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
+    let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
+    let mut head = vec!["system", "all edges its own, p50", "some Driveline's, p50"];
+    let ratios: Vec<String> = ranks.iter().map(|c| format!("ratio, {}", c.label())).collect();
+    head.extend(ratios.iter().map(String::as_str));
+    let mut table = Table::new("", &head, true);
+    for (c, r) in all {
+        let p50 = |c: &CaseResult| c.headline().map_or_else(String::new, |(_, f)| cell_of(f.percentiles.p50));
+        let mut cells = vec![e.cases.iter().find(|other| other.case.id == r.to).map_or_else(String::new, p50), p50(c)];
+        cells.extend(ranks.iter().map(|column| ratio_of(column.ratio(r))));
+        table.row(&format!("{}{}", escape(&c.name()), small(&c.case.cell)), &cells);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h3>With Driveline on some edges, and without</h3>{}<p class=legend>The same chain: in one all edges are the system's own, in the other Driveline carries those that the case names. \
+         Below 1 the chain with Driveline takes less.</p>",
+        table.finish()
+    )
+}
+
+fn share(c: &CaseResult, stage: &str) -> String {
+    let percent = |of: fn(&Figure) -> Option<f64>| {
+        let (communication, computation) = c.transmission(stage)?;
+        let (a, b) = of(communication).zip(of(computation)).filter(|(_, b)| *b > 0.0)?;
+        Some((digits(100.0 * a / b), span(a), span(b)))
+    };
+    let Some((mean, communication, computation)) = percent(|f| f.percentiles.mean) else { return String::new() };
+    let median = percent(|f| f.percentiles.p50.map(|ns| ns as f64)).map_or_else(String::new, |(p50, _, _)| format!("p50 {p50} %"));
+    format!("{mean} %<br>{}<br>{}", small(&median), small(&format!("{communication} / {computation}")))
+}
+
+/// What the stages did, and where they ran.
+fn works(chains: &[(&CaseResult, &ChainJob)]) -> String {
+    let Some((_, chain)) = chains.first() else { return String::new() };
+    let mut items = String::new();
+    for stage in &chain.stages {
+        let told: Vec<String> = stage
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+            .collect();
+        let parameters = if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
+        let cpu = stage.cpu.map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
+        let counted = counted(chains, &stage.name);
+        let _ = write!(
+            items,
+            "<li><b>{}</b>: {} ({}); {}{}</li>",
+            escape(&stage.name),
+            escape(&stage.work),
+            escape(&parameters),
+            escape(&cpu),
+            escape(&counted)
+        );
+    }
+    format!("<details><summary>What the stages do</summary><ul>{items}</ul></details>\n")
+}
+
+/// What a stage's work counted: the same wherever it is the same in all runs, else from the least to the greatest.
+fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
+    let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {
+        let Some(what) = name.strip_prefix(stage).and_then(|rest| rest.strip_prefix(": ")) else { continue };
+        for value in values {
+            let (low, high) = all.entry(what).or_insert((u64::MAX, 0));
+            (*low, *high) = ((*low).min(*value), (*high).max(*value));
+        }
+    }
+    let words: Vec<String> =
+        all.iter().map(|(what, (low, high))| if low == high { format!("{what} {low}") } else { format!("{what} {low}–{high}") }).collect();
+    if words.is_empty() { String::new() } else { format!("; counted in each run: {}", words.join(", ")) }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What stands beside the latencies: transmission of chains, what workloads observe, floors.
+
+use super::percentiles;
+use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
+use crate::archive::Role;
+use crate::table::{Columns, controls, digits, interval, label, percentile, quantity};
+use driveline_bench::observations::Quantity;
+use std::fmt::Write as _;
+
+/// Subjects of a workload that have rows of their own; of more, the report tells.
+const MOST_SUBJECTS: usize = 12;
+/// Where lines of counters end, in characters.
+const WIDTH: usize = 110;
+
+fn write(text: &mut String, table: &Columns) {
+    if !table.is_empty() {
+        table.write(text);
+        text.push('\n');
+    }
+}
+
+/// Chains with Driveline on some edges beside the same without.
+pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
+    let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
+    let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
+    let mut head = vec!["some edges Driveline's, beside all its own".to_owned(), "all its own, p50".into(), "some Driveline's, p50".into()];
+    head.extend(ranks.iter().map(|c| format!("ratio, {}", c.label())));
+    let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+    for (c, r) in all {
+        let p50 = |c: &CaseResult| c.headline().map_or_else(String::new, |(_, f)| percentile(f.percentiles.p50));
+        let without = e.cases.iter().find(|other| other.case.id == r.to).map_or_else(String::new, p50);
+        let mut row = vec![format!("  {} · {}", c.case.cell, c.name()), without, p50(c)];
+        row.extend(ranks.iter().map(|column| interval(column.ratio(r))));
+        table.row(row);
+    }
+    write(text, &table);
+}
+
+/// Transmission in percent of processing, at each stage that receives something.
+pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
+    let Some(stages) = e.receiving_stages() else { return };
+    let percent = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{} %", digits(x)));
+    let mut table = Columns::new(&std::iter::once("transmission ÷ processing, means").chain(stages.iter().copied()).collect::<Vec<_>>());
+    for cell in e.cells() {
+        table.heading(cell.to_owned());
+        for c in e.in_cell(cell).filter(|c| c.headline().is_some()) {
+            let row = stages.iter().map(|stage| percent(c.transmission_percent(stage)));
+            table.row(std::iter::once(format!("  {}", c.name())).chain(row).collect());
+        }
+        for p in e.in_cell(cell).next().into_iter().flat_map(|c| e.transmission_published(c)) {
+            let row = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied()));
+            table.row(std::iter::once(format!("  {} (published, {})", p.system, p.on)).chain(row).collect());
+        }
+    }
+    write(text, &table);
+}
+
+/// Durations that a workload observes, without the latency that stands in the first table.
+fn durations(c: &CaseResult) -> Vec<&Observed> {
+    let whole = c.headline().map(|(of, _)| of.label().to_owned());
+    let told = |o: &&Observed| match o.quantity {
+        Quantity::Latency => whole.as_deref() != Some(o.subject.as_str()),
+        Quantity::PeriodDeviation | Quantity::Age | Quantity::Recovery | Quantity::StartUp => true,
+        _ => false,
+    };
+    c.observed.iter().filter(told).collect()
+}
+
+/// What workloads observe beside the latency of the whole, and what they count.
+pub(super) fn observed(text: &mut String, e: &ExperimentResult) {
+    let workloads: Vec<&CaseResult> = e.measured().filter(|c| c.case.workload.is_some()).collect();
+    let rows: Vec<_> = workloads.iter().map(|c| (*c, durations(c))).filter(|(_, o)| !o.is_empty()).collect();
+    let ranks = columns(rows.iter().flat_map(|(_, o)| o).map(|o| &o.figure.percentiles));
+    let mut head = vec!["observed", "n"];
+    head.extend(ranks.iter().map(|c| c.label()));
+    head.extend(["mean", "sd"]);
+    let greatest = !ranks.contains(&Column::Greatest);
+    head.extend(Some("greatest").filter(|_| greatest));
+    let mut table = Columns::new(&head);
+    for (c, observed) in &rows {
+        table.heading(format!("{} · {}", c.case.cell, c.name()));
+        for o in observed.iter().take(MOST_SUBJECTS) {
+            let p = &o.figure.percentiles;
+            let value = |x: Option<f64>| x.map_or_else(String::new, |x| quantity(o.quantity, x));
+            let mut row = vec![format!("  {}, {}", o.subject, label(o.quantity))];
+            row.extend(percentiles(&o.figure, &ranks));
+            row.extend([value(p.mean), value(p.standard_deviation)]);
+            row.extend(Some(value(p.max.map(|x| x as f64))).filter(|_| greatest));
+            table.row(row);
+        }
+        if observed.len() > MOST_SUBJECTS {
+            table.heading(format!("  … and {} more, which the report tells of", observed.len() - MOST_SUBJECTS));
+        }
+    }
+    write(text, &table);
+    let mut counted = false;
+    for c in workloads {
+        let words = c.counted();
+        if !words.is_empty() {
+            let _ = writeln!(text, "  counted in each run, {} · {}:", c.case.cell, c.name());
+            text.push_str(&wrapped(&words));
+            counted = true;
+        }
+    }
+    if counted {
+        text.push('\n');
+    }
+}
+
+/// Words in lines.
+fn wrapped(words: &[String]) -> String {
+    let mut text = String::new();
+    let mut line = String::new();
+    for (i, word) in words.iter().enumerate() {
+        let word = if i + 1 < words.len() { format!("{word}, ") } else { word.clone() };
+        if !line.is_empty() && line.chars().count() + word.chars().count() > WIDTH {
+            let _ = writeln!(text, "    {}", line.trim_end());
+            line.clear();
+        }
+        line.push_str(&word);
+    }
+    let _ = writeln!(text, "    {}", line.trim_end());
+    text
+}
+
+/// What the machine does without middleware, and how much the same floor differs from itself.
+pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
+    let floors = || e.cases.iter().filter(|c| c.case.role == Role::Floor);
+    let ranks = columns(floors().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
+    let again = ratio_columns(controls(e).map(|(_, r)| r));
+    let mut head = vec!["floor: no middleware".to_owned(), "n".into()];
+    head.extend(ranks.iter().map(|c| c.label().to_owned()));
+    head.extend(again.iter().map(|c| format!("A/A control, {}", c.label())));
+    let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+    for c in floors() {
+        let name = format!("  {} · {}", c.case.system_title, c.case.cell);
+        let Some((_, figure)) = c.headline() else {
+            table.row(vec![name, if c.runs.is_empty() { "not run yet" } else { "no valid run" }.into()]);
+            continue;
+        };
+        let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
+        let mut row = vec![name];
+        row.extend(percentiles(figure, &ranks));
+        row.extend(again.iter().map(|column| interval(control.and_then(|r| column.ratio(r)))));
+        table.row(row);
+    }
+    write(text, &table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_told_in_lines_of_a_terminals_width() {
+        let words: Vec<String> = (0..40).map(|i| format!("counter {i} {}", i * 1000)).collect();
+        let text = wrapped(&words);
+        assert!(text.lines().count() > 3 && text.lines().all(|l| l.chars().count() <= WIDTH + 4), "{text}");
+        assert!(text.ends_with("counter 39 39000\n") && text.starts_with("    counter 0 0, "), "{text}");
+    }
+}

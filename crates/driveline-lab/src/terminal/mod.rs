@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An analysis as text for a terminal: for each experiment its answer, latencies, what stands beside them, and what is missing.
+
+mod beside;
+
+use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, Totals, columns, ratio_columns};
+use crate::archive::Manifest;
+use crate::table::{Columns, interval, percentile, remarks, span};
+use std::fmt::Write as _;
+
+/// Links of a case that have rows of their own; of more, the report tells.
+const MOST_LINKS: usize = 8;
+/// What can go wrong with samples, by name, and how often it did.
+type Loss = (&'static str, fn(&Totals) -> u64);
+const LOSSES: [Loss; 3] = [("missed", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
+
+/// The summary.
+#[must_use]
+pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
+    let mut text = String::new();
+    for e in &a.experiments {
+        experiment(&mut text, e);
+    }
+    if a.experiments.iter().flat_map(|e| &e.left_out).any(|l| l.reason.contains("not installed")) {
+        let _ = writeln!(text, "{}", driveline_bench::peers::PLACE);
+    }
+    for line in remarks(m, a) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+fn experiment(text: &mut String, e: &ExperimentResult) {
+    let _ = writeln!(text, "{} · {}\n{}\n{}\n", e.id, e.title, e.question, e.answer);
+    latencies(text, e);
+    beside::own_edges(text, e);
+    beside::transmission(text, e);
+    beside::observed(text, e);
+    beside::floors(text, e);
+    for c in &e.cases {
+        for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
+            let _ = writeln!(text, "INVALID  {} in round {}: {}", c.case.id, r.round + 1, r.reasons.join("; "));
+        }
+    }
+    for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
+        let _ = writeln!(text, "{}{}: {agreement}", if agreement.agrees { "" } else { "INVALID  " }, c.case.id);
+    }
+    for l in &e.left_out {
+        let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
+    }
+    text.push('\n');
+}
+
+/// Every system in every cell, and every link of those that have several.
+fn latencies(text: &mut String, e: &ExperimentResult) {
+    let figures = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| f);
+    let ranks = columns(figures().chain(e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure)).map(|f| &f.percentiles));
+    let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
+    let lossy: Vec<_> = LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
+    let mut head = vec![String::new(), "n".into()];
+    head.extend(ranks.iter().map(|c| c.label().to_owned()));
+    head.extend(ratios.iter().map(|c| format!("÷ Driveline, {}", c.label())));
+    head.push("CPU/message".into());
+    head.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
+    head.extend(["sent".into(), "lost".into()]);
+    let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
+    for cell in e.cells() {
+        let of = e.in_cell(cell).find_map(CaseResult::headline).map(|(of, _)| of.label().to_owned());
+        table.heading(of.map_or_else(|| cell.to_owned(), |of| format!("{cell} ({of})")));
+        for c in e.in_cell(cell) {
+            let name = if c.is_contradicted() { format!("  {} (INVALID)", c.name()) } else { format!("  {}", c.name()) };
+            let Some((_, figure)) = c.headline() else {
+                table.row(vec![name, if c.runs.is_empty() { "not run yet" } else { "no valid run" }.into()]);
+                continue;
+            };
+            let mut row = vec![name];
+            row.extend(percentiles(figure, &ranks));
+            row.extend(ratios.iter().map(|column| interval(c.to_driveline().and_then(|r| column.ratio(r)))));
+            if c.case.links.is_empty() {
+                row.extend(std::iter::repeat_n(String::new(), 1 + lossy.len()));
+                row.extend(c.lost().into_iter().flat_map(|(lost, due)| [due.to_string(), lost.to_string()]));
+            } else {
+                row.push(c.totals.cpu_ns_per_sample.map_or_else(String::new, span));
+                row.extend(lossy.iter().map(|(_, of)| of(&c.totals).to_string()));
+            }
+            table.row(row);
+            for l in c.by_link.iter().take(MOST_LINKS) {
+                let mut row = vec![format!("    {}", l.topic)];
+                row.extend(percentiles(&l.figure, &ranks));
+                row.extend(ratios.iter().map(|_| String::new()));
+                row.push(l.totals.cpu_ns_per_sample.map_or_else(String::new, span));
+                row.extend(lossy.iter().map(|(_, of)| of(&l.totals).to_string()));
+                table.row(row);
+            }
+            if c.by_link.len() > MOST_LINKS {
+                table.heading(format!("    … and {} more links, which the report tells of", c.by_link.len() - MOST_LINKS));
+            }
+        }
+    }
+    if table.is_empty() {
+        return;
+    }
+    table.write(text);
+    if e.measured().any(|c| !c.case.links.is_empty() && c.headline().is_some()) {
+        let none: Vec<&str> = LOSSES.iter().map(|(name, _)| *name).filter(|name| lossy.iter().all(|(other, _)| other != name)).collect();
+        if !none.is_empty() {
+            let _ = writeln!(text, "  {}: none", none.join(", "));
+        }
+        let _ =
+            writeln!(text, "  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway");
+    }
+    text.push('\n');
+}
+
+/// Number of samples and percentiles; of no samples nothing.
+fn percentiles(f: &Figure, ranks: &[Column]) -> Vec<String> {
+    let p = &f.percentiles;
+    let of = |column: &Column| if p.n == 0 { String::new() } else { percentile(column.of(p)) };
+    std::iter::once(p.n.to_string()).chain(ranks.iter().map(of)).collect()
+}
