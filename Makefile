@@ -3,16 +3,18 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench peers peers-test fuzz install clean
+.PHONY: help setup build test test-gateways demo bench peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+# The same packages as in cmake/Core.cmake, for `make build`: else each would build what the other has built once more, with other features.
+CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
-	@echo "  variables       VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench)"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+	@echo "  variables             VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench)"
 
 setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or newer)
 	@tools/setup.sh test
@@ -26,6 +28,10 @@ test: ## everything that is checked: style, layers, licences, Rust, C++, models,
 	@tools/setup.sh test
 	@python3 tools/run_tests.py $(ONLY)
 
+test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Zenoh and CycloneDDS, installs Python packages into build/python
+	@tools/setup.sh gateways
+	@python3 tools/run_tests.py --gateways $(ONLY)
+
 demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own
 	@tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 	@$(MAKE) --no-print-directory build
@@ -36,7 +42,7 @@ bench: build ## latency of a link against this machine's floor; ARGS= are those 
 
 peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
 	@tools/setup.sh peers
-	cargo build --release --locked -p driveline-capi
+	$(CORE)
 	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" \
 		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
@@ -44,7 +50,14 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
 
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
-	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test -p driveline-bench --features peers-test --test conformance --test chain
+	@status=0; \
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-bench --features peers-test --no-fail-fast --test conformance --test chain || status=1; \
+	cargo test --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
+	exit $$status
+
+gateways: ## the programs that carry topics to other hosts and to ROS 2, into build/bin; the first time Zenoh and CycloneDDS are built, which takes minutes
+	cargo build --release --locked -p driveline-gateway-zenoh -p driveline-gateway-ros2 --features driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine
+	install -D -t build/bin "$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/driveline-gateway-zenoh" "$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/driveline-gateway-ros2"
 
 fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)

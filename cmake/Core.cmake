@@ -19,6 +19,7 @@ set(DRIVELINE_TOOL "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline")
 set(DRIVELINE_HOST "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline-host")
 file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
+# `make peers` builds the same packages, so that both have the same features.
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
             "${CARGO}" build --release --locked --quiet -p driveline-capi -p driveline-cli

@@ -16,8 +16,8 @@ def snapshot(shared_memory=Path("/dev/shm")):
     return shared_memory, files(shared_memory)
 
 
-def since(before, proc=Path("/proc"), patience_s=2.0):
-    """One line for everything new that should not be there. Waits up to `patience_s` for what is just ending."""
+def since(before, proc=Path("/proc"), patience_s=30.0):
+    """One line for everything new that should not be there. Waits up to `patience_s` for what is just ending, on a busy machine."""
     shared_memory, old = before
     deadline = time.monotonic() + patience_s
     while (found := _since(shared_memory, old, proc)) and time.monotonic() < deadline:

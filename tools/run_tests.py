@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs everything that `make test` promises, step by step, and ends with one line: "N passed, M failed".
+"""Runs everything that `make test` promises, step by step, and ends with what has failed, a line for each, and one line:
+"N passed, M failed".
 
-A failed step does not stop the ones after it. A step that should run tests and runs none has failed.
-Usage: run_tests.py [STEP...]    without names, all steps; `--list` names them.
+A failed step does not stop the ones after it, nor a failed command those after it in its step, unless they are built by it. A
+step that should run tests and runs none has failed.
+Usage: run_tests.py [STEP...]               without names, all steps of `make test`; `--list` names them
+       run_tests.py --gateways [STEP...]    without names, all steps of `make test-gateways`
 """
 
 import os
@@ -15,9 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import leftovers
+from failures import Failures
 
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = str(os.cpu_count() or 2)
+# Failures whose reasons are told again at the end.
+MOST_REASONS = 30
+# Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
+GATEWAYS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "debug"
 
 
 @dataclass
@@ -30,6 +38,8 @@ class Step:
     counts: str = "check"  # "check": the step itself is the one test; "tests": counted from its output
     environment: dict = field(default_factory=dict)
     as_root: bool = False  # can only be run by root; for others it counts as ignored
+    suite: str = "test"  # which of make's targets runs it: "test", "gateways" for test-gateways, or "by name" for none
+    builds: bool = False  # each command makes what the next one needs: a failed one is the last
 
 
 @dataclass
@@ -40,6 +50,9 @@ class Tally:
 
     def __add__(self, other):
         return Tally(self.passed + other.passed, self.failed + other.failed, self.ignored + other.ignored)
+
+
+TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 def cargo(*arguments):
@@ -64,7 +77,7 @@ STEPS = [
     Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"]]),
     Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
     Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
-    Step("product", "Build of the core, the SDK and the examples", cmake("build", "-DCMAKE_BUILD_TYPE=Release")),
+    Step("product", "Build of the core, the SDK and the examples", cmake("build", "-DCMAKE_BUILD_TYPE=Release"), builds=True),
     Step("cargo", "Rust tests, documentation examples included", [cargo("test", "--workspace", "--no-fail-fast")], "tests"),
     Step(
         "privileged",
@@ -98,8 +111,87 @@ STEPS = [
             ctest("build/sanitize"),
         ],
         "tests",
+        builds=True,
     ),
     Step("install", "Use from an install prefix, and the example in the README", [["python3", "tools/check_install.py"]]),
+    Step(
+        "hosts",
+        "Topics between hosts, with network namespaces where this user may make them",
+        [
+            cargo("clippy", "-p", "driveline-gateway-zenoh", "--features", "engine", "--all-targets") + ["--", "-D", "warnings"],
+            cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine"),
+        ],
+        "tests",
+        suite="gateways",
+    ),
+    Step(
+        "hosts-lab",
+        "The experiment of the evaluation lab between two hosts, quickly, for function",
+        [
+            cargo("build", "-p", "driveline-gateway-zenoh", "--features", "engine"),
+            cargo("build", "-p", "driveline-cli"),
+            cargo("test", "-p", "driveline-bench", "--lib") + ["--", "--ignored"],
+            # The gateway is found beside the program.
+            ["python3", "tools/check_experiments.py", f"{TARGET}/debug/driveline", "W10"],
+        ],
+        "tests",
+        suite="gateways",
+        as_root=True,
+        builds=True,
+    ),
+    Step(
+        "ros2-dds",
+        "ROS 2 topics over DDS, with nodes on Debian's CycloneDDS",
+        [
+            cargo("clippy", "-p", "driveline-gateway-ros2", "--features", "engine", "--all-targets") + ["--", "-D", "warnings"],
+            cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine"),
+        ],
+        "tests",
+        suite="gateways",
+    ),
+    Step(
+        "ros2-bridge",
+        "The commands of examples/ros2_bridge, and what they say when something is wrong",
+        [
+            *cmake("build", "-DCMAKE_BUILD_TYPE=Release"),
+            cargo("build", "-p", "driveline-gateway-ros2", "--features", "engine"),
+            ["python3", "examples/ros2_bridge/tests/check_ros2_bridge.py"],
+        ],
+        "tests",
+        {"DRIVELINE_ROS2_GATEWAY": str(GATEWAYS / "driveline-gateway-ros2")},
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "hosts-long",
+        "Outages, restarts and endpoints that come and go between hosts, for minutes",
+        [cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine", "--test", "faults") + ["--", "--ignored", "--nocapture"]],
+        "tests",
+        suite="by name",
+    ),
+    Step(
+        "two-hosts",
+        "The commands of examples/two_hosts, in network namespaces",
+        [
+            *cmake("build", "-DCMAKE_BUILD_TYPE=Release"),
+            cargo("build", "-p", "driveline-gateway-zenoh", "--features", "engine"),
+            ["python3", "examples/two_hosts/tests/check_two_hosts.py", "build/bin", "build/lib"],
+        ],
+        "tests",
+        {"DRIVELINE_GATEWAY": str(GATEWAYS / "driveline-gateway-zenoh")},
+        as_root=True,
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "ros2-types",
+        "Types and samples of ROS 2 against the Python package rosbags",
+        [["python3", "tools/python_packages.py"], cargo("test", "-p", "driveline-rosidl", "--features", "rosbags-test", "--test", "rosbags")],
+        "tests",
+        {"DRIVELINE_ROSBAGS_PYTHON": str(ROOT / "build/python/bin/python")},
+        suite="gateways",
+        builds=True,
+    ),
 ]
 
 PATTERNS = [
@@ -124,8 +216,8 @@ def count(line):
     return Tally()
 
 
-def run_command(command, environment):
-    """Runs one command with its output passed through. Returns (exit status, tally)."""
+def run_command(command, environment, failures):
+    """Runs one command with its output passed through, and read by `failures`. Returns (exit status, tally)."""
     tally = Tally()
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
@@ -133,27 +225,39 @@ def run_command(command, environment):
         for raw in process.stdout:
             sys.stdout.buffer.write(raw)
             sys.stdout.flush()
-            tally += count(raw.decode(errors="replace"))
+            line = raw.decode(errors="replace").rstrip("\r\n")
+            tally += count(line)
+            failures.feed(line)
     return process.returncode, tally
 
 
-def run_step(step):
-    """Runs one step. Returns its tally."""
+def run_step(step, said=None):
+    """Runs one step. Returns its tally; what failed in it is added to `said`, as (name, lines of the reason)."""
     print(f"\n=== {step.name}: {step.title}", flush=True)
     if step.as_root and os.geteuid() != 0:
         print(f"--- {step.name}: not run, 1 ignored: only root can be several users", flush=True)
         return Tally(0, 0, 1)
-    started, tally, status = time.monotonic(), Tally(), 0
+    started, tally, status, named, unnamed = time.monotonic(), Tally(), 0, {}, []
     for command in step.commands:
+        failures = Failures()
         try:
-            status, counted = run_command(command, step.environment)
+            ended, counted = run_command(command, step.environment, failures)
         except FileNotFoundError as e:
-            print(f"error: cannot start {command[0]}: {e.strerror}; run `make setup`")
-            status, counted = 127, Tally()
+            line = f"error: cannot start {command[0]}: {e.strerror}; run `make setup`"
+            print(line)
+            failures.feed(line)
+            ended, counted = 127, Tally()
         tally += counted
-        if status != 0:
-            break
-    return finish(step, status, tally, time.monotonic() - started)
+        if ended != 0:
+            status = status or ended
+            named.update(failures.named())
+            unnamed += failures.unnamed()
+            if step.builds:
+                break
+    tally = finish(step, status, tally, time.monotonic() - started)
+    if said is not None and tally.failed:
+        said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [(step.name, unnamed)]
+    return tally
 
 
 def finish(step, status, tally, seconds):
@@ -170,21 +274,35 @@ def finish(step, status, tally, seconds):
     return tally
 
 
+def print_failures(said):
+    """Reasons first, and then every name once more: the end of an output is what is seen of it."""
+    if any(lines for _, lines in said):
+        print("\n=== reasons", flush=True)
+    for name, lines in said[:MOST_REASONS]:
+        if lines:
+            print(f"{name}\n    " + "\n    ".join(lines))
+    if said:
+        print("\n=== failed", flush=True)
+    for name, _ in said:
+        print(f"FAILED {name}")
+
+
 def main(arguments):
     if arguments == ["--list"]:
         for step in STEPS:
-            print(f"{step.name:10} {step.title}")
+            print(f"{step.name:11} {step.title}" + {"test": "", "gateways": " (make test-gateways)"}.get(step.suite, f" ({step.suite})"))
         return 0
+    suite = "gateways" if "--gateways" in arguments else "test"
+    arguments = [a for a in arguments if a != "--gateways"]
+    chosen = [s for s in STEPS if (s.name in arguments if arguments else s.suite == suite)]
     unknown = set(arguments) - {s.name for s in STEPS}
     if unknown:
         print(f"error: there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them", file=sys.stderr)
         return 2
-    started, total, failed = time.monotonic(), Tally(), []
+    started, total, failed, said = time.monotonic(), Tally(), [], []
     before = leftovers.snapshot()
-    for step in STEPS:
-        if arguments and step.name not in arguments:
-            continue
-        tally = run_step(step)
+    for step in chosen:
+        tally = run_step(step, said)
         total += tally
         if tally.failed:
             failed.append(step.name)
@@ -195,8 +313,10 @@ def main(arguments):
     total += Tally(0, 1) if found else Tally(1, 0)
     if found:
         failed.append("leftovers")
+        said += [(f"leftovers: {line}", []) for line in found]
+    print_failures(said)
     seconds = time.monotonic() - started
-    left_out = [s.name for s in STEPS if s.as_root and os.geteuid() != 0 and (not arguments or s.name in arguments)]
+    left_out = [s.name for s in chosen if s.as_root and os.geteuid() != 0]
     print(
         f"\nin {seconds // 60:.0f} min {seconds % 60:.0f} s"
         + (f"; not run: {', '.join(left_out)}" if left_out else "")

@@ -68,6 +68,12 @@ class Unsafe(unittest.TestCase):
         for crate in check_source.QUARANTINE:
             self.assertEqual(self.check("unsafe {}", crate), [])
 
+    def test_a_border_to_c_is_free_and_its_neighbours_are_not(self):
+        for border in check_source.BORDERS:
+            crate = border.parts[1]
+            self.assertEqual(list(check_source.check_unsafe(crate, border / "mod.rs", "unsafe {}")), [])
+            self.assertEqual(len(list(check_source.check_unsafe(crate, border.parent / "lib.rs", "unsafe {}"))), 1)
+
     def test_a_build_script_or_an_example_outside_crates_is_no_loophole(self):
         self.assertEqual(len(self.check("unsafe {}", crate=None)), 1)
 

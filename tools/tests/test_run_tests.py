@@ -68,6 +68,15 @@ class Steps(unittest.TestCase):
             self.assertEqual(main(["lomo"]), 2)
         self.assertIn("lomo", output.getvalue())
 
+    def test_each_target_of_make_runs_its_own_steps_and_names_reach_all(self):
+        steps = [Step("a", "a", []), Step("b", "b", [], suite="gateways")]
+        for arguments, expected in (([], ["a"]), (["--gateways"], ["b"]), (["b"], ["b"]), (["--gateways", "a"], ["a"])):
+            ran = []
+            with mock.patch("run_tests.STEPS", steps), mock.patch("run_tests.run_step", lambda s, _: ran.append(s.name) or Tally(1)):
+                with mock.patch("leftovers.since", return_value=[]), contextlib.redirect_stdout(io.StringIO()):
+                    self.assertEqual(main(arguments), 0)
+            self.assertEqual(ran, expected)
+
 
 class Leftovers(unittest.TestCase):
     def test_files_and_processes_are_found(self):

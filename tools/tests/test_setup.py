@@ -70,6 +70,12 @@ class Setup(unittest.TestCase):
     def test_a_demo_needs_no_test_packages(self):
         self.assertEqual(self.run_on("demo", missing=["libgtest-dev"]), (0, "", ""))
 
+    def test_gateways_need_what_tests_need_and_python_environments(self):
+        self.assertEqual(self.run_on("gateways"), (0, "", ""))
+        self.assertEqual(self.run_on("test", missing=["python3-venv"]), (0, "", ""))
+        _, _, did = self.run_on("gateways", missing=["python3-venv", "libgtest-dev"])
+        self.assertRegex(did, r"apt-get install .* libgtest-dev python3-venv\n")
+
     def test_sudo_is_used_only_by_ordinary_users(self):
         _, _, as_root = self.run_on(missing=["cmake"], sudo=True)
         self.assertNotIn("sudo", as_root)

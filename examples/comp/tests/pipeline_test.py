@@ -34,7 +34,7 @@ def run_graph(graph, out, **settings):
     for key, value in settings.items():
         command += ["--set", f"{key.replace('__', '.')}={value}"]
     environment = {**os.environ, "DRIVELINE_COMPONENT_PATH": str(LIB_DIR), "DRIVELINE_DOMAIN_DIR": f"{out}/domain"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     if done.returncode != 0:
         raise AssertionError(f"driveline run {graph} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return json.loads(Path(out, "summary.json").read_text(encoding="utf-8"))

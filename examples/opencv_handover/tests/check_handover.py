@@ -21,7 +21,7 @@ MAX_NEW_LINES = 4
 def result(program, video, domain):
     """(frames, per cent) that the program prints."""
     environment = {"DRIVELINE_DOMAIN_DIR": domain, "PATH": "/usr/bin:/bin"}
-    text = subprocess.run([program, video], check=True, capture_output=True, text=True, env=environment, timeout=40).stdout
+    text = subprocess.run([program, video], check=True, capture_output=True, text=True, env=environment, timeout=120).stdout
     frames, share = re.fullmatch(r"(\d+) frames, ([\d.]+) % of the pixels are edges\n", text).groups()
     return int(frames), float(share)
 

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Installs the Python packages of tools/packages/python.txt into build/python, an environment of their own.
+
+Does nothing, quietly, where exactly these are there. Usage: python_packages.py [REQUIREMENTS DIRECTORY]
+"""
+
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = ROOT / "tools/packages/python.txt"
+DIRECTORY = ROOT / "build/python"
+
+
+def wanted(requirements):
+    """What the environment must have been made from: the list, and the Python."""
+    return f"{sys.version}\n{requirements.read_text()}"
+
+
+def is_there(requirements, directory):
+    made_from = directory / "made_from.txt"
+    return made_from.is_file() and made_from.read_text() == wanted(requirements)
+
+
+def install(requirements, directory):
+    """Makes the environment anew. Raises CalledProcessError with what pip says."""
+    shutil.rmtree(directory, ignore_errors=True)
+    venv.create(directory, with_pip=True)
+    pip = [directory / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "-r", requirements], check=True)
+    # Last, so that an environment that was left half-made is made again.
+    (directory / "made_from.txt").write_text(wanted(requirements))
+
+
+def main(arguments):
+    requirements, directory = map(Path, arguments) if arguments else (REQUIREMENTS, DIRECTORY)
+    if is_there(requirements, directory):
+        return 0
+    print(f"installing the Python packages of {requirements} into {directory}", flush=True)
+    try:
+        install(requirements, directory)
+    except (OSError, subprocess.CalledProcessError) as e:
+        print(f"error: {e}; the reason is above. Needed: python3-venv (`make setup` has it for Debian), and a package index for pip", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
