@@ -202,7 +202,7 @@ class Cyclone final : public peers::Middleware {
     tuned.title = "UDP, buffers tuned for large messages";
     tuned.max_size = std::size_t{256} << 20;
     tuned.max_subscribers = 90;
-    tuned.reach = {Reach::host, Reach::network};
+    tuned.reach = {peers::Reach::host, peers::Reach::network};
     // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
     tuned.waits = {peers::WaitKind::block};
     tuned.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable";

@@ -22,11 +22,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MAX_WRITERS: usize = 512;
 /// Samples that a reliable writer keeps for readers that have not acknowledged them; a writer beyond it waits.
 const UNACKNOWLEDGED: u32 = 64;
+/// How long a sample waits for the news of its publisher, and how often it is asked for: it takes microseconds, or a stalled machine's while.
+const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// A topic towards ROS 2.
 pub(super) struct OutgoingTopic {
@@ -78,7 +81,7 @@ impl OutgoingTopic {
             rule,
             subscription,
             set,
-            writers: HashMap::new(),
+            publishers: HashMap::new(),
             counters: counters.clone(),
             stop: stop.clone(),
         };
@@ -101,6 +104,12 @@ struct Carried {
     writer: Writer,
     _topic: Entity,
     crossing: Crossing,
+}
+
+/// A publisher that was heard of.
+struct Known {
+    /// `None`: it is not carried.
+    carried: Option<Carried>,
     gone: bool,
 }
 
@@ -111,7 +120,7 @@ struct Sender {
     rule: Rule,
     subscription: Subscription,
     set: WaitSet,
-    writers: HashMap<EndpointId, Carried>,
+    publishers: HashMap<EndpointId, Known>,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
 }
@@ -145,14 +154,12 @@ impl Sender {
                 SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => {
                     let opened =
                         self.common.types.to_ros(&schema).map_err(|e| e.to_string()).and_then(|c| self.open(publisher, &node, c, &qos));
-                    match opened {
-                        Ok(carried) => drop(self.writers.insert(publisher, carried)),
-                        Err(reason) => self.tell(&reason),
-                    }
+                    let carried = opened.inspect_err(|reason| self.tell(reason)).ok();
+                    self.publishers.insert(publisher, Known { carried, gone: false });
                 }
                 SubscriptionEvent::Unmatched { publisher, .. } => {
-                    if let Some(carried) = self.writers.get_mut(&publisher) {
-                        carried.gone = true;
+                    if let Some(known) = self.publishers.get_mut(&publisher) {
+                        known.gone = true;
                     }
                 }
                 SubscriptionEvent::Refused { text, .. } => self.tell(&text),
@@ -196,7 +203,7 @@ impl Sender {
         };
         lock(&self.common.writings).push(writing);
         self.common.wake();
-        Ok(Carried { writer, _topic: topic, crossing, gone: false })
+        Ok(Carried { writer, _topic: topic, crossing })
     }
 
     fn subscription_topic(&self) -> String {
@@ -205,16 +212,33 @@ impl Sender {
 
     /// Ends writers of publishers that are gone, once there is nothing left of them.
     fn forget(&mut self) {
-        let before = self.writers.len();
+        let before = self.publishers.len();
         let writings = &self.common.writings;
-        self.writers.retain(|publisher, carried| {
-            if carried.gone {
+        self.publishers.retain(|publisher, known| {
+            if known.gone {
                 lock(writings).retain(|w| w.publisher != *publisher);
             }
-            !carried.gone
+            !known.gone
         });
-        if self.writers.len() != before {
+        if self.publishers.len() != before {
             self.common.wake();
+        }
+    }
+
+    /// Hears of a publisher whose sample is here already: the news of it comes a moment after the first samples can be taken.
+    fn meet(&mut self, publisher: EndpointId) {
+        let end = Instant::now() + KNOWN_WITHIN;
+        loop {
+            self.events();
+            if self.publishers.contains_key(&publisher) || self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            if Instant::now() > end {
+                // Its next sample does not wait.
+                self.publishers.insert(publisher, Known { carried: None, gone: false });
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 
@@ -224,10 +248,10 @@ impl Sender {
             self.counters.dropped("remote");
             return;
         }
-        if !self.writers.contains_key(&sample.publisher()) {
-            self.events();
+        if !self.publishers.contains_key(&sample.publisher()) {
+            self.meet(sample.publisher());
         }
-        let Some(carried) = self.writers.get(&sample.publisher()) else {
+        let Some(carried) = self.publishers.get(&sample.publisher()).and_then(|known| known.carried.as_ref()) else {
             self.counters.dropped("refused");
             return;
         };
@@ -257,7 +281,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let writers = &self.writers;
-        lock(&self.common.writings).retain(|w| !writers.contains_key(&w.publisher));
+        let publishers = &self.publishers;
+        lock(&self.common.writings).retain(|w| !publishers.contains_key(&w.publisher));
     }
 }
