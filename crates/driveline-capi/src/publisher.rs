@@ -5,14 +5,16 @@ use crate::context::dl_node;
 use crate::event::dl_event;
 use crate::object::{CppObject, dl_object_vtable};
 use crate::options::{dl_publisher_options, publisher_options};
-use crate::recycle::{Handle, Recycler};
+use crate::recycle::{Handle, Recycler, Spare};
 use crate::schema::dl_schema;
 use crate::sized::{SizedStruct, read_known, write_result};
 use crate::status::*;
 use driveline::{EndpointError, LoanError, PublishError, RawLoan, RawPublisher};
 use driveline_types::MonotonicNs;
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::LocalKey;
 
 /// The sending end of a topic. Any thread; calls from several threads follow one another.
 pub struct dl_publisher {
@@ -30,6 +32,13 @@ impl Handle for dl_loan {
     fn value(&mut self) -> &mut Option<RawLoan> {
         &mut self.value
     }
+    fn spare() -> &'static LocalKey<Spare<Self>> {
+        &SPARE
+    }
+}
+
+thread_local! {
+    static SPARE: Spare<dl_loan> = const { Cell::new(None) };
 }
 
 static LOANS: Recycler<dl_loan> = Recycler::new();
@@ -185,7 +194,7 @@ pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
     guard_value((), || {
         // SAFETY: this function's contract.
         if let Some(handle) = unsafe { take(loan) } {
-            drop(LOANS.empty(handle));
+            LOANS.clear(handle);
         }
     });
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Handles of loans and samples are used again, so that the data path does not allocate them.
+//!
+//! A thread keeps one empty handle of each kind for itself, which costs no atomic operation; whatever goes beyond it, or from
+//! one thread to another, passes through a queue.
 
 use crossbeam_queue::ArrayQueue;
+use std::cell::Cell;
 use std::sync::OnceLock;
+use std::thread::LocalKey;
 
-/// How many empty handles of one kind are kept; more are freed.
+/// How many empty handles of one kind are kept beside those of threads; more are freed.
 const KEPT: usize = 256;
 
 /// A handle that can be empty.
@@ -13,7 +18,12 @@ pub(crate) trait Handle: Default + Send + 'static {
     type Value;
     /// The value's place.
     fn value(&mut self) -> &mut Option<Self::Value>;
+    /// The calling thread's empty handle.
+    fn spare() -> &'static LocalKey<Spare<Self>>;
 }
+
+/// An empty handle, or none.
+pub(crate) type Spare<H> = Cell<Option<Box<H>>>;
 
 /// Empty handles of one kind. Lock-free; any thread.
 pub(crate) struct Recycler<H: 'static>(OnceLock<ArrayQueue<Box<H>>>);
@@ -29,7 +39,9 @@ impl<H: Handle> Recycler<H> {
 
     /// A handle that holds `value`.
     pub(crate) fn fill(&self, value: H::Value) -> Box<H> {
-        let mut handle = self.queue().pop().unwrap_or_default();
+        // A thread that ends has no handle of its own any more.
+        let spare = H::spare().try_with(Cell::take).ok().flatten();
+        let mut handle = spare.or_else(|| self.queue().pop()).unwrap_or_default();
         *handle.value() = Some(value);
         handle
     }
@@ -37,8 +49,25 @@ impl<H: Handle> Recycler<H> {
     /// Takes the value out and keeps the handle.
     pub(crate) fn empty(&self, mut handle: Box<H>) -> Option<H::Value> {
         let value = handle.value().take();
-        drop(self.queue().push(handle));
+        self.keep(handle);
         value
+    }
+
+    /// Drops the value where it lies and keeps the handle.
+    pub(crate) fn clear(&self, mut handle: Box<H>) {
+        *handle.value() = None;
+        self.keep(handle);
+    }
+
+    fn keep(&self, handle: Box<H>) {
+        let mut handle = Some(handle);
+        let _ = H::spare().try_with(|spare| {
+            let before = spare.take();
+            spare.set(before.or_else(|| handle.take()));
+        });
+        if let Some(handle) = handle {
+            drop(self.queue().push(handle));
+        }
     }
 }
 
@@ -50,21 +79,45 @@ mod tests {
     #[derive(Default)]
     struct Test(Option<Arc<u8>>);
 
+    thread_local! {
+        static SPARE: Spare<Test> = const { Cell::new(None) };
+    }
+
     impl Handle for Test {
         type Value = Arc<u8>;
         fn value(&mut self) -> &mut Option<Arc<u8>> {
             &mut self.0
         }
+        fn spare() -> &'static LocalKey<Spare<Self>> {
+            &SPARE
+        }
     }
+
+    static RECYCLER: Recycler<Test> = Recycler::new();
 
     #[test]
     fn a_handle_is_used_again_and_its_value_is_not_kept() {
-        static RECYCLER: Recycler<Test> = Recycler::new();
         let value = Arc::new(7);
         let first = RECYCLER.fill(value.clone());
         let address = &raw const *first;
         drop(RECYCLER.empty(first));
         assert_eq!(Arc::strong_count(&value), 1);
-        assert_eq!(&raw const *RECYCLER.fill(value), address);
+        let second = RECYCLER.fill(value.clone());
+        assert_eq!(&raw const *second, address);
+        RECYCLER.clear(second);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn handles_that_other_threads_empty_come_back_too() {
+        static OWN: Recycler<Test> = Recycler::new();
+        let value = Arc::new(7);
+        let handles: Vec<_> = (0..3).map(|_| OWN.fill(value.clone())).collect();
+        let addresses: Vec<_> = handles.iter().map(|h| std::ptr::from_ref(&**h) as usize).collect();
+        std::thread::spawn(move || handles.into_iter().for_each(|h| OWN.clear(h))).join().unwrap();
+        // One went with its thread.
+        let again: Vec<_> = (0..2).map(|_| OWN.fill(value.clone())).collect();
+        assert!(again.iter().all(|h| addresses[1..].contains(&(std::ptr::from_ref(&**h) as usize))));
+        assert_eq!(Arc::strong_count(&value), 3);
     }
 }

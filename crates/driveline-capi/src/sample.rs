@@ -2,13 +2,15 @@
 //! Received samples.
 
 use crate::object::{CppObject, dl_shared_object};
-use crate::recycle::{Handle, Recycler};
+use crate::recycle::{Handle, Recycler, Spare};
 use crate::schema::dl_text;
 use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
 use driveline::RawSample;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
+use std::thread::LocalKey;
 
 /// One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps its memory.
 #[derive(Default)]
@@ -27,6 +29,13 @@ impl Handle for dl_sample {
     fn value(&mut self) -> &mut Option<Held> {
         &mut self.value
     }
+    fn spare() -> &'static LocalKey<Spare<Self>> {
+        &SPARE
+    }
+}
+
+thread_local! {
+    static SPARE: Spare<dl_sample> = const { Cell::new(None) };
 }
 
 static HANDLES: Recycler<dl_sample> = Recycler::new();
@@ -283,7 +292,7 @@ pub unsafe extern "C" fn dl_sample_drop(sample: *mut *mut dl_sample) {
     guard_value((), || {
         // SAFETY: this function's contract.
         if let Some(handle) = unsafe { take(sample) } {
-            drop(HANDLES.empty(handle));
+            HANDLES.clear(handle);
         }
     });
 }
