@@ -173,7 +173,7 @@ pub(crate) enum Node {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Gateway {
-    /// Gateways of this host, the hosts they know, and topics with rates over one second, totals and drops
+    /// Gateways of this host, what they are connected to, and topics with rates over one second, totals and drops
     List {
         /// Only this topic
         topic: Option<String>,

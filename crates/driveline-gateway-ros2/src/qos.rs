@@ -52,6 +52,14 @@ impl Default for EndpointQos {
     }
 }
 
+/// In words, what most people look for.
+impl fmt::Display for EndpointQos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reliability = if self.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
+        write!(f, "{reliability}, {}", self.durability.to_string().replace('_', " "))
+    }
+}
+
 /// A policy by which a writer and a reader do not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {

@@ -70,7 +70,10 @@ class Bridge(unittest.TestCase):
         return self.printed()
 
     def topics(self):
-        command = [TOOL, "topic", "list"]
+        return self.told("topic", "list")
+
+    def told(self, *command):
+        command = [TOOL, *command]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
 
     def test_the_commands_of_the_readme(self):
@@ -97,6 +100,11 @@ class Bridge(unittest.TestCase):
         self.until("a second gateway", lambda text: len(STARTED.findall(text)) == 2, process)
         self.assertIn(AGAIN, self.printed())
         self.until("a box after that", lambda text: BOX.search(STARTED.split(text)[-1]), process)
+        carried = self.told("gateway", "list", "--explain")
+        self.assertRegex(carried, r"gateway ros2 \(process \d+\): DDS domain 7 on this host alone")
+        self.assertRegex(carried, r"camera/image: goes to ROS 2; [^\n]*\n  published here by 'pattern': sensor_msgs/msg/Image, converted")
+        self.assertRegex(carried, r"detector/boxes: comes from ROS 2; ")
+        self.until("the reader in ROS 2", lambda _: "read by 1 subscription of no node" in self.told("gateway", "list", "--explain"), process)
         self.until("the publisher of boxes", lambda _: re.search(r"detector/boxes +driveline.msgs.Detections2D +1 +1 ", self.topics()), process)
         self.until("that of the status", lambda _: re.search(r"detector/status +std_msgs/msg/String +1 ", self.topics()), process)
         os.killpg(process.pid, signal.SIGINT)

@@ -2,6 +2,7 @@
 //! What the gateways of this host carry now.
 
 mod explain;
+mod ros2;
 
 use super::domains::DomainPlace;
 use super::list::print_table;
@@ -19,6 +20,8 @@ const ASK: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(1);
 /// Columns for names, which other hosts may have chosen.
 const NAME: usize = 80;
+/// Longest reason of somebody else.
+const REASON: usize = 400;
 
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
@@ -72,9 +75,15 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         match answer {
             Answer::Report(report) => {
                 let before = earlier(report);
-                show(report, &before, screen);
+                match &report.ros2 {
+                    Some(ros2) => ros2::show(report, ros2, &before, screen),
+                    None => show(report, &before, screen),
+                }
                 if explained {
-                    screen.print(&explain::topics(report, &before));
+                    screen.print(&match &report.ros2 {
+                        Some(ros2) => ros2::explained(report, ros2, &before),
+                        None => explain::topics(report, &before),
+                    });
                 }
             }
             Answer::Dead { kind } => {
@@ -87,8 +96,8 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
     }
     if now.is_empty() {
         screen.print(&format!(
-            "no gateway to other hosts in {place}: `driveline run` starts one for a graph whose topics have `reach: network`; what comes from ROS 2 \
-             is in `driveline topic list`\n"
+            "no gateway in {place}: `driveline run` starts one to other hosts for a graph whose topics have `reach: network`, and one to ROS 2 for \
+             a graph that has rules under `ros2:`\n"
         ));
     }
     Ok(())
@@ -101,6 +110,9 @@ fn only(mut report: Report, topic: Option<&str>) -> Report {
         report.edges.retain(|e| e.topic == topic);
         report.inlets.retain(|i| i.topic == topic);
         report.refused.retain(|r| r.topic == topic);
+        if let Some(ros2) = &mut report.ros2 {
+            ros2::only(ros2, topic);
+        }
     }
     report
 }
@@ -143,6 +155,11 @@ fn as_json(report: &Report, before: &Report) -> Value {
     };
     report.edges.iter().enumerate().for_each(|(n, e)| rates(Rate::of_edge(e, report, before), &mut value["edges"][n]));
     report.inlets.iter().enumerate().for_each(|(n, i)| rates(Rate::of_inlet(i, report, before), &mut value["inlets"][n]));
+    if let Some(ros2) = &report.ros2 {
+        let (to, from) = ros2::rates(ros2, report, before);
+        to.iter().enumerate().for_each(|(n, rate)| value["ros2"]["to_ros"][n]["samples_per_s"] = json!(rate));
+        from.iter().enumerate().for_each(|(n, rate)| value["ros2"]["from_ros"][n]["samples_per_s"] = json!(rate));
+    }
     value["state"] = json!("running");
     value
 }

@@ -4,36 +4,30 @@
 use super::error::GatewayError;
 use super::incoming::Incoming;
 use super::inlet::Outside;
-use super::lock;
 use super::outgoing::OutgoingTopic;
-use super::report::Report;
-use super::session;
+use super::{KIND, lock, session};
 use crate::dds::{self, Discovery, Endpoint, EndpointConfig, Entity, Found, History, Reader, Waiting, Writer};
 use crate::names::{dds_topic, ros_node, topic_of_dds};
 use crate::qos::{EndpointQos, mismatches};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, PARTICIPANT_USER_DATA, ParticipantInfo, endpoint_user_data, is_gateway};
 use crate::types::Types;
+use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report, Ros2TopicReport};
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
-use driveline_types::{EndpointId, NodeName, Qos, Reliability, limits::DEFAULT_PINS};
-use rustix::fs::{FlockOperation, flock};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::path::Path;
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, limits::DEFAULT_PINS};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const MAX_NOTICES: usize = 256;
 const MAX_TOPICS: usize = 256;
 /// Endpoints of others that are kept in mind.
 const MAX_ENDPOINTS: usize = 16_384;
-const LOCK: &str = "gateway-ros2.lock";
-/// How often what tools see is renewed.
+/// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Longest description that tools see.
-const MAX_DESCRIPTION: usize = 60 * 1024;
+/// Refusals that a report names.
+const MAX_REFUSALS: usize = 1024;
 
 /// A writer towards ROS 2.
 #[derive(Clone, Debug)]
@@ -44,6 +38,7 @@ pub(super) struct Writing {
     pub(super) dds_name: String,
     pub(super) dds_type: String,
     pub(super) ros_type: String,
+    pub(super) converted: bool,
     pub(super) node: NodeName,
     pub(super) qos: EndpointQos,
 }
@@ -56,23 +51,18 @@ pub(super) struct Common {
     pub(super) node: NodeName,
     pub(super) outside: Outside,
     pub(super) writings: Mutex<Vec<Writing>>,
-    notices: Mutex<VecDeque<String>>,
+    /// Local publishers that cannot go there, and why.
+    pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
+    notices: Notices,
     waiting: Waiting,
     /// Behind everything that is part of it.
     pub(super) dds: dds::Participant,
 }
 
 impl Common {
-    /// For people; the oldest give way. A cause that lasts is told once until somebody has read it.
+    /// For people.
     pub(super) fn tell(&self, line: String) {
-        let mut lines = lock(&self.notices);
-        if lines.contains(&line) {
-            return;
-        }
-        if lines.len() >= MAX_NOTICES {
-            lines.pop_front();
-        }
-        lines.push_back(line);
+        self.notices.tell(line);
     }
 
     /// Has the conductor look.
@@ -84,7 +74,7 @@ impl Common {
 /// What the gateway's owner can ask of the conductor.
 pub(super) struct Control {
     stop: AtomicBool,
-    report: Mutex<Report>,
+    desk: ReportDesk,
     common: Arc<Common>,
 }
 
@@ -94,13 +84,13 @@ impl Control {
         self.common.wake();
     }
 
+    /// The report, or the one before if the conductor is busy.
     pub(super) fn report(&self) -> Report {
-        self.common.wake();
-        lock(&self.report).clone()
+        self.desk.ask(|| self.common.wake())
     }
 
     pub(super) fn take_notices(&self) -> Vec<String> {
-        lock(&self.common.notices).drain(..).collect()
+        self.common.notices.take()
     }
 }
 
@@ -109,7 +99,7 @@ pub(super) struct Conductor {
     outgoing: Vec<OutgoingTopic>,
     /// Readers of others on topics of ROS 2.
     readers: HashMap<u64, Endpoint>,
-    /// Nodes of others, by the ids of their writers.
+    /// Nodes of others, by the ids of their endpoints.
     nodes: HashMap<Gid, (String, String)>,
     participants: BTreeMap<Gid, Vec<Gid>>,
     told: HashSet<(Gid, Gid)>,
@@ -121,24 +111,8 @@ pub(super) struct Conductor {
     _graph: Entity,
     control: Arc<Control>,
     common: Arc<Common>,
-    /// The only ROS 2 gateway of the domain on this host, as long as this is open.
-    _lock: File,
-}
-
-/// Makes this the only ROS 2 gateway of a domain on this host.
-fn only_one(directory: &Path) -> Result<File, GatewayError> {
-    let failed = |source| GatewayError::System { action: "open gateway-ros2.lock in the domain's directory", source };
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(directory.join(LOCK)).map_err(failed)?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut pid = String::new();
-        // Whoever holds the lock may just be writing.
-        let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
-        let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
-        return Err(GatewayError::Second { path: directory.to_owned(), pid });
-    }
-    file.set_len(0).map_err(failed)?;
-    file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
-    Ok(file)
+    started: MonotonicNs,
+    _only: OnlyOne,
 }
 
 /// Topics towards ROS 2: those of the graph that a rule covers, and those that a rule names.
@@ -160,6 +134,15 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     topics
 }
 
+/// What stands between a writer of the gateway and a reader of ROS 2; empty: nothing.
+fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
+    let mut reasons: Vec<_> = mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect();
+    if reader.type_name != writing.dds_type {
+        reasons.push(format!("TYPE: the writer's is {}, the reader's {}", writing.dds_type, reader.type_name));
+    }
+    reasons
+}
+
 impl Conductor {
     pub(super) fn new(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let spec = config.ros2.clone();
@@ -174,7 +157,8 @@ impl Conductor {
         let types = Types::new(&spec.types)?;
         let participant =
             Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway-ros2".into() })?;
-        let only = only_one(participant.domain_dir())?;
+        let only = OnlyOne::new(participant.domain_dir(), KIND)?;
+        participant.set_description(serde_json::json!({ "gateway": KIND }).to_string());
         let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
         let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).max().unwrap_or(0);
@@ -202,8 +186,8 @@ impl Conductor {
         let node =
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
         let outside = Outside { mark: random.0 as u64, same_clock: spec.interface.is_none() };
-        let (writings, notices) = (Mutex::default(), Mutex::default());
-        let common = Arc::new(Common { participant, spec, types, node, outside, writings, notices, waiting, dds });
+        let (writings, refusals, notices) = (Mutex::default(), Mutex::default(), Notices::default());
+        let common = Arc::new(Common { participant, spec, types, node, outside, writings, refusals, notices, waiting, dds });
         let mut outgoing = Vec::new();
         for local in topics {
             let Some(rule) = common.spec.rule(&local.topic, false) else { continue };
@@ -212,7 +196,13 @@ impl Conductor {
                 None => common.tell(format!("topic '{}' does not go to ROS 2, which does not permit its name: rename it", local.topic)),
             }
         }
-        let control = Arc::new(Control { stop: AtomicBool::new(false), report: Mutex::default(), common: common.clone() });
+        let first = Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            ros2: Some(Ros2Report { domain_id: common.spec.domain_id, ..Ros2Report::default() }),
+            ..Report::default()
+        };
+        let control = Arc::new(Control { stop: AtomicBool::new(false), desk: ReportDesk::new(first), common: common.clone() });
         Ok(Self {
             incoming: Incoming::default(),
             outgoing,
@@ -228,12 +218,17 @@ impl Conductor {
             _graph: graph,
             control,
             common,
-            _lock: only,
+            started: MonotonicNs::now(),
+            _only: only,
         })
     }
 
     pub(super) fn control(&self) -> Arc<Control> {
         self.control.clone()
+    }
+
+    pub(super) fn domain_dir(&self) -> PathBuf {
+        self.common.participant.domain_dir().to_owned()
     }
 
     pub(super) fn run(mut self) {
@@ -268,17 +263,61 @@ impl Conductor {
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         self.say(&writings)?;
-        let report = Report {
-            domain_id: self.common.spec.domain_id,
-            to_ros: self.outgoing.iter().map(|t| t.report(&writings)).collect(),
-            from_ros: self.incoming.report(),
-        };
-        let text = serde_json::to_string(&report).unwrap_or_default();
-        if text.len() <= MAX_DESCRIPTION {
-            self.common.participant.set_description(text);
-        }
-        *lock(&self.control.report) = report;
+        self.control.desk.answer(|| self.report(&writings));
         Ok(())
+    }
+
+    fn report(&self, writings: &[Writing]) -> Report {
+        let spec = &self.common.spec;
+        let mut to_ros: Vec<_> = self.outgoing.iter().map(|t| t.report(writings)).collect();
+        for topic in &mut to_ros {
+            let of_topic = |r: &&Endpoint| topic_of_dds(&r.topic).is_some_and(|t| t.as_str() == topic.topic);
+            let mine: Vec<_> = writings.iter().filter(|w| w.topic == topic.topic).collect();
+            let matches = |r: &&Endpoint| mine.iter().any(|w| against(w, r).is_empty());
+            topic.readers = self.readers.values().filter(of_topic).filter(matches).map(|r| self.node_of(&r.gid)).collect();
+            topic.readers.sort();
+        }
+        let mut from_ros = self.incoming.report();
+        // What was asked for by name, and nobody publishes.
+        for topic in spec.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true))) {
+            if !from_ros.iter().any(|t| t.topic == topic.as_str()) {
+                from_ros.push(Ros2TopicReport { topic: topic.to_string(), ..Ros2TopicReport::default() });
+            }
+        }
+        let unmatched = self.unmatched(writings).map(|(w, r, reasons)| Refusal {
+            topic: w.topic.clone(),
+            host: self.node_of(&r.gid),
+            outgoing: true,
+            subscription: true,
+            reason: reasons.join("; "),
+            again_ms: None,
+        });
+        let here: Vec<_> = lock(&self.common.refusals).values().cloned().collect();
+        let mut refused: Vec<_> = here.into_iter().chain(unmatched).chain(self.incoming.refusals()).take(MAX_REFUSALS).collect();
+        refused.sort_by(|a, b| (&a.topic, &a.host, &a.reason).cmp(&(&b.topic, &b.host, &b.reason)));
+        let now = MonotonicNs::now();
+        let nodes: HashSet<_> = self.nodes.values().collect();
+        Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            host: format!("{:016x}", self.common.outside.mark),
+            at_ns: now.0,
+            up_ms: now.since(self.started).as_millis() as u64,
+            refused,
+            ros2: Some(Ros2Report { domain_id: spec.domain_id, interface: spec.interface.clone(), nodes: nodes.len(), to_ros, from_ros }),
+            ..Report::default()
+        }
+    }
+
+    /// The node that an endpoint of others belongs to, as ROS 2 writes it.
+    fn node_of(&self, gid: &Gid) -> String {
+        self.nodes.get(gid).map_or_else(|| "?".to_owned(), |(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/')))
+    }
+
+    /// Readers of ROS 2 that get nothing of a writer here, and why.
+    fn unmatched<'a>(&'a self, writings: &'a [Writing]) -> impl Iterator<Item = (&'a Writing, &'a Endpoint, Vec<String>)> {
+        let pairs = writings.iter().flat_map(|w| self.readers.values().filter(|r| r.topic == w.dds_name).map(move |r| (w, r)));
+        pairs.map(|(w, r)| (w, r, against(w, r))).filter(|(_, _, reasons)| !reasons.is_empty())
     }
 
     /// What others say about their nodes.
@@ -295,7 +334,7 @@ impl Conductor {
             }
             let mut of_participant = Vec::new();
             for node in info.nodes {
-                for gid in node.writers {
+                for gid in node.writers.into_iter().chain(node.readers) {
                     self.nodes.insert(gid, (node.namespace.clone(), node.name.clone()));
                     of_participant.push(gid);
                 }
@@ -333,19 +372,15 @@ impl Conductor {
         }
         for writing in writings {
             for reader in self.readers.values().filter(|r| r.topic == writing.dds_name) {
-                if self.told.contains(&(writing.gid, reader.gid)) {
+                let pair = (writing.gid, reader.gid);
+                if self.told.contains(&pair) {
                     continue;
                 }
-                let mut reasons: Vec<_> = mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect();
-                if reader.type_name != writing.dds_type {
-                    reasons.push(format!("TYPE: the writer's is {}, the reader's {}", writing.dds_type, reader.type_name));
+                let reasons = against(writing, reader);
+                if !reasons.is_empty() {
+                    self.told.insert(pair);
+                    self.common.tell(format!("topic '/{}': a ROS 2 subscription gets nothing: {}", writing.topic, reasons.join("; ")));
                 }
-                if reasons.is_empty() {
-                    continue;
-                }
-                self.told.insert((writing.gid, reader.gid));
-                let line = format!("topic '/{}': a ROS 2 subscription gets nothing: {}", writing.topic, reasons.join("; "));
-                self.common.tell(line);
             }
         }
     }

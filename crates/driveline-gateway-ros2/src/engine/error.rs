@@ -2,7 +2,6 @@
 //! Why a gateway cannot start.
 
 use crate::dds::DdsError;
-use std::path::PathBuf;
 use thiserror::Error;
 
 /// A gateway could not be started.
@@ -38,14 +37,9 @@ pub enum GatewayError {
     /// CycloneDDS refuses.
     #[error("{0}")]
     Dds(#[from] DdsError),
-    /// Another gateway is there.
-    #[error("a ROS 2 gateway serves the domain in {} already (process {pid}); end it with `kill {pid}`, or use another domain", path.display())]
-    Second {
-        /// The domain's directory.
-        path: PathBuf,
-        /// The other one's process, or `?`.
-        pid: String,
-    },
+    /// Another gateway is there, or that cannot be found out.
+    #[error(transparent)]
+    OnlyOne(#[from] driveline_runtime::gateway::OnlyOneError),
     /// The host transport refuses.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),

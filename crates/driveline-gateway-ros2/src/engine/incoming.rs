@@ -5,11 +5,11 @@ use super::conductor::Common;
 use super::counters::Counters;
 use super::inlet::Inlet;
 use super::lock;
-use super::report::TopicReport;
 use crate::dds::{DdsError, Endpoint, EndpointConfig, Entity, History, Reader, Taken, Waiting};
 use crate::names::{dds_topic, inlet_node};
 use crate::qos::ReaderClass;
 use crate::said::{endpoint_user_data, is_gateway};
+use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
 use driveline_types::TopicName;
 use std::collections::{BTreeMap, HashMap};
@@ -77,8 +77,18 @@ pub(super) struct Incoming {
     topics: BTreeMap<TopicName, IncomingTopic>,
     /// Topics of writers that have an inlet.
     writers: HashMap<u64, TopicName>,
-    /// Writers that have none, and why; there may be no topic yet.
-    refused: HashMap<u64, (TopicName, &'static str)>,
+    /// Writers that have none; there may be no topic yet.
+    refused: HashMap<u64, RefusedWriter>,
+}
+
+/// A writer that is not taken from.
+struct RefusedWriter {
+    topic: TopicName,
+    /// Its samples are counted under this.
+    counted: &'static str,
+    node: String,
+    /// For people.
+    why: String,
 }
 
 impl Incoming {
@@ -94,29 +104,35 @@ impl Incoming {
         if self.writers.contains_key(&endpoint.handle) || self.refused.contains_key(&endpoint.handle) {
             return false;
         }
+        let name = node.map(|(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/'))).unwrap_or_default();
+        let refused = |counted, why| RefusedWriter { topic: topic.clone(), counted, node: name.clone(), why };
         if is_gateway(&endpoint.user_data) {
-            self.refuse(common, endpoint.handle, topic, "gateway");
+            self.refuse(
+                common,
+                endpoint.handle,
+                refused("gateway", "another gateway of Driveline writes it: it would go in circles".into()),
+            );
             return false;
         }
         match self.try_writer(common, topic, rule, endpoint, node) {
             Ok(new_reader) => new_reader,
             Err(reason) => {
                 common.tell(format!("topic '/{topic}' is not taken from ROS 2: {reason}"));
-                self.refuse(common, endpoint.handle, topic, "refused");
+                self.refuse(common, endpoint.handle, refused("refused", reason));
                 false
             }
         }
     }
 
-    fn refuse(&mut self, common: &Common, handle: u64, topic: &TopicName, reason: &'static str) {
+    fn refuse(&mut self, common: &Common, handle: u64, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
             common.tell("more publishers in ROS 2 than are looked at".into());
             return;
         }
-        self.refused.insert(handle, (topic.clone(), reason));
-        if let Some(t) = self.topics.get(topic) {
-            t.shared.know(handle, Known::Refused(reason));
+        if let Some(t) = self.topics.get(&refused.topic) {
+            t.shared.know(handle, Known::Refused(refused.counted));
         }
+        self.refused.insert(handle, refused);
     }
 
     fn try_writer(
@@ -136,7 +152,7 @@ impl Incoming {
             .map_err(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
         let node = inlet_node(node, &endpoint.gid, &common.node);
         let hash = crossing.hash;
-        let inlet = Inlet::open(&common.participant, topic, node, crossing, class, rule).map_err(|e| e.to_string())?;
+        let inlet = Inlet::open(&common.participant, topic, node, crossing, (endpoint.qos, class), rule).map_err(|e| e.to_string())?;
         let shared = self.topic(common, topic)?;
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::Open(Box::new(inlet)));
@@ -159,8 +175,8 @@ impl Incoming {
             more: Condvar::new(),
             counters: Counters::default(),
         });
-        for (handle, (_, reason)) in self.refused.iter().filter(|(_, (t, _))| t == topic) {
-            shared.know(*handle, Known::Refused(reason));
+        for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
+            shared.know(*handle, Known::Refused(refused.counted));
         }
         let (of_thread, common) = (shared.clone(), common.clone());
         let thread =
@@ -171,7 +187,7 @@ impl Incoming {
 
     /// A writer has gone, if it was one of these.
     pub(super) fn gone(&mut self, handle: u64) {
-        let refused = self.refused.remove(&handle).map(|(topic, _)| topic);
+        let refused = self.refused.remove(&handle).map(|r| r.topic);
         let Some(topic) = self.writers.remove(&handle).or(refused) else { return };
         if let Some(t) = self.topics.get(&topic) {
             let mut writers = lock(&t.shared.writers);
@@ -198,18 +214,36 @@ impl Incoming {
         self.topics.values().flat_map(of).collect()
     }
 
-    pub(super) fn report(&self) -> Vec<TopicReport> {
+    pub(super) fn report(&self) -> Vec<Ros2TopicReport> {
         let of = |(topic, t): (&TopicName, &IncomingTopic)| {
             let publisher = |k: &Known| match k {
-                Known::Open(inlet) => Some((inlet.node.to_string(), inlet.crossing.ros.to_string())),
+                Known::Open(inlet) => Some(Ros2Publisher {
+                    node: inlet.node.to_string(),
+                    ros_type: inlet.crossing.ros.to_string(),
+                    converted: inlet.crossing.kind.is_some(),
+                    qos: inlet.offered.to_string(),
+                }),
                 Known::Refused(_) => None,
             };
             let mut publishers: Vec<_> = lock(&t.shared.writers).values().filter_map(publisher).collect();
             publishers.sort();
             let (carried, dropped) = t.shared.counters.figures();
-            TopicReport { topic: topic.to_string(), publishers, carried, dropped }
+            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), carried, dropped }
         };
         self.topics.iter().map(of).collect()
+    }
+
+    /// Publishers of ROS 2 that are there and not taken from.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = Refusal> {
+        let of = |r: &RefusedWriter| Refusal {
+            topic: r.topic.to_string(),
+            host: r.node.clone(),
+            outgoing: false,
+            subscription: false,
+            reason: r.why.clone(),
+            again_ms: None,
+        };
+        self.refused.values().map(of)
     }
 }
 

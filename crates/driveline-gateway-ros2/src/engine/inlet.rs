@@ -4,7 +4,7 @@
 use super::session::HEAD_BYTES;
 use crate::convert::{Arrival, ConvertError, FromRos};
 use crate::dds::Taken;
-use crate::qos::ReaderClass;
+use crate::qos::{EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
 use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
@@ -22,6 +22,8 @@ pub(super) struct Inlet {
     pub(super) node: NodeName,
     pub(super) crossing: Crossing,
     pub(super) class: ReaderClass,
+    /// What its writer offers.
+    pub(super) offered: EndpointQos,
     source_time: SourceTime,
     topic: TopicName,
     taken: u64,
@@ -45,7 +47,7 @@ impl Inlet {
         topic: &TopicName,
         node: NodeName,
         crossing: Crossing,
-        class: ReaderClass,
+        (offered, class): (EndpointQos, ReaderClass),
         rule: &Rule,
     ) -> Result<Self, CreatePublisherError> {
         let max_payload = usize::try_from(rule.max_payload_bytes()).unwrap_or(usize::MAX);
@@ -57,7 +59,7 @@ impl Inlet {
         config.loans = 1;
         let publisher = participant.create_publisher(config)?;
         let (source_time, topic) = (rule.source_time, topic.clone());
-        Ok(Self { publisher, node, crossing, class, source_time, topic, taken: 0, dropped: 0, gone: false })
+        Ok(Self { publisher, node, crossing, class, offered, source_time, topic, taken: 0, dropped: 0, gone: false })
     }
 
     /// Copies a sample into a slot and publishes it. Where the topic is reliable this may wait for readers. `lost`: what DDS could not deliver.

@@ -10,15 +10,17 @@ mod error;
 mod incoming;
 mod inlet;
 mod outgoing;
-mod report;
 mod session;
 
 pub use error::GatewayError;
-pub use report::{Report, TopicReport};
 
+use driveline_runtime::gateway::{Report, StatusSocket};
 use driveline_runtime::ros2::Ros2GatewayConfig;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+/// What this gateway is called among those of a domain.
+const KIND: &str = "ros2";
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -29,6 +31,8 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Gateway {
     control: Arc<conductor::Control>,
     thread: Option<JoinHandle<()>>,
+    status: Option<StatusSocket>,
+    domain_id: u32,
 }
 
 impl Gateway {
@@ -37,16 +41,20 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain or DDS does not let it.
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        let domain_id = config.ros2.domain_id;
         let conductor = conductor::Conductor::new(config)?;
         let control = conductor.control();
+        let asked = control.clone();
+        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || asked.report())
+            .map_err(|source| GatewayError::System { action: "listen on gateway-ros2.status in the domain's directory", source })?;
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
             .spawn(move || conductor.run())
             .map_err(|source| GatewayError::System { action: "start a thread", source })?;
-        Ok(Self { control, thread: Some(thread) })
+        Ok(Self { control, thread: Some(thread), status: Some(status), domain_id })
     }
 
-    /// What it carries at present, and what became of it.
+    /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
         self.control.report()
@@ -59,8 +67,29 @@ impl Gateway {
     }
 }
 
+impl driveline_runtime::gateway::Gateway for Gateway {
+    type Config = Ros2GatewayConfig;
+    type Error = GatewayError;
+    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes over DDS. \
+`driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain_dir, ros2 (as in graph files) and topics.";
+
+    fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        Self::start(config)
+    }
+
+    fn greeting(&self) -> String {
+        format!("exchanges topics with ROS 2 in DDS domain {}", self.domain_id)
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        self.take_notices()
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
+        // While there is a conductor to answer for it.
+        drop(self.status.take());
         self.control.stop();
         if let Some(thread) = self.thread.take() {
             // A panic in it has been reported already.

@@ -5,13 +5,13 @@ use super::conductor::{Common, Writing};
 use super::counters::Counters;
 use super::error::GatewayError;
 use super::lock;
-use super::report::TopicReport;
 use super::session::HEAD_BYTES;
 use crate::convert::ToRos;
 use crate::dds::{EndpointConfig, Entity, History, Writer};
 use crate::qos::of_publisher;
 use crate::said::endpoint_user_data;
 use crate::types::Crossing;
+use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_runtime::ros2::{LocalTopic, Rule};
 use driveline_shm::{
@@ -90,12 +90,18 @@ impl OutgoingTopic {
         Ok(Self { topic: local.topic.to_string(), counters, stop, kicker, thread: Some(thread) })
     }
 
-    pub(super) fn report(&self, writings: &[Writing]) -> TopicReport {
+    pub(super) fn report(&self, writings: &[Writing]) -> Ros2TopicReport {
         let mine = writings.iter().filter(|w| w.topic == self.topic);
-        let mut publishers: Vec<_> = mine.map(|w| (w.node.to_string(), w.ros_type.clone())).collect();
+        let publisher = |w: &Writing| Ros2Publisher {
+            node: w.node.to_string(),
+            ros_type: w.ros_type.clone(),
+            converted: w.converted,
+            qos: w.qos.to_string(),
+        };
+        let mut publishers: Vec<_> = mine.map(publisher).collect();
         publishers.sort();
         let (carried, dropped) = self.counters.figures();
-        TopicReport { topic: self.topic.clone(), publishers, carried, dropped }
+        Ros2TopicReport { topic: self.topic.clone(), publishers, readers: Vec::new(), carried, dropped }
     }
 }
 
@@ -148,13 +154,21 @@ impl Sender {
         self.common.tell(format!("topic '/{}' does not go to ROS 2: {text}", self.dds_name.trim_start_matches("rt/")));
     }
 
+    /// Somebody on this host publishes what cannot go there.
+    fn refuse(&self, publisher: EndpointId, node: &str, reason: String) {
+        self.tell(&reason);
+        let topic = self.subscription_topic();
+        let refusal = Refusal { topic, host: node.to_owned(), outgoing: true, subscription: false, reason, again_ms: None };
+        lock(&self.common.refusals).insert(publisher, refusal);
+    }
+
     fn events(&mut self) {
         while let Some(event) = self.subscription.poll_event() {
             match event {
                 SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => {
                     let opened =
                         self.common.types.to_ros(&schema).map_err(|e| e.to_string()).and_then(|c| self.open(publisher, &node, c, &qos));
-                    let carried = opened.inspect_err(|reason| self.tell(reason)).ok();
+                    let carried = opened.map_err(|reason| self.refuse(publisher, &node, reason)).ok();
                     self.publishers.insert(publisher, Known { carried, gone: false });
                 }
                 SubscriptionEvent::Unmatched { publisher, .. } => {
@@ -198,6 +212,7 @@ impl Sender {
             dds_name: self.dds_name.clone(),
             dds_type: crossing.ros.dds(),
             ros_type: crossing.ros.to_string(),
+            converted: crossing.kind.is_some(),
             node,
             qos: offered,
         };
@@ -213,10 +228,11 @@ impl Sender {
     /// Ends writers of publishers that are gone, once there is nothing left of them.
     fn forget(&mut self) {
         let before = self.publishers.len();
-        let writings = &self.common.writings;
+        let (writings, refusals) = (&self.common.writings, &self.common.refusals);
         self.publishers.retain(|publisher, known| {
             if known.gone {
                 lock(writings).retain(|w| w.publisher != *publisher);
+                lock(refusals).remove(publisher);
             }
             !known.gone
         });
@@ -283,5 +299,6 @@ impl Drop for Sender {
     fn drop(&mut self) {
         let publishers = &self.publishers;
         lock(&self.common.writings).retain(|w| !publishers.contains_key(&w.publisher));
+        lock(&self.common.refusals).retain(|publisher, _| !publishers.contains_key(publisher));
     }
 }

@@ -7,17 +7,14 @@ use super::inlet::Receiving;
 use super::outgoing::{Inboxes, Offers, Outgoing};
 use super::{KIND, lock, session};
 use crate::wire::{Ack, HostId, Keys, Parsed};
-use driveline_runtime::gateway::{NetworkReport, Report, TopicReport};
+use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName};
-use rustix::fs::{FlockOperation, flock};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
@@ -25,9 +22,6 @@ use zenoh::{Session, Wait};
 
 /// Announcements of other hosts that wait for the conductor. More at once than any domain has.
 const MAX_NEWS: usize = 65_536;
-const MAX_NOTICES: usize = 256;
-const LOCK: &str = "gateway.lock";
-const REPORT_WITHIN: Duration = Duration::from_secs(2);
 
 /// What Zenoh's callbacks tell the conductor.
 pub(super) enum News {
@@ -53,24 +47,6 @@ impl Inbox {
         news.push_back(what);
         drop(news);
         self.kicker.kick();
-    }
-}
-
-/// Lines for people; the oldest give way.
-#[derive(Default)]
-pub(super) struct Notices(Mutex<VecDeque<String>>);
-
-impl Notices {
-    pub(super) fn tell(&self, line: String) {
-        let mut lines = lock(&self.0);
-        // A cause that lasts is told once until somebody has read it.
-        if lines.contains(&line) {
-            return;
-        }
-        if lines.len() >= MAX_NOTICES {
-            lines.pop_front();
-        }
-        lines.push_back(line);
     }
 }
 
@@ -107,8 +83,7 @@ impl Common {
 /// What the gateway's owner can ask of the conductor.
 pub(super) struct Control {
     stop: AtomicBool,
-    asked: AtomicBool,
-    report: (Mutex<Report>, Condvar),
+    desk: ReportDesk,
     notices: Arc<Notices>,
 }
 
@@ -117,19 +92,13 @@ impl Control {
         self.stop.store(true, Ordering::Release);
     }
 
-    pub(super) fn ask_for_report(&self) {
-        self.asked.store(true, Ordering::Release);
-    }
-
-    /// The report that was asked for, or the one before if the conductor is busy.
-    pub(super) fn report(&self) -> Report {
-        let report = lock(&self.report.0);
-        let fresh = self.report.1.wait_timeout_while(report, REPORT_WITHIN, |_| self.asked.load(Ordering::Acquire));
-        fresh.unwrap_or_else(PoisonError::into_inner).0.clone()
+    /// The report, or the one before if the conductor is busy.
+    pub(super) fn report(&self, kicker: &Kicker) -> Report {
+        self.desk.ask(|| kicker.kick())
     }
 
     pub(super) fn take_notices(&self) -> Vec<String> {
-        lock(&self.notices.0).drain(..).collect()
+        self.notices.take()
     }
 }
 
@@ -145,25 +114,8 @@ pub(super) struct Conductor {
     started: MonotonicNs,
     topics: Vec<CarriedTopic>,
     /// The only gateway of the domain on this host, as long as this is open.
-    _lock: File,
+    _only: OnlyOne,
     _token: LivelinessToken,
-}
-
-/// Makes this the only gateway of a domain on this host.
-fn only_one(directory: &Path) -> Result<File, GatewayError> {
-    let failed = |source| GatewayError::System { action: "open gateway.lock in the domain's directory", source };
-    let path = directory.join(LOCK);
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut pid = String::new();
-        // Whoever holds the lock may just be writing.
-        let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
-        let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
-        return Err(GatewayError::Second { path: directory.to_owned(), pid });
-    }
-    file.set_len(0).map_err(failed)?;
-    file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
-    Ok(file)
 }
 
 impl Conductor {
@@ -179,7 +131,7 @@ impl Conductor {
             help: "use 1 to 63 letters, digits, `_` and `-`".into(),
         })?;
         let participant = Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway".into() })?;
-        let lock = only_one(participant.domain_dir())?;
+        let only = OnlyOne::new(participant.domain_dir(), KIND)?;
         participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = Arc::new(Notices::default());
@@ -195,8 +147,6 @@ impl Conductor {
         let key = common.keys.key(&Parsed::Host(common.me.clone()));
         let token = common.session.liveliness().declare_token(key.clone()).wait();
         let token = token.map_err(|e| GatewayError::Declare { what: key, reason: e.to_string() })?;
-        let control =
-            Arc::new(Control { stop: AtomicBool::new(false), asked: AtomicBool::new(false), report: Default::default(), notices });
         let about = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -205,9 +155,11 @@ impl Conductor {
             network,
             ..Report::default()
         };
+        let desk = ReportDesk::new(about.clone());
+        let control = Arc::new(Control { stop: AtomicBool::new(false), desk, notices });
         let started = MonotonicNs::now();
         let topics = config.topics;
-        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, topics, _lock: lock, _token: token })
+        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, topics, _only: only, _token: token })
     }
 
     pub(super) fn control(&self) -> Arc<Control> {
@@ -235,7 +187,7 @@ impl Conductor {
             }
             self.outgoing.look(&self.common);
             let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now)];
-            self.report_if_asked(now);
+            self.control.desk.answer(|| self.report(now));
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
         }
         // Others shall know before the segments go.
@@ -265,17 +217,6 @@ impl Conductor {
                 _ => {}
             },
         }
-    }
-
-    /// Tells what is carried to who has asked.
-    fn report_if_asked(&self, now: MonotonicNs) {
-        if !self.control.asked.load(Ordering::Acquire) {
-            return;
-        }
-        let report = self.report(now);
-        *lock(&self.control.report.0) = report;
-        self.control.asked.store(false, Ordering::Release);
-        self.control.report.1.notify_all();
     }
 
     fn report(&self, now: MonotonicNs) -> Report {

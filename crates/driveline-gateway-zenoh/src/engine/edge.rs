@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One topic on its way to one other host: a thread that takes the newest sample when the one before has arrived.
 
-use super::conductor::Notices;
 use super::counters::EdgeCounters;
 use super::lock;
 use crate::clock::{ClockEstimate, Exchange};
 use crate::window::{Overdue, Window};
 use crate::wire::{Ack, HostId, Keys, Parsed, QosMark, SampleHead};
 use bytes::Bytes;
+use driveline_runtime::gateway::Notices;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{
     Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest, Subscription, SubscriptionConfig,

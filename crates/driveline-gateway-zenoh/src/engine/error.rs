@@ -54,14 +54,9 @@ pub enum GatewayError {
     /// The domain's name cannot stand in keys.
     #[error("the domain '{0}' cannot be carried over the network: use letters, digits, '_', '-' and '.'")]
     Domain(String),
-    /// Another gateway is there.
-    #[error("a gateway serves the domain in {} already (process {pid}); end it with `kill {pid}`, or use another domain", path.display())]
-    Second {
-        /// The domain's directory.
-        path: PathBuf,
-        /// The other one's process, or `?`.
-        pid: String,
-    },
+    /// Another gateway is there, or that cannot be found out.
+    #[error(transparent)]
+    OnlyOne(#[from] driveline_runtime::gateway::OnlyOneError),
     /// The host transport refuses.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),

@@ -423,6 +423,7 @@ impl Incoming {
             topic: topic.to_string(),
             host: host.to_string(),
             outgoing: false,
+            subscription: false,
             reason,
             again_ms,
         };

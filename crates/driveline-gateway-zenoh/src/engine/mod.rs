@@ -51,12 +51,7 @@ impl Gateway {
         let conductor = conductor::Conductor::new(config)?;
         let (control, kicker, host) = (conductor.control(), conductor.kicker(), conductor.host());
         let (asked, kick) = (control.clone(), kicker.clone());
-        let report = move || {
-            asked.ask_for_report();
-            kick.kick();
-            asked.report()
-        };
-        let status = StatusSocket::new(&conductor.domain_dir(), KIND, report)
+        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || asked.report(&kick))
             .map_err(|source| GatewayError::System { action: "listen on gateway-zenoh.status in the domain's directory", source })?;
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
@@ -74,15 +69,32 @@ impl Gateway {
     /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
-        self.control.ask_for_report();
-        self.kicker.kick();
-        self.control.report()
+        self.control.report(&self.kicker)
     }
 
     /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         self.control.take_notices()
+    }
+}
+
+impl driveline_runtime::gateway::Gateway for Gateway {
+    type Config = GatewayConfig;
+    type Error = GatewayError;
+    const ABOUT: &'static str = "Carries the topics of one domain between this host and others. \
+`driveline run` starts it for graphs whose topics have `reach: network`; CONFIG.json has the keys domain, domain_dir, network and topics.";
+
+    fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        Self::start(config)
+    }
+
+    fn greeting(&self) -> String {
+        format!("this host is '{}' for others", self.host)
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        self.take_notices()
     }
 }
 

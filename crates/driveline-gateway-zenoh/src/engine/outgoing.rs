@@ -271,6 +271,7 @@ impl Outgoing {
             topic: topic.to_string(),
             host: host.to_owned(),
             outgoing: true,
+            subscription: false,
             reason,
             again_ms: again.map(|at| at.since(now).as_millis() as u64),
         };

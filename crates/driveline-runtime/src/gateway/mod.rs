@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a running gateway says about itself, and the socket on which it says it (`docs/protocols/network.md`, *Status*).
+//! What the gateways of this project have in common: how one is run as a program, that it is the only one of its kind, what it says about
+//! itself, and the socket on which it says it (`docs/protocols/network.md`, *Status*).
 //!
-//! Not here: gateways, and how what they say is shown.
+//! Not here: what they carry, and how what they say is shown.
 
+mod desk;
+mod only_one;
+mod program;
 mod report;
 mod status;
 
+pub use desk::{Notices, ReportDesk};
+pub use only_one::{OnlyOne, OnlyOneError};
+pub use program::{Gateway, serve};
 pub use report::{
     EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport, PublisherReport, Refusal, Report,
-    TopicReport,
+    Ros2Publisher, Ros2Report, Ros2TopicReport, TopicReport,
 };
 pub use status::{Answer, MAX_REPORT_LEN, StatusSocket, ask};

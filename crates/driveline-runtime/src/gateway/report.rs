@@ -3,6 +3,7 @@
 
 use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// All that is carried, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,55 @@ pub struct Report {
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,
+    /// Of gateways to ROS 2, what they carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ros2: Option<Ros2Report>,
+}
+
+/// What a gateway carries between a domain and ROS 2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ros2Report {
+    /// DDS domain (`ROS_DOMAIN_ID`).
+    pub domain_id: u32,
+    /// The interface that is used; `None`: this host alone.
+    pub interface: Option<String>,
+    /// Nodes of other participants that are seen in the ROS graph.
+    pub nodes: usize,
+    /// Towards ROS 2.
+    pub to_ros: Vec<Ros2TopicReport>,
+    /// From ROS 2.
+    pub from_ros: Vec<Ros2TopicReport>,
+}
+
+/// A topic in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ros2TopicReport {
+    /// Name in Driveline.
+    pub topic: String,
+    /// Publishers that are carried at present.
+    pub publishers: Vec<Ros2Publisher>,
+    /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody has named is `?`.
+    pub readers: Vec<String>,
+    /// Samples that arrived at the other side.
+    pub carried: u64,
+    /// Samples that did not, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A publisher whose samples pass between Driveline and ROS 2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ros2Publisher {
+    /// Node of Driveline; of publishers of ROS 2, what their node is called here.
+    pub node: String,
+    /// Type in ROS 2, as `sensor_msgs/msg/Image`.
+    pub ros_type: String,
+    /// Whether samples are converted; else they pass as CDR.
+    pub converted: bool,
+    /// What DDS knows of its QoS, in words.
+    pub qos: String,
 }
 
 /// How a gateway takes part in the network.
@@ -174,10 +224,13 @@ pub enum InletState {
 pub struct Refusal {
     /// Topic.
     pub topic: String,
-    /// The other host.
+    /// The other host; of ROS 2, the node, or nothing.
     pub host: String,
     /// `true`: it would go there; `false`: it would come from there.
     pub outgoing: bool,
+    /// `true`: it is a subscription that gets nothing; `false`: a publisher that is not carried, or a host that gets nothing.
+    #[serde(default)]
+    pub subscription: bool,
     /// Why.
     pub reason: String,
     /// When it is tried again, in milliseconds from the time of the report. `None`: when something changes.

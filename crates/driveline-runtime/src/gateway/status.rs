@@ -205,7 +205,7 @@ mod tests {
     fn dead_and_silent_ones_are_told_from_living_ones() {
         let dir = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(dir.path().join("gateway-dead.status")).unwrap());
-        std::fs::write(dir.path().join("gateway.lock"), "1").unwrap();
+        std::fs::write(dir.path().join("gateway-test.lock"), "1").unwrap();
         assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Dead { kind: "dead".into() }]);
         let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason } if kind == of && reason.contains(what));
         let listener = UnixListener::bind(dir.path().join("gateway-mad.status")).unwrap();

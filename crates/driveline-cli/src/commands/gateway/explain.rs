@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In sentences: how each topic is carried, and why another one is not.
 
-use super::{NAME, Rate, clock, dropped, inlet_state, ms, seconds, short};
+use super::{NAME, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::table::{bytes, count, cut};
 use driveline_runtime::gateway::{EdgeReport, InletReport, InletState, Report, TopicReport};
-
-/// Longest reason of somebody else.
-const REASON: usize = 400;
 
 /// A paragraph for each topic.
 pub(super) fn topics(report: &Report, before: &Report) -> String {
@@ -182,8 +179,14 @@ mod tests {
         let alone = NetworkReport { connects: vec!["tcp/10.0.0.1:7450".into()], ..NetworkReport::default() };
         says(&Report { network: alone, ..unwanted.clone() }, &before, &["nobody answers at tcp/10.0.0.1:7450, or lets this host in"]);
         says(&Report { hosts: vec![host(true)], ..unwanted.clone() }, &before, &["none has a subscription that matches; known: 'trunk'"]);
-        let refused =
-            Refusal { topic: "camera".into(), host: "trunk.01".into(), outgoing: false, reason: "too long".into(), again_ms: Some(4_200) };
+        let refused = Refusal {
+            topic: "camera".into(),
+            host: "trunk.01".into(),
+            outgoing: false,
+            subscription: false,
+            reason: "too long".into(),
+            again_ms: Some(4_200),
+        };
         let refused = Report { refused: vec![refused], ..report(topic_report(false, true, Vec::new())) };
         says(&refused, &before, &["not carried from host 'trunk': too long; tried again in 4 s"]);
         assert!(!topics(&refused, &before).contains("no other host offers"));

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
+
+use super::{NAME, REASON, dropped, seconds};
+use crate::commands::list::print_table;
+use crate::screen::Screen;
+use crate::table::{Align, count, cut};
+use driveline_runtime::gateway::{Refusal, Report, Ros2Publisher, Ros2Report, Ros2TopicReport};
+use std::collections::BTreeSet;
+
+/// A topic with its direction: `true` is towards ROS 2.
+type Way<'a> = (bool, &'a Ros2TopicReport);
+
+fn ways(report: &Ros2Report) -> impl Iterator<Item = Way<'_>> {
+    report.to_ros.iter().map(|t| (true, t)).chain(report.from_ros.iter().map(|t| (false, t)))
+}
+
+/// Of a report, what is about one topic.
+pub(super) fn only(report: &mut Ros2Report, topic: &str) {
+    report.to_ros.retain(|t| t.topic == topic);
+    report.from_ros.retain(|t| t.topic == topic);
+}
+
+/// Samples each second.
+fn rate((out, topic): Way<'_>, now: &Report, before: &Report) -> f64 {
+    let same = |t: &&Ros2TopicReport| t.topic == topic.topic;
+    let old = before.ros2.as_ref().and_then(|r| if out { &r.to_ros } else { &r.from_ros }.iter().find(same)).map_or(0, |t| t.carried);
+    topic.carried.saturating_sub(old) as f64 * 1e9 / now.at_ns.saturating_sub(before.at_ns).max(1) as f64
+}
+
+/// Rates of all ways, in the order of the report.
+pub(super) fn rates(report: &Ros2Report, now: &Report, before: &Report) -> (Vec<f64>, Vec<f64>) {
+    let of = |out, topics: &[Ros2TopicReport]| topics.iter().map(|t| rate((out, t), now, before)).collect();
+    (of(true, &report.to_ros), of(false, &report.from_ros))
+}
+
+fn refused<'a>(report: &'a Report, (out, topic): Way<'_>) -> Vec<&'a Refusal> {
+    report.refused.iter().filter(|r| r.outgoing == out && r.topic == topic.topic).collect()
+}
+
+fn state(report: &Report, way: Way<'_>) -> &'static str {
+    let (out, topic) = way;
+    match (topic.publishers.is_empty(), refused(report, way).is_empty()) {
+        (true, false) => "refused",
+        (true, true) if out => "nobody publishes here",
+        (true, true) => "nobody publishes there",
+        (false, false) if out && topic.readers.is_empty() => "does not match",
+        (false, _) if out && topic.readers.is_empty() => "nobody reads there",
+        (false, _) => "carried",
+    }
+}
+
+fn drops(topic: &Ros2TopicReport) -> String {
+    let drops: Vec<_> = topic.dropped.iter().filter(|(_, n)| **n > 0).map(|(why, n)| (why.as_str(), *n)).collect();
+    dropped(&drops)
+}
+
+/// The table.
+pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: &Screen) {
+    let place = ros2.interface.as_ref().map_or_else(|| "this host alone".to_owned(), |i| format!("interface {}", cut(i, NAME)));
+    screen.print(&format!(
+        "gateway {} (process {}): DDS domain {} on {place}, for {}; {} of ROS 2 seen\n",
+        cut(&report.gateway, NAME),
+        report.pid,
+        ros2.domain_id,
+        seconds(report.up_ms),
+        count(ros2.nodes as u64, "node"),
+    ));
+    use Align::{Left, Right};
+    let mut rows = vec![["TOPIC", "WAY", "STATE", "SAMPLES/S", "SAMPLES", "DROPPED"].map(str::to_owned).to_vec()];
+    for way in ways(ros2) {
+        let (out, topic) = way;
+        rows.push(vec![
+            cut(&topic.topic, NAME),
+            if out { "→ ROS 2" } else { "← ROS 2" }.to_owned(),
+            state(report, way).to_owned(),
+            format!("{:.1}", rate(way, report, before)),
+            topic.carried.to_string(),
+            drops(topic),
+        ]);
+    }
+    if rows.len() > 1 {
+        screen.print("\n");
+        print_table(&[Left, Left, Left, Right, Right, Left], &rows, screen);
+    }
+    if !report.refused.is_empty() {
+        screen.print(&format!("\nnot carried: {} (`--explain` says why)\n", count(report.refused.len() as u64, "end")));
+    }
+}
+
+fn publisher(out: bool, p: &Ros2Publisher) -> String {
+    let form = if p.converted { "converted" } else { "as CDR bytes, unchanged" };
+    let place = if out { "here by" } else { "in ROS 2 by the node that is here called" };
+    format!("  published {place} '{}': {}, {form}; {} in DDS\n", cut(&p.node, NAME), cut(&p.ros_type, NAME), p.qos)
+}
+
+/// Nodes, and how many subscriptions belong to none that is known.
+fn readers(topic: &Ros2TopicReport) -> String {
+    let nameless = topic.readers.iter().filter(|r| *r == "?").count() as u64;
+    let named: BTreeSet<_> = topic.readers.iter().filter(|r| *r != "?").cloned().collect();
+    let mut all: Vec<String> = named.into_iter().collect();
+    if nameless > 0 {
+        all.push(format!("{} of no node that is known", count(nameless, "subscription")));
+    }
+    all.join(", ")
+}
+
+/// A paragraph for each topic and direction.
+pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report) -> String {
+    ways(ros2).map(|way| explain(report, way, before)).collect()
+}
+
+fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
+    let (out, topic) = way;
+    let mut text = format!(
+        "\n{}: {} ROS 2; {:.1} samples/s, {} arrived; dropped: {}\n",
+        cut(&topic.topic, NAME),
+        if out { "goes to" } else { "comes from" },
+        rate(way, report, before),
+        count(topic.carried, "sample"),
+        drops(topic),
+    );
+    topic.publishers.iter().for_each(|p| text += &publisher(out, p));
+    if out {
+        if topic.publishers.is_empty() {
+            text += "  not sent: nobody on this host publishes it in a form that ROS 2 has (a publisher with process reach is seen in its own process only)\n";
+        } else if topic.readers.is_empty() {
+            text += "  nobody in ROS 2 has a subscription that matches\n";
+        } else {
+            text += &format!("  read by {}\n", cut(&readers(topic), 4 * NAME));
+        }
+    } else if topic.publishers.is_empty() {
+        text += "  not received: nobody in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
+    }
+    for r in refused(report, way) {
+        let who = if r.host.is_empty() || r.host == "?" { String::new() } else { format!(" '{}'", cut(&r.host, NAME)) };
+        let end = match (r.subscription, who.is_empty()) {
+            (true, true) => "a subscription",
+            (true, false) => "a subscription of",
+            (false, true) => "a publisher",
+            (false, false) => "the publisher of",
+        };
+        text += &format!("  not carried: {end}{who}: {}\n", cut(&r.reason, REASON));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn topic(name: &str, publishers: &[&str], readers: &[&str], carried: u64) -> Ros2TopicReport {
+        let publisher = |p: &&str| Ros2Publisher {
+            node: (*p).into(),
+            ros_type: "sensor_msgs/msg/Image".into(),
+            converted: true,
+            qos: "reliable, volatile".into(),
+        };
+        Ros2TopicReport {
+            topic: name.into(),
+            publishers: publishers.iter().map(publisher).collect(),
+            readers: readers.iter().map(|r| (*r).to_owned()).collect(),
+            carried,
+            dropped: BTreeMap::from([("too_long".to_owned(), 2), ("lost".to_owned(), 0)]),
+        }
+    }
+
+    fn report(to_ros: Vec<Ros2TopicReport>, from_ros: Vec<Ros2TopicReport>, at_ns: u64) -> Report {
+        let ros2 = Ros2Report { domain_id: 7, to_ros, from_ros, ..Ros2Report::default() };
+        Report { gateway: "ros2".into(), at_ns, ros2: Some(ros2), ..Report::default() }
+    }
+
+    fn text(now: &Report, before: &Report) -> String {
+        explained(now, now.ros2.as_ref().unwrap(), before)
+    }
+
+    #[test]
+    fn what_is_carried_has_rate_type_and_readers() {
+        let before = report(vec![topic("camera", &["eye"], &["/rviz"], 10)], Vec::new(), 1_000_000_000);
+        let now = report(vec![topic("camera", &["eye"], &["/rviz", "?", "/rviz"], 30)], Vec::new(), 3_000_000_000);
+        let text = text(&now, &before);
+        assert_eq!(
+            text,
+            "\ncamera: goes to ROS 2; 10.0 samples/s, 30 samples arrived; dropped: too_long 2\n  published here by 'eye': sensor_msgs/msg/Image, converted; \
+             reliable, volatile in DDS\n  read by /rviz, 1 subscription of no node that is known\n"
+        );
+        assert_eq!(state(&now, (true, &now.ros2.as_ref().unwrap().to_ros[0])), "carried");
+    }
+
+    #[test]
+    fn what_is_not_has_its_reason_in_each_direction() {
+        let mut now = report(vec![topic("camera", &["eye"], &[], 0)], vec![topic("scan", &[], &[], 0)], 2);
+        let refusal = |topic: &str, host: &str, (outgoing, subscription), reason: &str| Refusal {
+            topic: topic.into(),
+            host: host.into(),
+            outgoing,
+            subscription,
+            reason: reason.into(),
+            again_ms: None,
+        };
+        now.refused = vec![
+            refusal("camera", "/rviz", (true, true), "RELIABILITY: no"),
+            refusal("camera", "odd", (true, false), "no type"),
+            refusal("scan", "", (false, false), "too long"),
+        ];
+        let text = text(&now, &Report::default());
+        for expected in [
+            "nobody in ROS 2 has a subscription that matches\n  not carried: a subscription of '/rviz': RELIABILITY: no\n",
+            "not carried: the publisher of 'odd': no type",
+            "scan: comes from ROS 2",
+            "not received: nobody in ROS 2 publishes it",
+            "not carried: a publisher: too long",
+        ] {
+            assert!(text.contains(expected), "`{expected}` is not in\n{text}");
+        }
+        let ros2 = now.ros2.as_ref().unwrap();
+        assert_eq!((state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))), ("does not match", "refused"));
+    }
+}

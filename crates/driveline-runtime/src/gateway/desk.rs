@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What passes between a gateway's threads and those who ask it: lines for people, and reports on request.
+
+use super::report::Report;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Lines that are kept until somebody takes them.
+const MAX_NOTICES: usize = 256;
+/// How long a report may take.
+const REPORT_WITHIN: Duration = Duration::from_secs(2);
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lines for people; the oldest give way. Any thread.
+#[derive(Debug, Default)]
+pub struct Notices(Mutex<VecDeque<String>>);
+
+impl Notices {
+    /// Keeps a line. A cause that lasts is told once until somebody has taken it.
+    pub fn tell(&self, line: String) {
+        let mut lines = lock(&self.0);
+        if lines.contains(&line) {
+            return;
+        }
+        if lines.len() >= MAX_NOTICES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    /// What was told since this was asked last; at most 256 lines.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        lock(&self.0).drain(..).collect()
+    }
+}
+
+/// Where others ask for a report, and the thread that knows gives one.
+#[derive(Debug)]
+pub struct ReportDesk {
+    asked: AtomicBool,
+    report: Mutex<Report>,
+    answered: Condvar,
+}
+
+impl ReportDesk {
+    /// `first`: what can be said before anybody has looked.
+    #[must_use]
+    pub fn new(first: Report) -> Self {
+        Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
+    }
+
+    /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what it said last is given, whose time
+    /// tells its age.
+    pub fn ask(&self, wake: impl FnOnce()) -> Report {
+        self.asked.store(true, Ordering::Release);
+        wake();
+        let report = lock(&self.report);
+        let fresh = self.answered.wait_timeout_while(report, REPORT_WITHIN, |_| self.asked.load(Ordering::Acquire));
+        fresh.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Gives a report, if somebody has asked.
+    pub fn answer(&self, make: impl FnOnce() -> Report) {
+        if !self.asked.load(Ordering::Acquire) {
+            return;
+        }
+        let made = make();
+        let mut report = lock(&self.report);
+        *report = made;
+        self.asked.store(false, Ordering::Release);
+        drop(report);
+        self.answered.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_same_line_is_told_once_until_it_was_taken_and_the_oldest_give_way() {
+        let notices = Notices::default();
+        notices.tell("a".into());
+        notices.tell("a".into());
+        assert_eq!(notices.take(), ["a"]);
+        (0..=MAX_NOTICES).for_each(|n| notices.tell(n.to_string()));
+        let taken = notices.take();
+        assert_eq!((taken.len(), taken[0].as_str()), (MAX_NOTICES, "1"));
+        assert!(notices.take().is_empty());
+    }
+
+    #[test]
+    fn a_report_is_made_after_the_question_and_only_then() {
+        let desk = Arc::new(ReportDesk::new(Report::default()));
+        desk.answer(|| unreachable!("nobody has asked"));
+        let (wake, woken) = std::sync::mpsc::channel();
+        let of_thread = desk.clone();
+        let thread = std::thread::spawn(move || {
+            for n in 1..=3 {
+                woken.recv().unwrap();
+                of_thread.answer(|| Report { unknown: n, ..Report::default() });
+            }
+        });
+        for n in 1..=3 {
+            assert_eq!(desk.ask(|| wake.send(()).unwrap()).unknown, n);
+        }
+        thread.join().unwrap();
+    }
+}

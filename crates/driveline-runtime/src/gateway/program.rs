@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A gateway as a program of its own: where its configuration comes from, whom it tells that it is there, and what ends it.
+//!
+//! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on standard input, a socket whose end is
+//! the end of the gateway. By hand the configuration is a file, and a signal ends it.
+
+use crate::account::Record;
+use serde::de::DeserializeOwned;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// Longest configuration, in bytes.
+const MAX_CONFIG_LEN: u64 = 4 << 20;
+/// How often it is looked whether there is something to tell.
+const TELL: Duration = Duration::from_secs(1);
+
+/// A gateway that can be a program. Dropping it ends it.
+pub trait Gateway: Sized {
+    /// What it is told to do.
+    type Config: DeserializeOwned;
+    /// Why it cannot start.
+    type Error: Display;
+    /// What it is for, and which keys the configuration has.
+    const ABOUT: &'static str;
+
+    /// Starts it; returns once it takes part.
+    ///
+    /// # Errors
+    /// What the person who started it should know.
+    fn start(config: Self::Config) -> Result<Self, Self::Error>;
+
+    /// The line that says that it is there.
+    fn greeting(&self) -> String;
+
+    /// What it has to tell to people, since it was asked last.
+    fn take_notices(&self) -> Vec<String>;
+}
+
+/// The program named `name`: reads its arguments, and returns when the gateway has ended.
+pub fn serve<G: Gateway>(name: &str) -> ExitCode {
+    let usage = || format!("usage: {name} CONFIG.json\n\n{}", G::ABOUT);
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let result = match arguments.as_slice() {
+        [flag] if flag == "--help" || flag == "-h" => {
+            println!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        [flag] if flag == "--account-stdin" => from_launcher::<G>(),
+        [path] => from_file::<G>(path),
+        _ => Err(usage()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
+    serde_json::from_str(text).map_err(|e| format!("the configuration cannot be read: {e}"))
+}
+
+fn from_file<G: Gateway>(path: &str) -> Result<(), String> {
+    let read = || {
+        let mut text = String::new();
+        std::fs::File::open(path)?.take(MAX_CONFIG_LEN + 1).read_to_string(&mut text)?;
+        let too_long = text.len() as u64 > MAX_CONFIG_LEN;
+        if too_long {
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MAX_CONFIG_LEN} bytes")))
+        } else {
+            Ok(text)
+        }
+    };
+    run::<G>(parse(&read().map_err(|e| format!("cannot read {path}: {e}"))?)?, None)
+}
+
+fn from_launcher<G: Gateway>() -> Result<(), String> {
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| format!("standard input: {e}"))?;
+    let mut launcher = UnixStream::from(stdin);
+    let mut reader = BufReader::new(launcher.try_clone().map_err(|e| e.to_string())?);
+    let mut line = String::new();
+    Read::by_ref(&mut reader).take(MAX_CONFIG_LEN).read_line(&mut line).map_err(|e| format!("no configuration came: {e}"))?;
+    let whole = line.ends_with('\n') || (line.len() as u64) < MAX_CONFIG_LEN;
+    let config = match if whole { parse(&line) } else { Err(format!("the configuration is longer than {MAX_CONFIG_LEN} bytes")) } {
+        Ok(config) => config,
+        Err(text) => {
+            say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
+            return Err(text);
+        }
+    };
+    run::<G>(config, Some((launcher, reader)))
+}
+
+fn say(launcher: &mut UnixStream, record: &Record) {
+    // A launcher that is gone is noticed as the end of the socket.
+    if let Ok(mut line) = serde_json::to_string(record) {
+        line.push('\n');
+        let _ = launcher.write_all(line.as_bytes());
+    }
+}
+
+fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<UnixStream>)>) -> Result<(), String> {
+    let (ended, wait) = channel();
+    listen_for_signals(ended.clone()).map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let (mut to_launcher, from_launcher) = launcher.map_or((None, None), |(a, b)| (Some(a), Some(b)));
+    let gateway = match G::start(config) {
+        Ok(gateway) => gateway,
+        Err(e) => {
+            let text = e.to_string();
+            if let Some(launcher) = &mut to_launcher {
+                say(launcher, &Record::Failed { call: None, text: text.clone() });
+            }
+            return Err(text);
+        }
+    };
+    if let Some(reader) = from_launcher {
+        std::thread::spawn(move || until_end(reader, &ended));
+    }
+    tell(&gateway.greeting());
+    if let Some(launcher) = &mut to_launcher {
+        say(launcher, &Record::Ready);
+    }
+    loop {
+        let over = wait.recv_timeout(TELL);
+        gateway.take_notices().iter().for_each(|line| tell(line));
+        if over != Err(RecvTimeoutError::Timeout) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whoever read standard output may be gone; what is carried does not end with it.
+fn tell(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+fn listen_for_signals(ended: Sender<()>) -> io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::spawn(move || {
+        signals.forever().next();
+        let _ = ended.send(());
+    });
+    Ok(())
+}
+
+/// What the launcher says after the configuration (`go`) changes nothing; its end is the gateway's.
+fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
+    let mut buffer = [0; 64];
+    while matches!(reader.read(&mut buffer), Ok(n) if n > 0) {}
+    let _ = ended.send(());
+}
