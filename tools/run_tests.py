@@ -150,6 +150,15 @@ STEPS = [
         suite="gateways",
     ),
     Step(
+        "ros2-vendors",
+        "ROS 2 topics over DDS, with nodes on Fast DDS in C++ and on CycloneDDS in Python",
+        [["python3", "tools/python_packages.py"], cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine,vendors-test", "--test", "vendors")],
+        "tests",
+        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python")},
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
         "ros2-bridge",
         "The commands of examples/ros2_bridge, and what they say when something is wrong",
         [

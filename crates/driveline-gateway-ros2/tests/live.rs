@@ -4,68 +4,13 @@
 
 mod rig;
 
-use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
-use driveline_rosidl::{Catalog, parse_msg};
-use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, Subscription};
-use driveline_types::{Durability, Plain, PlainMut, PlainRef, Qos, Reliability, SampleHeader, Schema};
+use driveline_msgs::{Image, ImageView};
+use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
+use driveline_types::{Plain, PlainRef, Qos};
+use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
 use rig::{PATIENCE, Rig, eventually, sum};
 use serde_json::json;
 use std::time::Instant;
-
-const CAMERA: &str = "sensing/camera";
-const BIG: usize = 4 << 20;
-
-fn string_schema() -> Schema {
-    let name = "std_msgs/msg/String".parse().unwrap();
-    let mut catalog = Catalog::new();
-    catalog.add_message(parse_msg(&name, "test", "string data\n").unwrap()).unwrap();
-    catalog.schema(&name).unwrap()
-}
-
-fn string(text: &str) -> Vec<u8> {
-    let mut to = driveline_rosidl::cdr::Encoder::new(driveline_rosidl::cdr::ByteOrder::Little);
-    to.string(text.as_bytes()).unwrap();
-    to.finish()
-}
-
-fn publish(publisher: &mut Publisher, payload: &[u8]) {
-    let mut loan = publisher.loan(payload.len()).unwrap();
-    loan.payload_mut().copy_from_slice(payload);
-    publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
-}
-
-fn publish_image(publisher: &mut Publisher, width: u32, fill: u8) {
-    let mut loan = publisher.loan(Image::payload_len(width, 1, Encoding::Mono8).unwrap()).unwrap();
-    let header = Header::new(driveline_types::MonotonicNs::now().0, "cam", 0).unwrap();
-    ImageMut::new(PlainMut::new(loan.payload_mut()).unwrap(), header, width, 1, Encoding::Mono8).unwrap().data_mut().fill(fill);
-    publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
-}
-
-/// Waits for this many samples: their payloads, and what was missed.
-fn take(subscription: &mut Subscription, count: usize, mut each: impl FnMut(&[u8], &SampleHeader)) -> u64 {
-    let end = Instant::now() + PATIENCE;
-    let (mut taken, mut missed) = (0, 0);
-    while taken < count {
-        assert!(Instant::now() < end, "{taken} of {count} samples within {PATIENCE:?}");
-        match subscription.take_next().unwrap() {
-            Some(sample) => {
-                taken += 1;
-                missed += sample.missed();
-                each(sample.payload(), sample.header());
-            }
-            None => std::thread::sleep(std::time::Duration::from_millis(1)),
-        }
-    }
-    missed
-}
-
-fn reliable(depth: u32) -> Qos {
-    Qos { reliability: Reliability::Reliable, depth, max_blocking_ms: 10_000, ..Qos::default() }
-}
-
-fn lasting(depth: u32) -> Qos {
-    Qos { durability: Durability::TransientLocal, ..reliable(depth) }
-}
 
 #[test]
 fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
@@ -88,7 +33,9 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     let expected: Vec<_> = (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
     assert_eq!(big(&mut peer), expected);
     let report = rig.report();
-    assert_eq!(report.to_ros[0].publishers, [("front/camera".to_owned(), "sensor_msgs/msg/Image".to_owned())]);
+    let [of] = report.to_ros[0].publishers.as_slice() else { panic!("{report:?}") };
+    assert_eq!((of.node.as_str(), of.ros_type.as_str(), of.converted), ("front/camera", "sensor_msgs/msg/Image", true));
+    assert_eq!(report.to_ros[0].readers.len(), 1, "{report:?}");
     assert_eq!(report.to_ros[0].dropped.get("not_written"), None);
 }
 
@@ -137,7 +84,7 @@ fn strings_pass_both_ways_and_best_effort_is_enough() {
         assert!(header.remote.is_some());
     });
     assert_eq!(rig.dropped("chatter", "gateway"), 0, "its own writer is not one of others");
-    assert!(rig.report().from_ros.iter().all(|t| t.topic == "back"), "nothing comes back: {:?}", rig.report());
+    assert!(rig.report().from_ros.iter().all(|t| t.topic == "back" || t.carried == 0), "nothing comes back: {:?}", rig.report());
 }
 
 #[test]
@@ -220,6 +167,11 @@ fn a_subscription_that_does_not_match_is_told_with_the_reason() {
     eventually("told", || rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable"));
     assert!(rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local"));
     assert!(peer.samples().is_empty());
+    let refused = rig.refused();
+    assert!(refused.iter().any(|r| r.outgoing && r.topic == "chatter" && r.reason.contains("RELIABILITY")), "{refused:?}");
+    assert!(rig.report().to_ros[0].readers.is_empty());
+    drop(peer);
+    eventually("forgotten", || rig.refused().is_empty());
 }
 
 #[test]
@@ -285,7 +237,9 @@ fn two_gateways_and_a_node_make_no_loop() {
     };
     eventually("both gateways are heard", || lengths(&mut listener).len() >= 3);
     eventually("the other gateway's sample came, and was not taken", || rig.dropped("loop", "gateway") == 1);
-    eventually("what came was not sent back", || rig.dropped("loop", "remote") == 0 && rig.report().to_ros.first().is_some_and(|t| t.carried == 1));
+    eventually("what came was not sent back", || {
+        rig.dropped("loop", "remote") == 0 && rig.report().to_ros.first().is_some_and(|t| t.carried == 1)
+    });
     // An echo would come after its original.
     publish(&mut hidden, &string("never"));
     publish(&mut here, &string("last one"));

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire: Debian's CycloneDDS in C, with types that its own compiler has made.
+//! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire, which know nothing of Driveline.
+#![allow(dead_code, reason = "shared by tests that need different parts")]
 
-use driveline_gateway_ros2::engine::{Gateway, Report};
+pub(crate) mod samples;
+
+use driveline_gateway_ros2::engine::Gateway;
+use driveline_runtime::gateway::{Refusal, Ros2Report};
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, SchemaRequest, Subscription, SubscriptionConfig};
 use driveline_types::{Qos, Schema};
 use serde_json::{Value, json};
@@ -12,6 +16,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+/// Names the Python of nodes in Python.
+const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
 /// Only a failure takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,23 +35,59 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The program, built once.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
-        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ros2-peer-{}", std::process::id()));
-        std::fs::create_dir_all(&out).unwrap();
-        run(Command::new("idlc").arg("-o").arg(&out).arg(source.join("types.idl")));
-        run(Command::new("cc")
-            .arg("-O1")
-            .arg("-I")
-            .arg(&out)
-            .args([source.join("peer.c"), out.join("types.c")])
-            .args(["-lddsc", "-o"])
-            .arg(out.join("peer")));
-        out.join("peer")
-    })
+/// What nodes are made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Vendor {
+    /// Debian's CycloneDDS in C, with types that its own compiler has made.
+    Cyclone,
+    /// Debian's Fast DDS in C++.
+    FastDds,
+    /// The Python package cyclonedds.
+    Python,
+}
+
+/// Where the programs of this test process are.
+fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ros2-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&out).unwrap();
+    build(&source, &out);
+    out.join(name)
+}
+
+impl Vendor {
+    /// What starts a node; programs are built once.
+    fn program(self) -> Vec<PathBuf> {
+        static CYCLONE: OnceLock<PathBuf> = OnceLock::new();
+        static FAST_DDS: OnceLock<PathBuf> = OnceLock::new();
+        match self {
+            Self::Cyclone => {
+                let build = |source: &Path, out: &Path| {
+                    run(Command::new("idlc").arg("-o").arg(out).arg(source.join("types.idl")));
+                    let parts = [source.join("peer.c"), out.join("types.c")];
+                    run(Command::new("cc").arg("-O1").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join("cyclone")));
+                };
+                vec![CYCLONE.get_or_init(|| built("cyclone", build)).clone()]
+            }
+            Self::FastDds => {
+                let build = |source: &Path, out: &Path| {
+                    let libraries = ["-lfastrtps", "-lfastcdr", "-o"];
+                    run(Command::new("c++")
+                        .args(["-std=c++20", "-O1"])
+                        .arg(source.join("fastdds.cpp"))
+                        .args(libraries)
+                        .arg(out.join("fastdds")));
+                };
+                vec![FAST_DDS.get_or_init(|| built("fastdds", build)).clone()]
+            }
+            Self::Python => {
+                let python = std::env::var_os(PYTHON).unwrap_or_else(|| {
+                    panic!("{PYTHON} names no Python with the package cyclonedds; `make test-gateways ONLY=ros2-vendors` sees to it")
+                });
+                vec![python.into(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer/peer.py")]
+            }
+        }
+    }
 }
 
 /// A node of ROS 2, and what it has printed. It ends with this value.
@@ -121,8 +163,12 @@ impl Rig {
         self.gateway = Some(Gateway::start(serde_json::from_value(self.config.clone()).unwrap()).unwrap());
     }
 
-    pub(crate) fn report(&self) -> Report {
-        self.gateway.as_ref().unwrap().report()
+    pub(crate) fn report(&self) -> Ros2Report {
+        self.gateway.as_ref().unwrap().report().ros2.unwrap()
+    }
+
+    pub(crate) fn refused(&self) -> Vec<Refusal> {
+        self.gateway.as_ref().unwrap().report().refused
     }
 
     /// Whether somebody was told this.
@@ -139,11 +185,21 @@ impl Rig {
     }
 
     pub(crate) fn peer(&self, arguments: &str) -> Peer {
+        self.node(Vendor::Cyclone, arguments)
+    }
+
+    /// Starts a node.
+    pub(crate) fn node(&self, vendor: Vendor, arguments: &str) -> Peer {
         let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
             <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
             <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
-        let mut command = Command::new(program());
-        command.args(arguments.split(' ')).env("ROS_DOMAIN_ID", self.domain_id.to_string()).env("CYCLONEDDS_URI", configuration);
+        let program = vendor.program();
+        let mut command = Command::new(&program[0]);
+        command
+            .args(&program[1..])
+            .args(arguments.split(' '))
+            .env("ROS_DOMAIN_ID", self.domain_id.to_string())
+            .env("CYCLONEDDS_URI", configuration);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
