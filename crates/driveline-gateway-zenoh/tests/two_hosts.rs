@@ -7,8 +7,9 @@ mod rig;
 use driveline::types::{Durability, MonotonicNs, Qos, Reliability, plain_type};
 use driveline::{EndpointEvent, RawSubscription, Subscription, WaitMode};
 use driveline_runtime::gateway::InletState;
-use rig::readings::{Heard, Reading, TOPIC, deep, pair, say, small};
-use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
+use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
+use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// The same name, and another field.
@@ -336,34 +337,34 @@ fn another_type_on_the_other_host_is_refused_with_the_difference() {
 }
 
 #[test]
-fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
-    if !rig::clocks_can_be_shifted() {
-        println!("not tested: no time namespaces here");
-        return;
-    }
-    for shift_s in [3, -3] {
-        let rig = Rig::with_shifted_clock(&small(), &deep(), shift_s);
-        let (mut publisher, mut subscription) = pair(&rig, &deep());
-        for number in 1..=50 {
-            say(&mut publisher, number);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let mut known = None;
-        eventually("reported", || {
-            known = rig.b.report().and_then(|r| r.hosts.first().and_then(|h| Some((h.offset_ns?, h.offset_error_ns?))));
-            // Without a bound that says something it is not known yet: a slow exchange bounds little.
-            known = known.filter(|(_, error)| *error < 1_000_000_000);
-            known.is_some()
-        });
-        // The other host's clock less its own.
-        let (offset, error) = known.unwrap();
-        let truth = -i64::from(shift_s) * 1_000_000_000;
-        assert!((offset - truth).unsigned_abs() <= error, "{offset} is not within {error} of {truth}");
-        assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
-        let sample = subscription.take().unwrap().expect("fifty were sent");
-        let remote = sample.header().remote.unwrap();
-        let here = sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
-        assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
-        assert!(here <= MonotonicNs::now().0 as i64, "it is published in that host's time");
-    }
+fn sides_that_share_only_a_directory_connect_through_a_socket_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let qos = Qos { depth: 128, reliability: Reliability::Reliable, ..Qos::default() };
+    let socket = format!("unixsock-stream/{}", dir.path().join("gateway").display());
+    let host = |name: &str, key: &str, sends: bool| {
+        let network = json!({ "host": name, key: [socket] });
+        let mut host = Host::new(dir.path(), name, rig::without_network(), &network, &[carried(TOPIC, sends, !sends, 64, &qos)]);
+        host.start();
+        host
+    };
+    let mut a = host("a", "listen", true);
+    let b = host("b", "connect", false);
+    let (mut publisher, mut subscription) = between(&a, &b, &qos);
+    let mut heard = Heard::default();
+    (1..=100).for_each(|number| say(&mut publisher, number));
+    heard.until(&mut subscription, 100);
+    assert_eq!(heard.missed, 0);
+    let report = a.report().expect("a report");
+    assert_eq!(report.network.listens, [socket.as_str()], "it is told what connects them");
+    // A socket that a dead one has left is no obstacle.
+    a.kill_gateway();
+    a.start();
+    let mut number = 100;
+    eventually("carried again", || {
+        number += 1;
+        say(&mut publisher, number);
+        heard.read(&mut subscription);
+        std::thread::sleep(Duration::from_millis(20));
+        heard.numbers.last() > Some(&100)
+    });
 }

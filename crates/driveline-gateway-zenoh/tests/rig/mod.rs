@@ -5,6 +5,7 @@
 
 pub(crate) mod net;
 pub(crate) mod readings;
+pub(crate) mod relay;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_runtime::gateway::{Answer, Report, ask};
@@ -40,6 +41,12 @@ pub(crate) fn ip(arguments: &str) -> Result<(), String> {
 pub(crate) fn clocks_can_be_shifted() -> bool {
     let unshare = Command::new("unshare").args(["--time", "--monotonic", "3", "--fork", "true"]).stderr(Stdio::null()).status();
     unshare.is_ok_and(|s| s.success())
+}
+
+/// What stands before a program that shall have no network at all, where that is permitted.
+pub(crate) fn without_network() -> Vec<String> {
+    let possible = Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    if possible { ["unshare", "--net"].map(String::from).to_vec() } else { Vec::new() }
 }
 
 /// What is between the hosts.

@@ -48,6 +48,21 @@ impl Net {
         wire
     }
 
+    /// Plugs the first `hosts` hosts into the last one, which is a switch; where each of them listens.
+    pub(crate) fn switch(&mut self, hosts: usize) -> Vec<String> {
+        let Some((switch, others)) = self.names.split_last() else { return Vec::new() };
+        ip(&format!("-n {switch} link add dlsw type bridge")).expect("a bridge");
+        ip(&format!("-n {switch} link set dlsw up")).expect("the bridge");
+        let plug = |(h, name): (usize, &String)| {
+            ip(&format!("-n {name} link add dls type veth peer name dls{h} netns {switch}")).expect("a cable");
+            ip(&format!("-n {switch} link set dls{h} master dlsw up")).expect("a port");
+            ip(&format!("-n {name} address add 10.97.0.{}/24 dev dls", h + 1)).expect("an address");
+            ip(&format!("-n {name} link set dls up")).expect("the link");
+            format!("tcp/10.97.0.{}:7450", h + 1)
+        };
+        others.iter().take(hosts).enumerate().map(plug).collect()
+    }
+
     /// Pulls a cable, or plugs it in.
     pub(crate) fn set_up(&self, wire: Wire, up: bool) {
         for host in wire.ends {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What gateways say about each other's clocks, where the truth is known.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::WaitMode;
+use driveline::types::MonotonicNs;
+use rig::readings::{TOPIC, between, deep, pair, say, small};
+use rig::relay::Relay;
+use rig::{Host, Rig, carried, eventually};
+use serde_json::json;
+use std::net::TcpListener;
+use std::time::Duration;
+
+/// The other host's clock less its own, and the bound, as soon as it says something: a slow exchange bounds little.
+fn known(host: &Host) -> Option<(i64, u64)> {
+    let report = host.report()?;
+    let other = report.hosts.first()?;
+    Some((other.offset_ns?, other.offset_error_ns?)).filter(|(_, error)| *error < 1_000_000_000)
+}
+
+#[test]
+fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
+    if !rig::clocks_can_be_shifted() {
+        println!("not tested: no time namespaces here");
+        return;
+    }
+    for shift_s in [3, -3] {
+        let rig = Rig::with_shifted_clock(&small(), &deep(), shift_s);
+        let (mut publisher, mut subscription) = pair(&rig, &deep());
+        for number in 1..=50 {
+            say(&mut publisher, number);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut told = None;
+        eventually("reported", || {
+            told = known(&rig.b);
+            told.is_some()
+        });
+        let (offset, error) = told.unwrap();
+        let truth = -i64::from(shift_s) * 1_000_000_000;
+        assert!((offset - truth).unsigned_abs() <= error, "{offset} is not within {error} of {truth}");
+        assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
+        let sample = subscription.take().unwrap().expect("fifty were sent");
+        let remote = sample.header().remote.unwrap();
+        let here = sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
+        assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
+        assert!(here <= MonotonicNs::now().0 as i64, "it is published in that host's time");
+    }
+}
+
+#[test]
+fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estimate_wrong() {
+    let free = || TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).unwrap().port();
+    let at = free();
+    // Half of the difference is what no exchange can tell from an offset of the clocks.
+    for (there, back) in [(Duration::from_millis(40), Duration::ZERO), (Duration::ZERO, Duration::from_millis(40))] {
+        let relay = Relay::new(at, there, back);
+        let dir = tempfile::tempdir().unwrap();
+        let qos = deep();
+        let host = |name: &str, network: serde_json::Value, sends: bool| {
+            let mut host = Host::new(dir.path(), name, Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, &qos)]);
+            host.start();
+            host
+        };
+        let a = host("a", json!({ "host": "a", "listen": [format!("tcp/127.0.0.1:{at}")] }), true);
+        let b = host("b", json!({ "host": "b", "connect": [format!("tcp/127.0.0.1:{}", relay.port)] }), false);
+        let (mut publisher, mut subscription) = between(&a, &b, &qos);
+        let (mut number, mut seen) = (0, 0);
+        eventually("enough was looked at", || {
+            number += 1;
+            say(&mut publisher, number);
+            while let Some(sample) = subscription.take().unwrap() {
+                let remote = sample.header().remote.unwrap();
+                let least = if remote.offset_error_ns < 1_000_000_000 { 18_000_000 } else { 0 };
+                assert!(remote.offset_error_ns >= least, "the difference of 40 ms leaves 20 ms in doubt: {remote:?}");
+                assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
+                // Samples go from the host that was called, so by the way back.
+                let (way, error) = (back.as_nanos() as i64, remote.offset_error_ns as i64);
+                assert!(remote.transit_ns + error >= way, "it cannot have been faster than the way: {remote:?}");
+                seen += 1;
+            }
+            // The one that sends learns from acknowledgements, the other one asks.
+            let both = [known(&a), known(&b)];
+            for (offset, error) in both.iter().flatten() {
+                // One clock: zero is the truth.
+                assert!(offset.unsigned_abs() <= *error, "{offset} is not within {error} of 0");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            seen >= 100 && both.iter().all(Option::is_some)
+        });
+    }
+}
