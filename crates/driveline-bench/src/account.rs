@@ -244,6 +244,17 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
     a.lost_rounds = (unanswered > 0 || lost != LostRounds::default()).then_some(lost);
 }
 
+/// Whether the stamps of filling are there, in their order: a stamp that is missing is 0, and what begins there would last for ever.
+fn filling_in_order(s: &SentRow) -> bool {
+    s.before_fill > 0 && s.before_fill <= s.before_publish
+}
+
+/// Whether the stamps of a sample at its receiver are there, in their order; what was not copied, read or waited for has none.
+fn arrival_in_order(r: &ReceivedRow) -> bool {
+    let in_hand = r.in_hand.max(r.copied);
+    r.in_hand > 0 && r.woken <= r.in_hand && (r.copied == 0 || r.copied >= r.in_hand) && (r.read == 0 || r.read >= in_hand)
+}
+
 /// A round of a closed loop: question and answer, each at both ends.
 struct Round {
     asked: SentRow,
@@ -296,12 +307,22 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     let filled = job.payload == Payload::Filled;
     let now = MonotonicNs::now().0;
     let in_order = |r: &Round| {
-        let Some((returned, (_, answer))) = r.returned.zip(r.heard) else { return r.asked.before_fill <= now };
+        let begun = r.asked.before_fill > 0 && r.asked.before_fill <= now;
+        let sent = |s: &SentRow| if filled { filling_in_order(s) } else { s.before_publish == 0 || filling_in_order(s) };
+        // Where its payload is not handled, the other end takes no stamps of a question.
+        let heard = |question: &ReceivedRow| question.in_hand.max(question.copied) == 0 || arrival_in_order(question);
+        if !begun || !sent(&r.asked) || r.heard.is_some_and(|(question, _)| !heard(&question)) {
+            return false;
+        }
+        let Some((returned, (_, answer))) = r.returned.zip(r.heard) else { return true };
         let end = returned.in_hand.max(returned.copied);
-        r.asked.before_fill.saturating_add(fill(&r.asked)).saturating_add(fill(&answer)) <= end && end.max(returned.read) <= now
+        sent(&answer)
+            && arrival_in_order(&returned)
+            && r.asked.before_fill.saturating_add(fill(&r.asked)).saturating_add(fill(&answer)) <= end
+            && end.max(returned.read) <= now
     };
     let wrong = rounds.iter().filter(|r| !in_order(r)).count();
-    refuse_stamps("the asking end", wrong, "ended before they began, or have not happened yet", a);
+    refuse_stamps("the asking end", wrong, "lack stamps, ended before they began, or have not happened yet", a);
     let stamps = |r: &Round| {
         let Some((returned, (_, answer))) = r.returned.zip(r.heard) else { return Sample { sent: r.asked, ..Sample::default() } };
         let trip = returned.in_hand.max(returned.copied).saturating_sub(r.asked.before_fill);
@@ -367,10 +388,15 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     let late = sent
         .iter()
         .filter(|s| {
-            s.scheduled > s.before_publish || (s.returned > 0 && s.returned < s.before_publish) || s.returned.max(s.before_publish) > now
+            let filled = job.payload == Payload::Filled;
+            s.scheduled == 0
+                || s.scheduled > s.before_publish
+                || (filled && !filling_in_order(s))
+                || (s.returned > 0 && s.returned < s.before_publish)
+                || s.returned.max(s.before_publish) > now
         })
         .count();
-    refuse_stamps("the publisher", late, "were published before they were due, or have not happened yet", a);
+    refuse_stamps("the publisher", late, "lack stamps, were published before they were due, or have not happened yet", a);
     let mut last: Vec<Option<u64>> = sent.iter().map(|_| Some(0)).collect();
     for end in receivers {
         let who = format!("subscriber {}", end.index);
@@ -396,14 +422,16 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             };
             got += 1;
             let at = r.in_hand.max(r.copied);
-            wrong += usize::from(r.in_hand < s.before_publish || at.max(r.read) > now);
+            wrong += usize::from(r.in_hand < s.before_publish || at.max(r.read) > now || !arrival_in_order(r));
             let transport = at.saturating_sub(s.before_publish);
             let fill_and_transport_ns = if job.payload == Payload::Filled { at.saturating_sub(s.before_fill) } else { 0 };
             a.stamps.push(Sample { subscriber: end.index, sent: *s, received: Some(*r), transport_ns: transport, fill_and_transport_ns });
             latencies.push(transport);
             *last = last.map(|l| l.max(transport));
             of.entry(Metric::ScheduleRelative).or_default().push(at.saturating_sub(s.scheduled));
-            of.entry(Metric::WakeToHand).or_default().push(r.in_hand.saturating_sub(r.woken));
+            if r.woken > 0 {
+                of.entry(Metric::WakeToHand).or_default().push(r.in_hand.saturating_sub(r.woken));
+            }
             if job.payload == Payload::Filled {
                 of.entry(Metric::FillAndTransport).or_default().push(fill_and_transport_ns);
             }
@@ -417,7 +445,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         if received.peek().is_some() {
             a.invalid.push(format!("{who}: it received samples that nobody sent"));
         }
-        refuse_stamps(&who, wrong, "were in hand before they were published, or have not happened yet", a);
+        refuse_stamps(&who, wrong, "lack stamps, were in hand before they were published, or have not happened yet", a);
         a.received.push(got);
         a.missed.push(a.sent - got);
         a.put(Metric::Transport, latencies);

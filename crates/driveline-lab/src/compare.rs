@@ -89,6 +89,8 @@ pub enum Verdict {
     Faster,
     /// B takes longer.
     Slower,
+    /// A difference is real, and a floor of the same experiment changed as much: so the machine did.
+    MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
     /// One of both has fewer than five rounds with samples.
@@ -104,6 +106,7 @@ impl Verdict {
         match self {
             Self::Faster => "faster",
             Self::Slower => "SLOWER",
+            Self::MachineChanged => "as the floor did",
             Self::NoDifferenceShown => "no difference shown",
             Self::TooFewRounds => "too few rounds",
             Self::UnequalRounds => "n of rounds differs",
@@ -170,12 +173,20 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
         row.p_corrected = p;
         row.verdict = verdict(row, p);
     }
+    let floors: Vec<(String, &'static str, f64)> = rows
+        .iter()
+        .filter(|r| r.role == Role::Floor)
+        .filter_map(|r| Some((r.experiment.clone(), r.rank, r.ratio.as_ref()?.estimate)))
+        .collect();
+    for row in rows.iter_mut().filter(|r| r.role != Role::Floor) {
+        row.verdict = beside_floors(row, &floors);
+    }
     let made = chances.iter().flatten().count();
     let method = format!(
         "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
          excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
          rounds: each has one percentile of its own. A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
-         or all rounds of both have about equally many.",
+         or all rounds of both have about equally many. Where a floor of the same experiment lies within the interval, what changed is the machine.",
         SIGNIFICANCE * 100.0,
         Rank::P99.needs
     );
@@ -229,6 +240,18 @@ fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
 fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     // A latency of 0 ns is below the clock's resolution.
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
+}
+
+/// What remains of a verdict if a floor of the same experiment, which knows nothing of middleware, changed in the same direction by as much.
+fn beside_floors(row: &Row, floors: &[(String, &'static str, f64)]) -> Verdict {
+    let Some(i) = &row.ratio else { return row.verdict };
+    let same = |(experiment, rank, ratio): &&(String, &'static str, f64)| {
+        *experiment == row.experiment && *rank == row.rank && (i.low..=i.high).contains(ratio)
+    };
+    match row.verdict {
+        Verdict::Faster | Verdict::Slower if floors.iter().any(|f| same(&f)) => Verdict::MachineChanged,
+        other => other,
+    }
 }
 
 fn verdict(row: &Row, p: Option<f64>) -> Verdict {

@@ -77,7 +77,7 @@ pub fn peer_program_with_stages<M: Middleware + 'static>(describe: impl FnOnce()
 }
 
 fn program<M: Middleware + 'static>(describe: impl FnOnce() -> Description, stage: Option<RunStage>) -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--describe") {
+    if std::env::args_os().nth(1).as_deref() == Some("--describe".as_ref()) {
         return match serde_json::to_string(&describe()) {
             Ok(text) => {
                 let mut out = std::io::stdout().lock();

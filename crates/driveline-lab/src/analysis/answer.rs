@@ -6,6 +6,8 @@ use driveline_bench::Metric;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
 
+/// Rounds below which an interval says nothing at all, and is not told.
+const FEWEST_ROUNDS: usize = 3;
 /// Rounds below which an interval is not to be trusted.
 pub(crate) const ENOUGH_ROUNDS: usize = 5;
 
@@ -35,7 +37,7 @@ pub fn standing(i: &Interval) -> Standing {
 
 pub(super) fn sentence(e: &ExperimentResult) -> String {
     let cells = e.cells();
-    let (mut compared, mut ahead) = (0, 0);
+    let (mut compared, mut ahead, mut undecided) = (0, 0, 0);
     let mut closest: Option<(&CaseResult, Interval)> = None;
     let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
     for cell in &cells {
@@ -45,6 +47,7 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
         compared += 1;
         if least.1.estimate > 1.0 {
             ahead += 1;
+            undecided += usize::from(standing(&least.1) == Standing::NotShown);
         } else {
             faster.push(*least);
         }
@@ -63,11 +66,17 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
         (0, n) => format!("Driveline has the least {what} in none of {n} cells"),
         (a, n) => format!("Driveline has the least {what} in {a} of {n} cells"),
     };
+    if undecided > 0 && compared > 1 {
+        let _ = write!(text, " (in {undecided} of them no difference to the next one is shown)");
+    }
     let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
     let who = closest.name();
     let (low, high) = (times(interval.low), times(interval.high));
     let stands = if interval.estimate < 1.0 { "furthest ahead of it is" } else { "closest to it comes" };
-    let _ = write!(text, "; {stands} {who}{place} with {} times its median (95 % {low} to {high})", times(interval.estimate));
+    let _ = write!(text, "; {stands} {who}{place} with {} times its median", times(interval.estimate));
+    if interval.rounds >= FEWEST_ROUNDS {
+        let _ = write!(text, " (95 % {low} to {high})");
+    }
     if standing(&interval) == Standing::NotShown {
         text.push_str(", which shows no difference");
     }
@@ -84,7 +93,22 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
             " With fewer than {ENOUGH_ROUNDS} rounds the interval is not to be trusted: measure more rounds before you rely on it."
         );
     }
-    text + &losses(e)
+    text + &tails(e) + &losses(e)
+}
+
+/// Where somebody is shown to be ahead in the tail: a median says nothing of the latest samples.
+fn tails(e: &ExperimentResult) -> String {
+    let ahead = |c: &&CaseResult| {
+        let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
+        !c.is_contradicted() && c.to_driveline().and_then(of_tail).is_some_and(|i| standing(&i) == Standing::Faster)
+    };
+    let cases: Vec<&CaseResult> = e.cells().iter().flat_map(|cell| e.in_cell(cell)).filter(ahead).collect();
+    if cases.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> = cases.iter().take(3).map(|c| format!("{} ({})", c.name(), c.case.cell)).collect();
+    let more = if cases.len() > 3 { format!(" and {} more", cases.len() - 3) } else { String::new() };
+    format!(" In the tail (p99, or p95 where n is too small for it) ahead of Driveline: {}{more}.", named.join(", "))
 }
 
 /// Who lost samples, most first: a median says nothing of what did not arrive.

@@ -172,6 +172,20 @@ pub fn handling(case: &Case) -> Option<Payload> {
 }
 
 impl CaseResult {
+    /// It was run, and no run counts.
+    pub(crate) fn is_invalid(&self) -> bool {
+        !self.runs.is_empty() && self.runs.iter().all(|r| !r.reasons.is_empty())
+    }
+
+    /// Why there are no figures, where there are none.
+    pub(crate) fn without_figures(&self) -> &'static str {
+        match (self.runs.is_empty(), self.is_invalid()) {
+            (true, _) => "not run yet",
+            (false, true) => "no valid run",
+            (false, false) => "too little arrived",
+        }
+    }
+
     /// The distribution that counts most: the case's figure, of filled payloads with the filling, and of workloads and chains the
     /// latency of the whole. With its name.
     #[must_use]

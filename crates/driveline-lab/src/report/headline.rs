@@ -75,8 +75,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                     }
                     None => {
                         let why = match case {
-                            Some(c) if c.runs.is_empty() => "not run yet",
-                            Some(_) => "<span class=bad>no valid run</span>",
+                            Some(c) if c.is_invalid() => "<span class=bad>no valid run</span>",
+                            Some(c) => c.without_figures(),
                             None => "",
                         };
                         cells.push(why.to_owned());

@@ -2,10 +2,11 @@
 //! From a file or a built-in name to a scenario whose every part makes sense.
 
 use super::builtin::builtin;
-use super::{CaseSpec, RunSpec, Scenario};
+use super::{CaseSpec, ReachSpec, RunSpec, Scenario};
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
 use driveline_runtime::graph::{Colour, Diagnostics, Document, parse_document, read_document};
+use driveline_types::TopicName;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -99,6 +100,11 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
     if let Some(message) = bad_case(&s.link, true) {
         return wrong(&["link"], message, "");
     }
+    if let Some(path) = cable_without_hosts(s) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let message = format!("`{}` is about the cable between two hosts, and there is one host", path.last().copied().unwrap_or_default());
+        return wrong(&path, message, "add `reach: network` beside it, or leave it out");
+    }
     for (name, case) in &s.cases {
         if let Some(message) = bad_case(case, false) {
             return wrong(&["cases", name], message, "");
@@ -126,6 +132,9 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
             return wrong(&["cases", name], message, "put `copies` into single links; a workload has none");
         }
         for (topic, link) in &case.links {
+            if let Err(e) = topic.parse::<TopicName>() {
+                return wrong(&["cases", name, "links", topic], format!("the link '{topic}' cannot be a topic: {e}"), "");
+            }
             let load = link.hogs.is_some() || link.quota_percent.is_some() || link.favour.is_some();
             let cable = link.cable_mbit.is_some() || link.loss_percent.is_some();
             if load || cable || link.systems.is_some() || link.figure.is_some() || !link.links.is_empty() || link.workload.is_some() {
@@ -145,6 +154,25 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
         return wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
     }
     Ok(document.value)
+}
+
+/// Where a cable is described, although no case reaches another host.
+fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
+    let network = |c: &CaseSpec| c.reach == Some(ReachSpec::Network) || c.links.values().any(|l| l.reach == Some(ReachSpec::Network));
+    let varied = [&s.vary, &s.run.vary, &s.quick.vary, &s.paper.vary];
+    let all = network(&s.link) || varied.iter().any(|v| v.reach.contains(&ReachSpec::Network));
+    let key = |c: &CaseSpec| c.cable_mbit.map(|_| "cable_mbit").or_else(|| c.loss_percent.map(|_| "loss_percent"));
+    let at = |path: &[&str]| Some(path.iter().map(|p| (*p).to_owned()).collect());
+    if all {
+        return None;
+    }
+    if let Some((name, key)) = s.cases.iter().filter(|(_, c)| !network(c)).find_map(|(name, c)| Some((name, key(c)?))) {
+        return at(&["cases", name, key]);
+    }
+    if s.cases.values().any(network) {
+        return None;
+    }
+    key(&s.link).map_or_else(|| (!s.vary.loss_percent.is_empty()).then(|| at(&["vary", "loss_percent"]))?, |key| at(&["link", key]))
 }
 
 /// What of a case goes for a chain.
@@ -311,6 +339,10 @@ mod tests {
             ("cases: {a: {size: 64}}\nvary: {quota_percent: [0]}\n", 7, "between 1 and 10000"),
             ("cases: {a: &a {size: 64}, b: {<<: *a}}\n", 6, "merge keys"),
             ("cases: {a: {size: 64}}\n---\nscenario: 1\n", 7, "a second document"),
+            ("cases:\n  a: {links: {front camera: {size: 1}}}\n", 7, "cannot be a topic"),
+            ("cases:\n  a: {size: 64, loss_percent: 1}\n", 7, "add `reach: network`"),
+            ("link: {cable_mbit: 100}\ncases: {a: {size: 64}}\n", 6, "`cable_mbit` is about the cable"),
+            ("cases: {a: {size: 64}}\nvary: {loss_percent: [0, 2]}\n", 7, "add `reach: network`"),
         ] {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}")), "{rest}: {text}");

@@ -136,7 +136,7 @@ pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
     for c in floors() {
         let name = format!("  {} · {}", c.case.system_title, c.case.cell);
         let Some((_, figure)) = c.headline() else {
-            table.row(vec![name, if c.runs.is_empty() { "not run yet" } else { "no valid run" }.into()]);
+            table.row(vec![name, c.without_figures().into()]);
             continue;
         };
         let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
