@@ -49,12 +49,18 @@ impl<H: Handle> Recycler<H> {
     /// Takes the value out and keeps the handle.
     pub(crate) fn empty(&self, mut handle: Box<H>) -> Option<H::Value> {
         let value = handle.value().take();
-        self.keep(handle);
+        match &value {
+            Some(_) => self.keep(handle),
+            None => abandon(handle),
+        }
         value
     }
 
     /// Drops the value where it lies and keeps the handle.
     pub(crate) fn clear(&self, mut handle: Box<H>) {
+        if handle.value().is_none() {
+            return abandon(handle);
+        }
         *handle.value() = None;
         self.keep(handle);
     }
@@ -69,6 +75,12 @@ impl<H: Handle> Recycler<H> {
             drop(self.queue().push(handle));
         }
     }
+}
+
+/// A handle that is empty already was given back before, against the contract: it is kept elsewhere, and two owners of one box would be
+/// two handles that are one. It is neither freed nor kept again.
+fn abandon<H>(handle: Box<H>) {
+    std::mem::forget(handle);
 }
 
 #[cfg(test)]
@@ -106,6 +118,20 @@ mod tests {
         assert_eq!(&raw const *second, address);
         RECYCLER.clear(second);
         assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn a_handle_that_is_given_back_twice_is_kept_once() {
+        static TWICE: Recycler<Test> = Recycler::new();
+        let mut value = TWICE.fill(Arc::new(7));
+        let again: *mut Test = &raw mut *value;
+        TWICE.clear(value);
+        // SAFETY: against the contract of the C ABI, and what it must survive: the box is in the pool, and so is alive.
+        #[allow(unsafe_code)]
+        let second = unsafe { Box::from_raw(again) };
+        TWICE.clear(second);
+        let (a, b) = (TWICE.fill(Arc::new(1)), TWICE.fill(Arc::new(2)));
+        assert_ne!(&raw const *a, &raw const *b);
     }
 
     #[test]
