@@ -10,3 +10,6 @@ pub(crate) fn word<T: serde::Serialize>(value: &T) -> String {
 pub(crate) fn spaced<T: serde::Serialize>(value: &T) -> String {
     word(value).replace('_', " ")
 }
+
+/// Why published shares of a network are not shown.
+pub(crate) const NETWORK_IS_MISSING: &str = "The detector was a plain one, no network: what is published of networks does not belong beside it (COMP_MODEL names one; docs/lab.md).";

@@ -86,8 +86,8 @@ fn chain(reach: Reach) -> ChainJob {
     }
 }
 
-#[test]
-fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones_of_its_reach() {
+/// The page about W9 where the detector counted `network`, 1 or 0.
+fn page_of_chains(network: u64) -> String {
     let dir = tempfile::tempdir().unwrap();
     let observed = |communication: u64| {
         let mut o = Observations::default();
@@ -96,7 +96,7 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
         o.put("yolo", Quantity::Communication, points(communication));
         o.put("yolo", Quantity::Computation, points(8_000_000));
         o.put("end to end", Quantity::Latency, points(9_000_000));
-        o.counters.insert("yolo: network".into(), 1);
+        o.counters.insert("yolo: network".into(), network);
         o
     };
     let mut cases = Vec::new();
@@ -111,7 +111,19 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
     let published = scenario::load("W9").unwrap().published;
     let archive = measured(&dir.path().join("a"), "W9", cases, |s| s.published = published);
     report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
-    let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
+    std::fs::read_to_string(archive.directory().join("report.html")).unwrap()
+}
+
+#[test]
+fn what_was_published_of_a_network_does_not_stand_beside_something_plainer() {
+    let page = page_of_chains(0);
+    assert!(page.contains("The detector was a plain one") && !page.contains("567 %"), "{page}");
+    assert!(!page_of_chains(1).contains("The detector was a plain one"));
+}
+
+#[test]
+fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones_of_its_reach() {
+    let page = page_of_chains(1);
     let (_, rest) = page.split_once("Transmission beside processing").unwrap();
     let (table, rest) = rest.split_once("</table>").unwrap();
     let (process, host) = table.split_once("<span>host · a process for each stage</span>").unwrap();

@@ -109,9 +109,19 @@ impl ExperimentResult {
         Some(chain.stages.iter().filter(|s| !s.inputs.is_empty()).map(|s| s.name.as_str()).collect())
     }
 
-    /// What was published of transmission where the stages are as in this case.
+    /// A stage that is a neural network where figures were published was something plainer here: its work counted `network` 0.
+    #[must_use]
+    pub fn network_is_missing(&self) -> bool {
+        let without = |c: &CaseResult| c.counters.iter().any(|(name, counts)| name.ends_with(": network") && counts.contains(&0));
+        !self.published.is_empty() && self.measured().any(without)
+    }
+
+    /// What was published of transmission where the stages are as in this case; nothing if they did less here.
     pub fn transmission_published<'a>(&'a self, case: &'a CaseResult) -> impl Iterator<Item = &'a Published> {
-        let here = |p: &&Published| !p.transmission_percent.is_empty() && p.reach.is_none_or(|r| Some(r.into()) == case.case.reach());
+        let comparable = !self.network_is_missing();
+        let here = move |p: &&Published| {
+            comparable && !p.transmission_percent.is_empty() && p.reach.is_none_or(|r| Some(r.into()) == case.case.reach())
+        };
         self.published.iter().map(|row| &row.published).filter(here)
     }
 

@@ -5,6 +5,7 @@ use super::experiment::{cell_of, ratio_of, small};
 use super::html::{Table, escape};
 use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
 use crate::table::{digits, span};
+use crate::words::NETWORK_IS_MISSING;
 use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::Reach;
 use std::collections::BTreeMap;
@@ -34,8 +35,9 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
             );
         }
     }
+    let missing = if e.network_is_missing() { format!("<p class=bad>{}</p>", escape(NETWORK_IS_MISSING)) } else { String::new() };
     format!(
-        "<h3>Transmission beside processing</h3>{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
+        "<h3>Transmission beside processing</h3>{missing}{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
          publishing until all inputs are in hand: a message that waits for a stage that is still busy, and conversions, count as transmission.</p>{}",
         table.finish(),
         works(&chains)

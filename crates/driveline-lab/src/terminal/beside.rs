@@ -5,6 +5,7 @@ use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
 use crate::archive::Role;
 use crate::table::{Columns, controls, digits, interval, label, percentile, quantity};
+use crate::words::NETWORK_IS_MISSING;
 use driveline_bench::observations::Quantity;
 use std::fmt::Write as _;
 
@@ -52,6 +53,9 @@ pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
             let row = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied()));
             table.row(std::iter::once(format!("  {} (published, {})", p.system, p.on)).chain(row).collect());
         }
+    }
+    if !table.is_empty() && e.network_is_missing() {
+        table.heading(format!("  {NETWORK_IS_MISSING}"));
     }
     write(text, &table);
 }
