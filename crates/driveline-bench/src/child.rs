@@ -123,13 +123,17 @@ impl std::fmt::Display for TooLong {
 /// closed its output. Keeps at most one line.
 pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<String, TooLong>> {
     let mut output = BufReader::new(output);
+    let mut too_long = false;
     std::iter::from_fn(move || {
+        if std::mem::take(&mut too_long) {
+            // Its end may be that of the output.
+            let _ = output.skip_until(b'\n');
+        }
         let mut line = Vec::new();
         let read = output.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).ok().filter(|n| *n > 0)?;
         if line.last() != Some(&b'\n') && read as u64 == LINE_MAX {
-            drop(line);
-            // Its end may be that of the output.
-            let _ = output.skip_until(b'\n');
+            // Told at once: whoever says it may never end it.
+            too_long = true;
             return Some(Err(TooLong));
         }
         Some(Ok(String::from_utf8_lossy(&line).trim_end().to_owned()))

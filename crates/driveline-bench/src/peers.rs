@@ -246,6 +246,36 @@ fn examine(program: PathBuf) -> Peer {
     }
 }
 
+/// What names of peers and variants are made of: they stand in ids, files and `PEER/VARIANT`.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    (1..=40).contains(&name.len()) && name.chars().all(plain)
+}
+
+impl Description {
+    /// What no peer can say of itself.
+    fn mistake(&self) -> Option<String> {
+        let own = [System::Driveline, System::Futex, System::Spin].map(|s| s.to_string());
+        if !is_name(&self.name) || own.contains(&self.name) {
+            return Some(format!(
+                "a peer cannot be called '{}': use lower-case letters, digits, `_` and `-`, and no name of this program's own",
+                self.name
+            ));
+        }
+        let twice = |v: &&Variant| self.variants.iter().filter(|other| other.name == v.name).count() > 1;
+        if let Some(v) = self.variants.iter().find(|v| !is_name(&v.name)) {
+            return Some(format!("a variant cannot be called '{}': use lower-case letters, digits, `_` and `-`", v.name));
+        }
+        if let Some(v) = self.variants.iter().find(twice) {
+            return Some(format!("there are two variants '{}'", v.name));
+        }
+        if let Some(v) = self.variants.iter().find(|v| v.min_size > v.max_size || v.reach.is_empty()) {
+            return Some(format!("the variant '{}' carries nothing: `reach` names none, or `min_size` is above `max_size`", v.name));
+        }
+        None
+    }
+}
+
 /// Asks a program what it is.
 fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let mut command = Command::new(program);
@@ -272,6 +302,9 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
         "it speaks version {} of the harness protocol, this program version {PROTOCOL}: build both from the same source",
         description.protocol
     );
+    if let Some(mistake) = description.mistake() {
+        bail!("its description cannot be: {mistake} (docs/protocols/harness.md)");
+    }
     Ok(description)
 }
 

@@ -67,6 +67,19 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     program(dir.path(), "garbage", "echo hello");
     program(dir.path(), "fails", "exit 3");
     program(dir.path(), "future", &echo(&Description { protocol: 99, ..description("future") }));
+    let with = |change: fn(&mut Variant)| {
+        let mut d = description("odd");
+        d.variants.iter_mut().take(1).for_each(change);
+        d
+    };
+    let odd: [(&str, Description, &str); 5] = [
+        ("driveline", description("driveline"), "no name of this program's own"),
+        ("up", Description { name: "up".into(), ..with(|v| v.name = "../x".into()) }, "a variant cannot be called"),
+        ("twice", Description { name: "twice".into(), ..with(|v| v.name = "udp".into()) }, "two variants 'udp'"),
+        ("small", Description { name: "small".into(), ..with(|v| v.min_size = v.max_size + 1) }, "carries nothing"),
+        ("nowhere", Description { name: "nowhere".into(), ..with(|v| v.reach.clear()) }, "carries nothing"),
+    ];
+    odd.iter().for_each(|(file, d, _)| program(dir.path(), file, &echo(d)));
     std::fs::write(dir.path().join("README"), "no program").unwrap();
     let peers = discover(Some(dir.path())).unwrap();
     assert!(matches!(state(&peers, "fastdds"), State::Installed { description, .. } if description.version == "1.2"));
@@ -76,6 +89,7 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     assert!(reason(&peers, "garbage").contains("docs/protocols/harness.md"));
     assert!(reason(&peers, "fails").contains("exit status: 3"));
     assert!(reason(&peers, "future").contains("version 99"));
+    odd.iter().for_each(|(file, _, why)| assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file)));
     assert!(matches!(state(&peers, "ros2"), State::NotInstalled { how_to_add } if how_to_add.contains("build/peers")));
     assert!(!peers.iter().any(|p| p.name == "README"));
     let text = table(&peers);
