@@ -87,6 +87,14 @@ pub struct RunArgs {
     pub json: bool,
 }
 
+/// Prints a text, to whoever has not had enough of it (`| head`).
+fn say(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
 /// Measures, writes the report and prints a summary. Blocks for as long as that takes.
 ///
 /// # Errors
@@ -94,7 +102,7 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> Result<Ending> {
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
     if args.dry_run {
-        write!(std::io::stdout(), "{}", outline(&plan_all(args)?.0))?;
+        say(&outline(&plan_all(args)?.0))?;
         return Ok(Ending::Valid);
     }
     let archive = match &args.resume {
@@ -108,9 +116,9 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     let page = archive.directory().join(PAGE);
     let analysis = publish(&archive, &page)?;
     if args.json {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&analysis)?)?;
+        say(&(serde_json::to_string_pretty(&analysis)? + "\n"))?;
     } else {
-        writeln!(std::io::stdout(), "{}", summary(&archive, &analysis, &page))?;
+        say(&(summary(&archive, &analysis, &page) + "\n"))?;
     }
     Ok(match (analysis.complete, analysis.is_valid()) {
         (false, _) => Ending::Interrupted,
