@@ -249,10 +249,10 @@ fn filling_in_order(s: &SentRow) -> bool {
     s.before_fill > 0 && s.before_fill <= s.before_publish
 }
 
-/// Whether the stamps of a sample at its receiver are there, in their order; what was not copied, read or waited for has none.
+/// Whether the stamps of a sample at its receiver are there, in their order; what was not copied or read has none.
 fn arrival_in_order(r: &ReceivedRow) -> bool {
     let in_hand = r.in_hand.max(r.copied);
-    r.in_hand > 0 && r.woken <= r.in_hand && (r.copied == 0 || r.copied >= r.in_hand) && (r.read == 0 || r.read >= in_hand)
+    r.in_hand > 0 && (r.copied == 0 || r.copied >= r.in_hand) && (r.read == 0 || r.read >= in_hand)
 }
 
 /// A round of a closed loop: question and answer, each at both ends.
@@ -422,7 +422,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             };
             got += 1;
             let at = r.in_hand.max(r.copied);
-            wrong += usize::from(r.in_hand < s.before_publish || at.max(r.read) > now || !arrival_in_order(r));
+            wrong += usize::from(r.in_hand < s.before_publish || at.max(r.read) > now || r.woken > r.in_hand || !arrival_in_order(r));
             let transport = at.saturating_sub(s.before_publish);
             let fill_and_transport_ns = if job.payload == Payload::Filled { at.saturating_sub(s.before_fill) } else { 0 };
             a.stamps.push(Sample { subscriber: end.index, sent: *s, received: Some(*r), transport_ns: transport, fill_and_transport_ns });
