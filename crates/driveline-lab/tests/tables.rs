@@ -127,3 +127,22 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
     report(&ReportArgs { directory: archive.directory().into(), out: Some(link.clone()), json: false }).unwrap();
     assert!(link.is_symlink() && std::fs::read_to_string(&mine).unwrap().contains("</html>"));
 }
+
+#[test]
+fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = vec![
+        case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Filled)]),
+        case(peer("as_published/sim_code"), "cell", 1, vec![link(64, 1, Payload::Filled)]),
+    ];
+    let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
+        let mut run = run(c, round, &[20_000; 100]);
+        if c.system != System::Driveline {
+            run.accounts[0].torn = 3;
+            run.accounts[0].invalid.push("payload mismatch at subscriber 0: the checksum does not fit".into());
+        }
+        archive.add("X", c, &run, &Observations::default()).unwrap();
+    });
+    assert!(text.contains("no valid run: 6 payloads torn") && page.contains("no valid run: 6 payloads torn"), "{text}");
+    assert!(!text.contains("not sent, torn: none"), "{text}");
+}

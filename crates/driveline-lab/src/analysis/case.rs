@@ -178,11 +178,12 @@ impl CaseResult {
     }
 
     /// Why there are no figures, where there are none.
-    pub(crate) fn without_figures(&self) -> &'static str {
-        match (self.runs.is_empty(), self.is_invalid()) {
-            (true, _) => "not run yet",
-            (false, true) => "no valid run",
-            (false, false) => "too little arrived",
+    pub(crate) fn without_figures(&self) -> String {
+        match (self.runs.is_empty(), self.is_invalid(), self.totals.torn) {
+            (true, ..) => "not run yet".into(),
+            (false, true, 0) => "no valid run".into(),
+            (false, true, torn) => format!("no valid run: {torn} payloads torn"),
+            (false, false, _) => "too little arrived".into(),
         }
     }
 

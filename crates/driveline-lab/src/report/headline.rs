@@ -75,11 +75,11 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                     }
                     None => {
                         let why = match case {
-                            Some(c) if c.is_invalid() => "<span class=bad>no valid run</span>",
+                            Some(c) if c.is_invalid() => format!("<span class=bad>{}</span>", c.without_figures()),
                             Some(c) => c.without_figures(),
-                            None => "",
+                            None => String::new(),
                         };
-                        cells.push(why.to_owned());
+                        cells.push(why);
                         cells.extend((1..each.len()).map(|_| String::new()));
                     }
                 }

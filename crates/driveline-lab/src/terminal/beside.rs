@@ -140,7 +140,7 @@ pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
     for c in floors() {
         let name = format!("  {} · {}", c.case.system_title, c.case.cell);
         let Some((_, figure)) = c.headline() else {
-            table.row(vec![name, c.without_figures().into()]);
+            table.row(vec![name, c.without_figures()]);
             continue;
         };
         let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);

@@ -70,7 +70,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
         for c in e.in_cell(cell) {
             let name = if c.is_contradicted() { format!("  {} (INVALID)", c.name()) } else { format!("  {}", c.name()) };
             let Some((_, figure)) = c.headline() else {
-                table.row(vec![name, c.without_figures().into()]);
+                table.row(vec![name, c.without_figures()]);
                 continue;
             };
             let mut row = vec![name];
