@@ -162,6 +162,6 @@ mod tests {
     #[test]
     fn the_kernel_s_queue_is_bounded_unless_the_endpoint_says_otherwise() {
         let given = ["tcp/a:1", "tls/a:1#iface=x", "tcp/a:1#so_sndbuf=5", "udp/a:1"].map(String::from).to_vec();
-        assert_eq!(sized(given), ["tcp/a:1#so_sndbuf=65536", "tls/a:1#iface=x;so_sndbuf=65536", "tcp/a:1#so_sndbuf=5", "udp/a:1"]);
+        assert_eq!(sized(given), ["tcp/a:1#so_sndbuf=32768", "tls/a:1#iface=x;so_sndbuf=32768", "tcp/a:1#so_sndbuf=5", "udp/a:1"]);
     }
 }
