@@ -19,7 +19,7 @@ fn router(directory: &Path, name: &str, words: Vec<String>, listen: &[String], c
         "connect": { "endpoints": connect, "timeout_ms": -1, "exit_on_failure": false,
                      "retry": { "period_init_ms": 200, "period_max_ms": 1000, "period_increase_factor": 2 } },
         "scouting": { "multicast": { "enabled": false } },
-        "transport": { "unicast": { "open_timeout": 2000, "accept_timeout": 2000 }, "link": { "tx": { "lease": 2000, "batch_size": 32768 } } },
+        "transport": { "unicast": { "open_timeout": 2000, "accept_timeout": 2000 }, "link": { "tx": { "lease": 2000, "batch_size": 16384 } } },
     });
     let file = directory.join(format!("{name}.json5"));
     std::fs::write(&file, config.to_string()).unwrap();
