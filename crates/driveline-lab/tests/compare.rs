@@ -4,10 +4,12 @@
 
 mod fixture;
 
+use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::Observations;
-use driveline_lab::archive::{Archive, Run};
+use driveline_bench::stats::Random;
+use driveline_lab::archive::{Archive, Role, Run};
 use driveline_lab::compare::{Verdict, archives};
-use fixture::{case, experiment, latencies, link, manifest, pair, pair_of, run, tool_run};
+use fixture::{case, experiment, floors, latencies, link, manifest, pair, pair_of, peer, run, tool_run};
 
 fn verdicts(rounds: u64, factors: (f64, f64), noise: f64, seeds: (u64, u64)) -> Vec<(String, Verdict)> {
     let dir = tempfile::tempdir().unwrap();
@@ -138,4 +140,33 @@ fn what_else_differs_is_told() {
     {
         assert!(warnings.contains(what), "{what} is missing in:\n{warnings}");
     }
+}
+
+#[test]
+fn what_changed_as_much_as_the_floor_is_the_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    // Driveline and the floor take so many times what they took, the peer as long as before.
+    let measured = |name: &str, factor: f64, seed: u64| {
+        let mut cases = vec![
+            case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
+            case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
+        ];
+        cases.push(floors(2)[0].clone());
+        let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 6, cases)], seed)).unwrap();
+        let mut random = Random::new(seed);
+        for c in &archive.manifest.experiments[0].cases {
+            let median = if c.system == peer("fastdds/shm") { 40_000.0 } else { 20_000.0 * factor };
+            for round in 0..6 {
+                let run = run(c, round, &latencies(&mut random, 100, median, 0.01));
+                archive.add("X", c, &run, &Observations::default()).unwrap();
+            }
+        }
+        archive
+    };
+    let rows = archives(&measured("a", 1.0, 1), &measured("b", 0.7, 2)).unwrap().rows;
+    let of =
+        |role: Role, system: &System| rows.iter().find(|r| r.rank == "p50" && r.role == role && r.system == system.to_string()).unwrap();
+    assert_eq!(of(Role::Measured, &System::Driveline).verdict, Verdict::MachineChanged);
+    assert_eq!(of(Role::Measured, &peer("fastdds/shm")).verdict, Verdict::NoDifferenceShown);
+    assert!(rows.iter().any(|r| r.role == Role::Floor && r.verdict == Verdict::Faster), "{rows:?}");
 }

@@ -145,4 +145,5 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
     });
     assert!(text.contains("no valid run: 6 payloads torn") && page.contains("no valid run: 6 payloads torn"), "{text}");
     assert!(!text.contains("not sent, torn: none"), "{text}");
+    assert!(text.contains("Torn payloads: 6 by as_published/sim_code (cell)."), "{text}");
 }

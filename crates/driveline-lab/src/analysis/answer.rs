@@ -3,9 +3,12 @@
 
 use super::{CaseResult, Column, Compared, ExperimentResult};
 use driveline_bench::Metric;
+use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
 
+/// Cases that a sentence names.
+const MOST_TOLD: usize = 6;
 /// Rounds below which an interval says nothing at all, and is not told.
 const FEWEST_ROUNDS: usize = 3;
 /// Rounds below which an interval is not to be trusted.
@@ -93,7 +96,7 @@ pub(super) fn sentence(e: &ExperimentResult) -> String {
             " With fewer than {ENOUGH_ROUNDS} rounds the interval is not to be trusted: measure more rounds before you rely on it."
         );
     }
-    text + &tails(e) + &losses(e)
+    text + &tails(e) + &beside_latency(e) + &losses(e)
 }
 
 /// Where somebody is shown to be ahead in the tail: a median says nothing of the latest samples.
@@ -109,6 +112,36 @@ fn tails(e: &ExperimentResult) -> String {
     let named: Vec<String> = cases.iter().take(3).map(|c| format!("{} ({})", c.name(), c.case.cell)).collect();
     let more = if cases.len() > 3 { format!(" and {} more", cases.len() - 3) } else { String::new() };
     format!(" In the tail (p99, or p95 where n is too small for it) ahead of Driveline: {}{more}.", named.join(", "))
+}
+
+/// What workloads observe that their question may be about: recovery, ages, periods. Of each case the subject with the greatest median.
+fn beside_latency(e: &ExperimentResult) -> String {
+    let asked = [
+        (Quantity::Recovery, "Until samples flow again"),
+        (Quantity::Age, "Age of what is worked on"),
+        (Quantity::PeriodDeviation, "Off the period"),
+    ];
+    let mut text = String::new();
+    for (quantity, words) in asked {
+        let of = |c: &CaseResult| {
+            let medians = c.observed.iter().filter(|o| o.quantity == quantity).filter_map(|o| o.figure.percentiles.p50);
+            medians.max().map(|p50| format!("{} {}", c.case.cell, crate::table::duration(p50)))
+        };
+        let told: Vec<String> = e.measured().filter_map(of).take(MOST_TOLD).collect();
+        if !told.is_empty() {
+            let _ = write!(text, " {words} (p50 of the slowest): {}.", told.join(", "));
+        }
+    }
+    let torn: Vec<String> = e
+        .measured()
+        .filter(|c| c.totals.torn > 0)
+        .map(|c| format!("{} by {} ({})", c.totals.torn, c.name(), c.case.cell))
+        .take(MOST_TOLD)
+        .collect();
+    if !torn.is_empty() {
+        let _ = write!(text, " Torn payloads: {}.", torn.join(", "));
+    }
+    text
 }
 
 /// Who lost samples, most first: a median says nothing of what did not arrive.
@@ -145,8 +178,8 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> String {
         (true, _) if e.measured().next().is_none() => "Nothing can be measured here: see what is left out.".into(),
         (true, _) if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.".into(),
         (true, _) => "No valid run: there is nothing to say yet.".into(),
-        (false, 0) => format!("{}.{}", parts.join("; "), losses(e)),
-        (false, more) => format!("{}; and {more} more below.{}", parts.join("; "), losses(e)),
+        (false, 0) => format!("{}.{}{}", parts.join("; "), beside_latency(e), losses(e)),
+        (false, more) => format!("{}; and {more} more below.{}{}", parts.join("; "), beside_latency(e), losses(e)),
     }
 }
 
