@@ -90,7 +90,9 @@ fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
                 job.edges.values().all(|e| (variant.min_size..=variant.max_size).contains(&e.size)) && variant.max_subscribers > 1;
             let best = [Reliability::Reliable, Reliability::BestEffort].into_iter().find(|r| variant.reliability.contains(r));
             if let Some(reliability) = best.filter(|_| carries && variant.waits.contains(&peers::WaitKind::Block)) {
-                all.extend(variant.reach.iter().map(|reach| (system.clone(), *reach, reliability)));
+                // A chain stays on its host.
+                let reaches = variant.reach.iter().filter(|reach| **reach != Reach::Network);
+                all.extend(reaches.map(|reach| (system.clone(), *reach, reliability)));
             } else {
                 eprintln!("LEFT OUT: {system} cannot carry this chain");
             }
