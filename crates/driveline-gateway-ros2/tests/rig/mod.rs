@@ -90,7 +90,7 @@ impl Vendor {
     }
 }
 
-/// A node of ROS 2, and what it has printed. It ends with this value.
+/// A node of ROS 2 (or a gateway as a process), and what it has printed. It is killed when this value goes.
 pub(crate) struct Peer {
     child: Child,
     _input: ChildStdin,
@@ -99,6 +99,15 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let input = child.stdin.take().unwrap();
+        Self { child, _input: input, lines, printed: Vec::new() }
+    }
+
     /// Takes over what was printed.
     pub(crate) fn read(&mut self) -> &[String] {
         self.printed.extend(self.lines.try_iter());
@@ -163,6 +172,19 @@ impl Rig {
         self.gateway = Some(Gateway::start(serde_json::from_value(self.config.clone()).unwrap()).unwrap());
     }
 
+    pub(crate) fn stop(&mut self) {
+        self.gateway = None;
+    }
+
+    /// A gateway with the same configuration as a process, which is killed when the value goes. Returns when it takes part.
+    pub(crate) fn process(&self) -> Peer {
+        let path = self.dir.path().join("gateway.json");
+        std::fs::write(&path, self.config.to_string()).unwrap();
+        let mut gateway = Peer::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
+        eventually("the gateway says that it is there", || !gateway.read().is_empty());
+        gateway
+    }
+
     pub(crate) fn report(&self) -> Ros2Report {
         self.gateway.as_ref().unwrap().report().ros2.unwrap()
     }
@@ -200,12 +222,7 @@ impl Rig {
             .args(arguments.split(' '))
             .env("ROS_DOMAIN_ID", self.domain_id.to_string())
             .env("CYCLONEDDS_URI", configuration);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (sender, lines) = channel();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let input = child.stdin.take().unwrap();
-        Peer { child, _input: input, lines, printed: Vec::new() }
+        Peer::start(&mut command)
     }
 
     pub(crate) fn publisher(&self, topic: &str, node: &str, schema: Schema, max_payload: usize, qos: &Qos) -> Publisher {

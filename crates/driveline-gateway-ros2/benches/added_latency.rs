@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the way through the gateway costs: images between a node of ROS 2 (CycloneDDS, in C) and Driveline, in either direction, beside two
+//! such nodes that talk directly. All over the loopback device, reliable, in one run and interleaved. For a quiet machine:
+//! `cargo bench -p driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each run) change 5 and 6.
+//! Exit status 1: something was lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use driveline::types::{MonotonicNs, Qos, Reliability};
+use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode};
+use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+const TOPIC: &str = "sensing/camera";
+const DEPTH: u32 = 16;
+/// Only a failure takes that long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Load {
+    name: &'static str,
+    bytes: usize,
+    hz: u32,
+}
+
+const LOADS: [Load; 3] = [
+    Load { name: "S1, 34 560 B at 20 Hz", bytes: 34_560, hz: 20 },
+    Load { name: "S2, 921 600 B at 30 Hz", bytes: 921_600, hz: 30 },
+    Load { name: "W camera, 4 MiB at 50 Hz", bytes: 4 << 20, hz: 50 },
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Direct,
+    ToRos,
+    FromRos,
+}
+
+const WAYS: [(Way, &str); 3] =
+    [(Way::Direct, "ROS 2 → ROS 2"), (Way::ToRos, "Driveline → gateway → ROS 2"), (Way::FromRos, "ROS 2 → gateway → Driveline")];
+
+/// What one run has shown.
+struct Run {
+    took_ms: Vec<f64>,
+    lost: usize,
+    /// Processor time of the gateway, seconds.
+    gateway_s: f64,
+}
+
+fn number(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).ok().map_or(default, |text| text.parse().expect(variable))
+}
+
+fn checked(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|e| panic!("{command:?}: {e}; `make setup` installs what is needed"));
+    assert!(status.success(), "{command:?}");
+}
+
+/// Compiles the node in C.
+fn build(out: &Path) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    checked(Command::new("idlc").arg("-o").arg(out).arg(here.join("tests/peer/types.idl")));
+    let parts = [here.join("benches/timing.c"), out.join("types.c")];
+    checked(Command::new("cc").arg("-O2").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join("timing")));
+    out.join("timing")
+}
+
+/// A process that ends with this value.
+struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let input = child.stdin.take();
+        Self { child, input, lines }
+    }
+
+    /// Processor time so far, seconds.
+    fn used_s(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Ends its input, and gives what it prints until it ends.
+    fn rest(mut self) -> Vec<String> {
+        drop(self.input.take());
+        let lines = self.lines.iter().collect();
+        self.child.wait().unwrap();
+        lines
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Rig {
+    node: Node,
+    timing: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let timing = build(dir.path());
+        let options = ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("bench") };
+        let node = Context::new(options).unwrap().node("camera").unwrap();
+        Self { node, timing, dir }
+    }
+
+    /// A gateway as a process, with the direction that is measured.
+    fn gateway(&self, way: Way, load: &Load, domain_id: u32) -> Process {
+        let max = load.bytes as u64 + 4096;
+        let direction = if way == Way::ToRos { "to_ros" } else { "from_ros" };
+        let rule = json!({ "topic": format!("/{TOPIC}"), "direction": direction, "max_payload": max, "qos": { "depth": DEPTH } });
+        let config = json!({
+            "domain_dir": self.dir.path().join("domain"),
+            "ros2": { "domain_id": domain_id, "topics": [rule] },
+            "topics": [{ "topic": TOPIC, "max_payload": max, "qos": qos() }],
+        });
+        let path = self.dir.path().join("gateway.json");
+        std::fs::write(&path, config.to_string()).unwrap();
+        let gateway = Process::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
+        gateway.lines.recv_timeout(PATIENCE).expect("the gateway says that it is there");
+        gateway
+    }
+
+    fn ros(&self, arguments: &str, domain_id: u32) -> Process {
+        let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
+            <AllowMulticast>false</AllowMulticast><MaxMessageSize>65500 B</MaxMessageSize></General>\
+            <Internal><SocketReceiveBufferSize max=\"16 MiB\"/></Internal><Discovery><ParticipantIndex>auto</ParticipantIndex>\
+            <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
+        let mut command = Command::new(&self.timing);
+        Process::start(
+            command.args(arguments.split(' ')).env("ROS_DOMAIN_ID", domain_id.to_string()).env("CYCLONEDDS_URI", configuration),
+        )
+    }
+
+    fn measure(&self, way: Way, load: &Load, seconds: u32, domain_id: u32) -> Run {
+        let count = (load.hz * seconds) as usize;
+        let period = Duration::from_secs(1) / load.hz;
+        let gateway = (way != Way::Direct).then(|| self.gateway(way, load, domain_id));
+        let publish = format!("pub rt/{TOPIC} {} {count} {}", load.bytes, period.as_micros());
+        let subscribe = format!("sub rt/{TOPIC}");
+        let mut before = 0.0;
+        let used = || gateway.as_ref().map_or(0.0, Process::used_s);
+        let took_ms: Vec<f64> = match way {
+            Way::Direct => {
+                let (reader, writer) = (self.ros(&subscribe, domain_id), self.ros(&publish, domain_id));
+                written(&writer);
+                told(reader)
+            }
+            Way::ToRos => {
+                let reader = self.ros(&subscribe, domain_id);
+                before = used();
+                self.publish(load.bytes, count, period);
+                told(reader)
+            }
+            Way::FromRos => {
+                let options = SubscriptionOptions { qos: qos(), reach: Reach::Host, ..SubscriptionOptions::default() };
+                let mut subscription = self.node.subscription::<Image>(TOPIC, options).unwrap();
+                let _writer = self.ros(&publish, domain_id);
+                before = used();
+                let mut took = Vec::new();
+                let end = Instant::now() + PATIENCE + period * count as u32;
+                while took.len() < count && Instant::now() < end {
+                    // The last ones may be lost.
+                    if !subscription.wait(Some(Duration::from_secs(3)), WaitMode::Block).unwrap() && !took.is_empty() {
+                        break;
+                    }
+                    while let Some(sample) = subscription.take().unwrap() {
+                        let now = MonotonicNs::now();
+                        let view = ImageView::new(sample.view().unwrap()).unwrap();
+                        let sent = u64::from_le_bytes(view.row(0)[..8].try_into().unwrap());
+                        took.push(now.signed_since(MonotonicNs(sent)) as f64 / 1e6);
+                    }
+                }
+                took
+            }
+        };
+        Run { lost: count - took_ms.len().min(count), took_ms, gateway_s: used() - before }
+    }
+
+    fn publish(&self, bytes: usize, count: usize, period: Duration) {
+        let options = PublisherOptions { qos: qos(), max_payload: bytes + 4096, reach: Reach::Host, ..PublisherOptions::default() };
+        let mut publisher = self.node.publisher::<Image>(TOPIC, options).unwrap();
+        let end = Instant::now() + PATIENCE;
+        while publisher.raw().matched() == 0 {
+            assert!(Instant::now() < end, "the gateway does not subscribe");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // DDS has to match as well; what is written before goes to nobody.
+        std::thread::sleep(Duration::from_secs(2));
+        let mut due = Instant::now();
+        for n in 0..count {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            due += period;
+            let width = bytes as u32;
+            let mut loan = publisher.raw().loan(Image::payload_len(width, 1, Encoding::Mono8).unwrap()).unwrap();
+            let now = MonotonicNs::now();
+            let header = Header::new(now.0, "cam", n as u64).unwrap();
+            let to = driveline::types::PlainMut::new(loan.payload_mut()).unwrap();
+            ImageMut::new(to, header, width, 1, Encoding::Mono8).unwrap().data_mut()[..8].copy_from_slice(&now.0.to_le_bytes());
+            publisher.raw().publish(loan).unwrap();
+        }
+        // As long as the last sample may take.
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+fn qos() -> Qos {
+    Qos { reliability: Reliability::Reliable, depth: DEPTH, max_blocking_ms: 10_000, ..Qos::default() }
+}
+
+fn written(writer: &Process) {
+    let patience = PATIENCE + Duration::from_secs(u64::from(number("SECONDS", 6)));
+    assert_eq!(writer.lines.recv_timeout(patience).expect("it writes"), "written");
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+fn told(reader: Process) -> Vec<f64> {
+    reader.rest().iter().map(|line| line.parse::<f64>().unwrap() / 1e6).collect()
+}
+
+fn percentile(sorted: &[f64], p: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * p).round() as usize]
+}
+
+fn main() -> ExitCode {
+    let (rounds, seconds) = (number("ROUNDS", 5), number("SECONDS", 6));
+    let rig = Rig::new();
+    let mut lost_any = false;
+    let mut domain_id = 100;
+    println!("{rounds} rounds of {seconds} s; milliseconds from just before the write to the sample in hand");
+    for load in &LOADS {
+        let mut all: [Vec<Run>; 3] = Default::default();
+        for round in 0..rounds as usize {
+            // Another order in each round.
+            for n in 0..WAYS.len() {
+                let which = (n + round) % WAYS.len();
+                // Each run has a DDS domain of its own, so that nobody of the run before is still there.
+                domain_id = 100 + (domain_id - 99) % 100;
+                all[which].push(rig.measure(WAYS[which].0, load, seconds, domain_id));
+            }
+        }
+        println!("\n{}", load.name);
+        let mut direct = (0.0, 0.0);
+        for ((way, name), runs) in WAYS.iter().zip(&all) {
+            let mut took: Vec<f64> = runs.iter().flat_map(|r| r.took_ms.iter().copied()).collect();
+            let lost: usize = runs.iter().map(|r| r.lost).sum();
+            lost_any |= lost > 0;
+            if took.is_empty() {
+                println!("  {name:28} nothing arrived");
+                continue;
+            }
+            took.sort_by(f64::total_cmp);
+            let (p50, p99) = (percentile(&took, 0.5), percentile(&took, 0.99));
+            let cpu = runs.iter().map(|r| r.gateway_s).sum::<f64>() / took.len() as f64;
+            print!("  {name:28} n {:5}, lost {lost}, p50 {p50:.3}, p99 {p99:.3}", took.len());
+            if *way == Way::Direct {
+                direct = (p50, p99);
+                println!();
+            } else {
+                println!(
+                    ", added p50 {:+.3}, p99 {:+.3}; gateway {:.0} µs of processor for each, {:.1} % of a CPU",
+                    p50 - direct.0,
+                    p99 - direct.1,
+                    cpu * 1e6,
+                    cpu * f64::from(load.hz) * 100.0
+                );
+            }
+        }
+    }
+    if lost_any { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

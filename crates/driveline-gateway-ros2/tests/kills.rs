@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Deaths: the gateway as a process that is killed in the middle of 4 MiB images, in both directions, and nodes of ROS 2 that are.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline_msgs::{Image, ImageView};
+use driveline_types::{Plain, PlainRef, Qos};
+use rig::samples::{BIG, CAMERA, publish_image, reliable};
+use rig::{PATIENCE, Rig, eventually, sum};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const KILLS: usize = 4;
+
+/// Checksums of all images that these tests write.
+fn known_sums() -> Vec<u32> {
+    (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect()
+}
+
+#[test]
+fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_successor_goes_on() {
+    let qos = Qos { max_blocking_ms: 20, ..reliable(4) };
+    let mut rig = Rig::new(61, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    rig.stop();
+    let known = known_sums();
+    let mut peer = rig.peer("sub rt/sensing/camera image rv0");
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
+    let mut n = 0;
+    let mut publish = |publisher: &mut _| {
+        // It waits for the gateway, at most `max_blocking_ms`, and never fails for its sake.
+        publish_image(publisher, BIG as u32, b'a' + (n % 26) as u8);
+        n += 1;
+    };
+    for kill in 0..KILLS {
+        let gateway = rig.process();
+        let before = peer.samples().len();
+        eventually("images arrive", || {
+            publish(&mut publisher);
+            peer.samples().len() > before + 2
+        });
+        // In the middle of one, somewhere else each time.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_micros(700 * (1 + kill as u64)));
+                drop(gateway);
+            });
+            (0..8).for_each(|_| publish(&mut publisher));
+        });
+        eventually("it is gone here", || publisher.matched() == 0);
+        // Whatever it held has come back.
+        (0..16).for_each(|_| publish(&mut publisher));
+    }
+    assert!(peer.samples().iter().all(|(len, sum, _)| *len == BIG && known.contains(sum)), "whole images only");
+    assert_eq!(publisher.stats().published, n as u64);
+}
+
+#[test]
+fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_successor_goes_on() {
+    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 4 } }]);
+    let mut rig = Rig::new(62, rules, &[]);
+    rig.stop();
+    // Longer than all of the test.
+    let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} 100000 10000 rv4"));
+    let mut subscription = rig.subscription(CAMERA, &Qos::default());
+    let mut take = |count: usize| {
+        let (mut taken, end) = (0, Instant::now() + PATIENCE);
+        while taken < count {
+            assert!(Instant::now() < end, "{taken} of {count} images");
+            let Some(sample) = subscription.take_next().unwrap() else {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            let image = ImageView::new(PlainRef::new(sample.payload()).unwrap()).unwrap();
+            let first = image.row(0)[0];
+            assert!(image.width() as usize == BIG && image.row(0).iter().all(|b| *b == first), "an image is whole");
+            taken += 1;
+        }
+    };
+    for kill in 0..KILLS {
+        let gateway = rig.process();
+        take(3);
+        std::thread::sleep(Duration::from_micros(1300 * kill as u64));
+        drop(gateway);
+    }
+    let _last = rig.process();
+    take(3);
+}
+
+#[test]
+fn a_node_that_is_killed_does_not_keep_what_others_get() {
+    let qos = Qos { max_blocking_ms: 50, ..reliable(4) };
+    let rig = Rig::new(63, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
+    let mut stays = rig.peer("sub rt/sensing/camera image rv0");
+    let mut dies = rig.peer("sub rt/sensing/camera image rv0");
+    eventually("both read", || {
+        publish_image(&mut publisher, 8, 7);
+        !stays.samples().is_empty() && !dies.samples().is_empty()
+    });
+    publish_image(&mut publisher, BIG as u32, b'x');
+    // It acknowledges nothing any more, and nobody says so before its lease is over.
+    drop(dies);
+    let marks = |peer: &mut rig::Peer| peer.samples().iter().filter(|s| s.0 == 9).count();
+    let before = marks(&mut stays);
+    eventually("the other one goes on, and nothing here waits for the dead one", || {
+        publish_image(&mut publisher, 9, 7);
+        marks(&mut stays) > before + 20
+    });
+    eventually("the dead one is forgotten", || rig.report().to_ros[0].readers.len() == 1);
+}
