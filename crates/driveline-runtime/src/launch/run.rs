@@ -54,9 +54,9 @@ pub struct LaunchOptions {
     /// lost. What is not matched by then is told, and the graph runs without it.
     pub matched_within: Duration,
     /// After a component has finished, the run ends when nothing that descends from it has triggered anything for this
-    /// long …
+    /// long, and as long as the slowest call of the run took: who has begun one last call shall end it …
     pub quiet: Duration,
-    /// … and at the latest after this.
+    /// … and at the latest after this, and that call.
     pub settle: Duration,
     /// Time between two calls of [`Sink::tick`].
     pub tick: Duration,
@@ -156,6 +156,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         end: None,
         killed: Vec::new(),
         finished: Vec::new(),
+        slowest: Duration::ZERO,
         restarts: vec![(None, 0); gateways],
         began: Instant::now(),
         tick_at: Instant::now(),
@@ -198,6 +199,8 @@ struct Launcher<'a> {
     killed: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
+    /// The longest call of a callback so far.
+    slowest: Duration,
     /// Of each gateway, which are the first children: when it is started again if it has ended, and how often it was.
     restarts: Vec<(Option<Instant>, u32)>,
     began: Instant,
@@ -235,13 +238,18 @@ impl Launcher<'_> {
         Ok(Outcome { end, killed: self.killed, unreadable })
     }
 
+    /// How long nothing must happen until a run is over whose source has finished.
+    fn quiet(&self) -> Duration {
+        self.options.quiet + self.slowest
+    }
+
     /// Sleeps until something happens and says what.
     fn wait(&mut self) -> io::Result<Vec<(usize, Source)>> {
         let next = match self.phase {
             Phase::Running => self.tick_at,
             Phase::Starting { until } | Phase::Stopping { until, .. } => until.min(self.tick_at),
             Phase::Matching { next, .. } => next.min(self.tick_at),
-            Phase::Settling { active, until } => until.min(active + self.options.quiet).min(self.tick_at),
+            Phase::Settling { active, until } => until.min(active + self.quiet()).min(self.tick_at),
         };
         let left = next.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
@@ -283,10 +291,11 @@ impl Launcher<'_> {
                 if matches!(self.phase, Phase::Starting { .. } | Phase::Matching { .. } | Phase::Running) {
                     self.end = Some(End::Finished { component: component.clone() });
                     let now = Instant::now();
-                    self.phase = Phase::Settling { active: now, until: now + self.options.settle };
+                    self.phase = Phase::Settling { active: now, until: now + self.options.settle + self.slowest };
                 }
             }
             Record::Callback(call) => {
+                self.slowest = self.slowest.max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
                 let from_finished = |i: &InputAccount| i.triggered && i.origins.iter().any(|o| self.finished.contains(&o.topic));
                 if let Phase::Settling { active, .. } = &mut self.phase
                     && call.inputs.iter().any(from_finished)
@@ -458,7 +467,7 @@ impl Launcher<'_> {
                 self.stop();
                 self.advance_stop(now);
             }
-            Phase::Settling { active, until } if now >= until || now >= active + self.options.quiet => {
+            Phase::Settling { active, until } if now >= until || now >= active + self.quiet() => {
                 self.stop();
                 self.advance_stop(now);
             }

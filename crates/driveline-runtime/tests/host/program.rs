@@ -56,6 +56,7 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_init", 0, "Never come back from the initialisation unless 0."),
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
+                    parameter("take_ms", 0, "How long each call takes."),
                     parameter("spawn", 0, "Start a process that lives long and leave it behind unless 0."),
                 ],
             },
@@ -142,6 +143,7 @@ struct Relay {
     abort_on: AtomicI64,
     hang_on: AtomicI64,
     overflow_on: AtomicI64,
+    take_ms: AtomicU64,
 }
 
 fn hang() -> ! {
@@ -169,6 +171,7 @@ impl Component for Relay {
             let child = std::process::Command::new("sleep").arg("1000").spawn().map_err(failure)?;
             println!("spawned {}", child.id());
         }
+        self.take_ms.store(integer(&io, "take_ms").unsigned_abs(), Ordering::Relaxed);
         self.hang_on.store(integer(&io, "hang_on"), Ordering::Relaxed);
         self.overflow_on.store(integer(&io, "overflow_on"), Ordering::Relaxed);
         self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
@@ -181,6 +184,7 @@ impl Component for Relay {
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
+        std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
         if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
             std::process::abort();
         }
