@@ -147,9 +147,7 @@ impl Rig {
             <Internal><SocketReceiveBufferSize max=\"16 MiB\"/></Internal><Discovery><ParticipantIndex>auto</ParticipantIndex>\
             <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
         let mut command = Command::new(&self.timing);
-        Process::start(
-            command.args(arguments.split(' ')).env("ROS_DOMAIN_ID", domain_id.to_string()).env("CYCLONEDDS_URI", configuration),
-        )
+        Process::start(command.args(arguments.split(' ')).env("ROS_DOMAIN_ID", domain_id.to_string()).env("CYCLONEDDS_URI", configuration))
     }
 
     fn measure(&self, way: Way, load: &Load, seconds: u32, domain_id: u32) -> Run {

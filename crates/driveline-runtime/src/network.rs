@@ -15,6 +15,8 @@ use crate::graph::{ResolvedGraph, model::Access};
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
 const LOOPBACK: &str = "tcp/127.0.0.1:0";
+const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
+const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
 const MAX_ENDPOINT_LEN: usize = 256;
 const PROTOCOLS: [&str; 4] = ["tcp", "tls", "udp", "unixsock-stream"];
@@ -31,6 +33,10 @@ pub struct NetworkSpec {
     pub listen: Vec<String>,
     /// Endpoints of other gateways or routers to connect to; tried until they are there.
     pub connect: Vec<String>,
+    /// What the slowest link to another host carries, in Mbit/s. The kernel and Zenoh hold back about 5 ms of it (64 KiB at least), which a small
+    /// sample waits for behind a large one; less than the link carries makes large samples slow where packets are lost or ways are long. Default: 100.
+    #[schemars(range(min = 1, max = 400_000))]
+    pub bandwidth_mbit: Option<u32>,
     /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish.
     pub insecure: bool,
     /// Certificates of `tls/` endpoints. Both ends show theirs.
@@ -99,13 +105,22 @@ impl NetworkSpec {
         if let Some(name) = self.host.as_ref().filter(|n| !is_host_name(n)) {
             add("host", format!("`{name}` cannot be the name of a host"), "use 1 to 63 letters, digits, `_` and `-`".into());
         }
-        let named = self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty() || self.tls.is_some() || self.insecure;
+        let endpoints = self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
+        let named = endpoints || self.tls.is_some() || self.insecure || self.bandwidth_mbit.is_some();
         if self.zenoh.is_some() && named {
             let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
-            add("zenoh", message, "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `tls`, `insecure`".into());
+            add(
+                "zenoh",
+                message,
+                "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`, `insecure`".into(),
+            );
         }
         if let Some(i) = self.interface.as_ref().filter(|i| i.is_empty() || i.len() > 15 || i.contains(['/', '#', ';', ' '])) {
             add("interface", format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them".into());
+        }
+        if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
+            let help = format!("write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000");
+            add("bandwidth_mbit", format!("no link carries {mbit} Mbit/s"), help);
         }
         for (key, list) in [("listen", &self.listen), ("connect", &self.connect)] {
             if list.len() > MAX_ENDPOINTS {
@@ -155,6 +170,12 @@ impl NetworkSpec {
             ));
         }
         None
+    }
+
+    /// What the slowest link carries, in Mbit/s.
+    #[must_use]
+    pub fn bandwidth_mbit(&self) -> u32 {
+        self.bandwidth_mbit.unwrap_or(DEFAULT_BANDWIDTH_MBIT)
     }
 
     /// What to listen on: what is named, or else the loopback device.

@@ -17,6 +17,8 @@ use std::sync::{Mutex, PoisonError};
 const DEVICE: &str = "dl0";
 /// A namespace is there at once, or never.
 const NAMESPACE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// What gateways are told of a cable without a limit: more than processors here carry.
+const UNLIMITED_MBIT: u32 = 10_000;
 /// Port on which the gateway of the sending host listens.
 const GATEWAY_PORT: u16 = 7450;
 
@@ -137,7 +139,7 @@ fn command_name(command: &Command) -> String {
 }
 
 /// What the gateways of both hosts are started with when Driveline is measured, as files.
-pub(super) fn gateways(job: &Job, dir: &Path) -> Result<[PathBuf; 2]> {
+pub(super) fn gateways(job: &Job, cable: CableSpec, dir: &Path) -> Result<[PathBuf; 2]> {
     let [listening, _] = HOSTS;
     let endpoint = format!("tcp/{listening}:{GATEWAY_PORT}");
     // Who sends each topic.
@@ -153,7 +155,7 @@ pub(super) fn gateways(job: &Job, dir: &Path) -> Result<[PathBuf; 2]> {
         let config = json!({
             "domain": "bench",
             "domain_dir": domain_dir(&Job { role, ..job.clone() }),
-            "network": { "host": format!("host-{side}"), endpoints: [endpoint] },
+            "network": { "host": format!("host-{side}"), endpoints: [endpoint], "bandwidth_mbit": cable.mbit.unwrap_or(UNLIMITED_MBIT) },
             "topics": topics.iter().map(carried).collect::<Vec<_>>(),
         });
         let path = dir.join(format!("gateway-{side}.json"));

@@ -115,11 +115,12 @@ impl Conductor<'_> {
         if job.reach != Reach::Network {
             return Ok(());
         }
-        troupe.lay(Cable::new(cable.unwrap_or_default())?);
+        let cable = cable.unwrap_or_default();
+        troupe.lay(Cable::new(cable)?);
         if job.system == System::Driveline {
             let program = self.gateway.as_ref().context("the program that carries topics between hosts is not there: make gateways")?;
             std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
-            for (side, config) in cable::gateways(job, &job.domain_dir)?.into_iter().enumerate() {
+            for (side, config) in cable::gateways(job, cable, &job.domain_dir)?.into_iter().enumerate() {
                 troupe.start_gateway(side, program, &config)?;
             }
         }

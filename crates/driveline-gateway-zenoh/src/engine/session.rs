@@ -8,15 +8,21 @@ use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone; a link that is back is found again within this time.
 const LEASE_MS: u64 = 2_000;
-/// A batch is what a small sample waits for while a large one is sent: 1.3 ms at 100 Mbit/s.
-const BATCH_BYTES: u32 = 16 * 1024;
-/// Of the kernel's queue, the same (it doubles what is asked for).
-const SEND_BUFFER_BYTES: u32 = 32 * 1024;
+/// A batch is what a small sample waits for while a large one is sent: 1.3 ms of what the link carries. Zenoh's lengths have 16 bits.
+const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
+/// Of the kernel's queue 2.6 ms, which it doubles. What it holds bounds what is on its way unacknowledged, too: with less, TCP finds a lost packet by
+/// its time-out only, and a long way stands idle. Beyond `net.core.wmem_max` the kernel takes that.
+const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
 /// Room of a message beside its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
 /// Most peers and routers connected at once, and of them on their way in.
 const MAX_SESSIONS: u32 = 64;
+
+/// What so many microseconds of this bandwidth are, within bounds. 1 Mbit/s is one bit each microsecond.
+fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
+    (mbit.saturating_mul(us) / 8).clamp(least, most)
+}
 
 fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), GatewayError> {
     config.insert_json5(key, value).map_err(|e| GatewayError::ZenohRefuses { key, value: value.to_owned(), reason: e.to_string() })
@@ -33,9 +39,11 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     }
     let mut config = Config::default();
     let longest = gateway.topics.iter().map(|t| t.max_payload).max().unwrap_or(0);
-    let (lease, batch, buffer) = (LEASE_MS.to_string(), BATCH_BYTES.to_string(), RECEIVE_BUFFER_BYTES.to_string());
+    let mbit = spec.bandwidth_mbit();
+    let (batch, send_buffer) = (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
+    let (lease, batch, buffer) = (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());
     let longest = (longest + MESSAGE_HEAD_BYTES).to_string();
-    let (listen, connect) = (list(&sized(spec.listen_endpoints())), list(&sized(spec.connect.clone())));
+    let (listen, connect) = (list(&sized(spec.listen_endpoints(), send_buffer)), list(&sized(spec.connect.clone(), send_buffer)));
     let sessions = MAX_SESSIONS.to_string();
     for (key, value) in [
         ("mode", "'peer'"),
@@ -110,13 +118,13 @@ pub(super) fn host_name(spec: &NetworkSpec) -> String {
 }
 
 /// Bounds the kernel's queue of endpoints that have one, unless they say it themselves: else it holds what was meant to be fresh.
-fn sized(endpoints: Vec<String>) -> Vec<String> {
+fn sized(endpoints: Vec<String>, send_buffer: u32) -> Vec<String> {
     let with_bound = |e: String| {
         let stream = e.starts_with("tcp/") || e.starts_with("tls/");
         match (stream && !e.contains("so_sndbuf"), e.contains('#')) {
             (false, _) => e,
-            (true, true) => format!("{e};so_sndbuf={SEND_BUFFER_BYTES}"),
-            (true, false) => format!("{e}#so_sndbuf={SEND_BUFFER_BYTES}"),
+            (true, true) => format!("{e};so_sndbuf={send_buffer}"),
+            (true, false) => format!("{e}#so_sndbuf={send_buffer}"),
         }
     };
     endpoints.into_iter().map(with_bound).collect()
@@ -144,6 +152,7 @@ mod tests {
         for good in [
             "{}",
             r#"{"interface": "eth0"}"#,
+            r#"{"interface": "eth0", "bandwidth_mbit": 400000}"#,
             r#"{"listen": ["tcp/127.0.0.1:0#iface=lo", "unixsock-stream//tmp/x", "udp/127.0.0.1:0"], "connect": ["tcp/10.0.0.1:7450"]}"#,
             r#"{"listen": ["tls/0.0.0.0:1"], "tls": {"authority": "a", "certificate": "b", "private_key": "c"}}"#,
         ] {
@@ -160,8 +169,17 @@ mod tests {
     }
 
     #[test]
+    fn queues_hold_as_long_on_every_link() {
+        let of = |mbit| (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
+        assert_eq!(of(1), (16_384, 32_768));
+        assert_eq!(of(100), (16_384, 32_768));
+        assert_eq!(of(1000), (65_535, 325_000));
+        assert_eq!(of(400_000), (65_535, 16 << 20));
+    }
+
+    #[test]
     fn the_kernel_s_queue_is_bounded_unless_the_endpoint_says_otherwise() {
         let given = ["tcp/a:1", "tls/a:1#iface=x", "tcp/a:1#so_sndbuf=5", "udp/a:1"].map(String::from).to_vec();
-        assert_eq!(sized(given), ["tcp/a:1#so_sndbuf=32768", "tls/a:1#iface=x;so_sndbuf=32768", "tcp/a:1#so_sndbuf=5", "udp/a:1"]);
+        assert_eq!(sized(given, 32768), ["tcp/a:1#so_sndbuf=32768", "tls/a:1#iface=x;so_sndbuf=32768", "tcp/a:1#so_sndbuf=5", "udp/a:1"]);
     }
 }

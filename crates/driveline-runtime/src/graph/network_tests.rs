@@ -51,6 +51,7 @@ fn mistakes_under_network_are_told_with_their_line() {
     finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
     finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);
     finds(&with("zenoh: nowhere.json5"), &[(3, "nowhere.json5", "relative to the graph file")]);
+    finds(&with("connect: [\"tcp/10.0.0.2:7450\"], bandwidth_mbit: 0"), &[(3, "`bandwidth_mbit` is out of range", "400000")]);
     finds(&with("lissten: []"), &[(3, "`lissten`", "did you mean `listen`?")]);
     let none = CAR.lines().filter(|l| !l.starts_with("network:")).map(|l| format!("{l}\n")).collect::<String>();
     finds(&graph(&none), &[(0, "nothing says how this host is reached", "interface: eth0")]);
