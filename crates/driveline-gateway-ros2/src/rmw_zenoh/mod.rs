@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What nodes on rmw_zenoh say to each other beside their data: keys, liveliness tokens, attachments. `docs/protocols/ros2-zenoh.md`, sections 2 and 3.
+
+mod attachment;
+mod qos;
+mod token;
+
+pub use attachment::{Attachment, AttachmentError};
+pub use qos::{DEFAULT_DEPTH, TokenQos};
+pub use token::{GATEWAY_ENCLAVE, Kind, NO_HASH, Token, TokenEndpoint, TokenError, gid_of, topic_key};

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Liveliness tokens: how endpoints are found, and what their ids are made of.
+
+use super::qos::TokenQos;
+use crate::said::Gid;
+use driveline_rosidl::TypeHash;
+use std::fmt::{self, Display};
+use std::str::FromStr;
+use thiserror::Error;
+use twox_hash::XxHash3_128;
+
+/// What all tokens begin with.
+const SPACE: &str = "@ros2_lv";
+/// In the place of a type hash, in Humble.
+pub const NO_HASH: &str = "TypeHashNotSupported";
+/// The enclave that makes an endpoint a gateway's.
+pub const GATEWAY_ENCLAVE: &str = "/driveline_gateway";
+/// Longest token that is looked at, and longest field of one, in bytes.
+const MAX_TOKEN: usize = 2048;
+const MAX_FIELD: usize = 256;
+/// Digits of a session's id.
+const MAX_ZID: usize = 32;
+
+/// What a token stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Node,
+    Publisher,
+    Subscription,
+    Service,
+    Client,
+}
+
+const KINDS: [(Kind, &str); 5] =
+    [(Kind::Node, "NN"), (Kind::Publisher, "MP"), (Kind::Subscription, "MS"), (Kind::Service, "SS"), (Kind::Client, "SC")];
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// `ROS_DOMAIN_ID`.
+    pub domain: u32,
+    /// The session's Zenoh id, in hexadecimal.
+    pub session: String,
+    /// Number of the node in its session.
+    pub node_id: u64,
+    /// Number of the endpoint; of a node, the same.
+    pub id: u64,
+    /// What it stands for.
+    pub kind: Kind,
+    /// Enclave, with its leading `/`.
+    pub enclave: String,
+    /// The node's namespace, with its leading `/`.
+    pub namespace: String,
+    /// Its name.
+    pub node: String,
+    /// What it is an endpoint of; nodes are none.
+    pub endpoint: Option<TokenEndpoint>,
+}
+
+/// Topic, type and QoS of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenEndpoint {
+    /// Topic, with its leading `/`.
+    pub topic: String,
+    /// Its type as DDS calls it.
+    pub type_name: String,
+    /// The type's hash as it stands in keys.
+    pub hash: String,
+    /// QoS.
+    pub qos: TokenQos,
+}
+
+impl TokenEndpoint {
+    /// The hash, if there is one.
+    #[must_use]
+    pub fn type_hash(&self) -> Option<TypeHash> {
+        self.hash.parse().ok()
+    }
+}
+
+/// It is no token of rmw_zenoh.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("it is no token of rmw_zenoh: {0}")]
+pub struct TokenError(&'static str);
+
+/// The id of the endpoint that has this token.
+#[must_use]
+pub fn gid_of(token: &str) -> Gid {
+    XxHash3_128::oneshot(token.as_bytes()).to_le_bytes()
+}
+
+/// The key of samples. `topic` has no leading `/`.
+#[must_use]
+pub fn topic_key(domain: u32, topic: &str, type_name: &str, hash: &str) -> String {
+    format!("{domain}/{topic}/{type_name}/{hash}")
+}
+
+fn mangled(name: &str) -> String {
+    name.replace('/', "%")
+}
+
+impl Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, session, node_id, id, kind, enclave, namespace, node, endpoint } = self;
+        let kind = KINDS.iter().find(|(k, _)| k == kind).map_or("", |(_, text)| text);
+        write!(f, "{SPACE}/{domain}/{session}/{node_id}/{id}/{kind}/{}/{}/{}", mangled(enclave), mangled(namespace), mangled(node))?;
+        match endpoint {
+            Some(e) => write!(f, "/{}/{}/{}/{}", mangled(&e.topic), mangled(&e.type_name), mangled(&e.hash), e.qos),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        if text.len() > MAX_TOKEN {
+            return Err(TokenError("it is longer than 2048 bytes"));
+        }
+        let mut fields = text.split('/');
+        let mut field = |missing: &'static str| fields.next().filter(|f| (1..=MAX_FIELD).contains(&f.len())).ok_or(TokenError(missing));
+        if field("no space")? != SPACE {
+            return Err(TokenError("it does not begin with @ros2_lv"));
+        }
+        let number = |text: &str, wrong: &'static str| text.parse::<u64>().map_err(|_| TokenError(wrong));
+        let domain = number(field("no domain")?, "its domain is no number")?;
+        let domain = u32::try_from(domain).map_err(|_| TokenError("its domain is no number"))?;
+        let session = field("no session")?;
+        if session.len() > MAX_ZID || !session.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(TokenError("its session is no id of Zenoh"));
+        }
+        let (node_id, id) = (number(field("no node id")?, "its node id is no number")?, number(field("no id")?, "its id is no number")?);
+        let kind = field("no kind")?;
+        let kind = KINDS.iter().find(|(_, text)| *text == kind).ok_or(TokenError("its kind is none of NN, MP, MS, SS, SC"))?.0;
+        let named = |field: &str| field.replace('%', "/");
+        let (enclave, namespace, node) = (named(field("no enclave")?), named(field("no namespace")?), named(field("no name")?));
+        let endpoint = match kind {
+            Kind::Node => None,
+            _ => Some(TokenEndpoint {
+                topic: named(field("no topic")?),
+                type_name: named(field("no type")?),
+                hash: field("no type hash")?.to_owned(),
+                qos: TokenQos::parse(field("no QoS")?).ok_or(TokenError("its QoS cannot be read"))?,
+            }),
+        };
+        // What newer releases have behind it belongs to its id, and to nothing else here.
+        Ok(Self { domain, session: session.to_owned(), node_id, id, kind, enclave, namespace, node, endpoint })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attachment::{Attachment, tests};
+    use super::super::qos::tests::any_qos;
+    use super::*;
+    use crate::qos::DurabilityKind;
+    use proptest::prelude::*;
+
+    /// Captured from `ros2 topic pub` on rmw_zenoh, Humble.
+    const CAPTURED: &str = "@ros2_lv/0/9ca0f8facf84ffb1e6bfa4f2500889f0/0/3/MP/%/%/_ros2cli_712/%chatter/std_msgs::msg::dds_::String_/TypeHashNotSupported/:1:,1:,:,:,,";
+
+    #[test]
+    fn the_captured_one_is_read_and_written_again() {
+        let token: Token = CAPTURED.parse().unwrap();
+        assert_eq!((token.domain, token.node_id, token.id, token.kind), (0, 0, 3, Kind::Publisher));
+        assert_eq!((token.enclave.as_str(), token.namespace.as_str(), token.node.as_str()), ("/", "/", "_ros2cli_712"));
+        let endpoint = token.endpoint.as_ref().unwrap();
+        assert_eq!((endpoint.topic.as_str(), endpoint.hash.as_str(), endpoint.type_hash()), ("/chatter", NO_HASH, None));
+        assert_eq!((endpoint.qos.depth, endpoint.qos.endpoint.durability), (1, DurabilityKind::TransientLocal));
+        assert_eq!(token.to_string(), CAPTURED);
+        assert_eq!(
+            topic_key(0, "chatter", &endpoint.type_name, &endpoint.hash),
+            "0/chatter/std_msgs::msg::dds_::String_/TypeHashNotSupported"
+        );
+        let newer: Token = format!("{CAPTURED}/cpu:x").parse().unwrap();
+        assert_eq!(newer, token);
+    }
+
+    #[test]
+    fn an_id_is_the_hash_of_the_text() {
+        // XXH3-128 of nothing, from its reference: low 64 bits first.
+        // Of the publisher whose token was captured, a sample was, too.
+        assert_eq!(Attachment::decode(&tests::CAPTURED).unwrap().gid, gid_of(CAPTURED));
+        assert_eq!(gid_of(""), 0x99aa_06d3_0147_98d8_6001_c324_468d_497f_u128.to_le_bytes());
+        assert_ne!(gid_of(CAPTURED), gid_of(&format!("{CAPTURED}/cpu:x")));
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        let with = |from: &str, to: &str| CAPTURED.replacen(from, to, 1).parse::<Token>();
+        for (from, to) in [
+            ("@ros2_lv", "@ros2"),
+            ("/0/9ca", "/x/9ca"),
+            ("/0/9ca", "/4294967296/9ca"),
+            ("9ca0", "9cz0"),
+            ("9ca0", "9ca00"),
+            ("/0/3/", "/-1/3/"),
+            ("/0/3/", "/0/18446744073709551616/"),
+            ("MP", "XX"),
+            ("/%/%/", "//%/"),
+            ("_ros2cli_712", &"n".repeat(257)),
+            ("/:1:,1:,:,:,,", ""),
+            ("/:1:,1:,:,:,,", "/:1:"),
+        ] {
+            assert!(with(from, to).is_err(), "{from} → {to}");
+        }
+        assert!(format!("{CAPTURED}/{}", "x".repeat(2048)).parse::<Token>().is_err());
+    }
+
+    fn endpoint() -> impl Strategy<Value = TokenEndpoint> {
+        ("(/[a-z0-9_]{1,5}){1,3}", "[a-z_:]{1,9}", "[A-Za-z0-9_]{1,20}", any_qos())
+            .prop_map(|(topic, type_name, hash, qos)| TokenEndpoint { topic, type_name, hash, qos })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_and_anything_else_does_no_harm(
+            (domain, node_id, id) in any::<(u32, u64, u64)>(), session in "[0-9a-f]{1,32}", enclave in "(/[a-z_]{1,5}){1,2}|/", namespace in "(/[a-z_]{1,5}){1,3}|/",
+            node in "[a-z_0-9]{1,9}", endpoint in endpoint(), kind in 0usize..5, noise in "\\PC{0,60}", cut in any::<prop::sample::Index>()
+        ) {
+            let kind = KINDS[kind].0;
+            let token = Token { domain, session, node_id, id, kind, enclave, namespace, node, endpoint: Some(endpoint).filter(|_| kind != Kind::Node) };
+            let text = token.to_string();
+            prop_assert_eq!(text.parse(), Ok(token));
+            let _ = text[..cut.index(text.len())].parse::<Token>();
+            let _ = noise.parse::<Token>();
+        }
+    }
+}
