@@ -144,8 +144,15 @@ STEPS = [
         "ROS 2 topics over DDS, with nodes on Debian's CycloneDDS",
         [
             cargo("clippy", "-p", "driveline-gateway-ros2", "--features", "engine", "--all-targets") + ["--", "-D", "warnings"],
-            cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine"),
+            cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine", "--lib", "--bins", "--test", "live"),
         ],
+        "tests",
+        suite="gateways",
+    ),
+    Step(
+        "ros2-zenoh",
+        "ROS 2 topics by rmw_zenoh, with nodes and a router of the tests' own, and between them and nodes on Debian's CycloneDDS",
+        [cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine", "--test", "rmw_zenoh", "--test", "across")],
         "tests",
         suite="gateways",
     ),

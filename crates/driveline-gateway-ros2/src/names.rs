@@ -42,6 +42,16 @@ fn token(text: &str) -> String {
     out
 }
 
+/// A node of ROS 2 as it is called where the other profile's nodes see it. What is not known, or not permitted, becomes a name after the writer's id.
+#[must_use]
+pub fn ros_name_of(node: Option<(&str, &str)>, gid: &[u8; 16]) -> (String, String) {
+    let permitted = |namespace: &str| namespace == "/" || namespace.strip_prefix('/').is_some_and(|n| n.split('/').all(is_token));
+    match node.filter(|(namespace, name)| permitted(namespace) && is_token(name)) {
+        Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
+        None => ("/".to_owned(), gid.iter().take(12).fold("node_".to_owned(), |text, byte| format!("{text}{byte:02x}"))),
+    }
+}
+
 /// What an inlet is called here: after the node that has the writer, or, where that is not known, after the writer's id. `nobody` is for
 /// names that are longer than permitted.
 #[must_use]
@@ -88,6 +98,17 @@ mod tests {
         let unnamed = "ros2/a1a1a1a1a1a1a1a1a1a1a1a1";
         for odd in [None, Some(("/", "")), Some(("/", "a b")), Some(("//", "/")), Some(("/x", "\u{e4}"))] {
             assert_eq!(inlet_node(odd, &gid, &nobody).as_str(), unnamed, "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_keep_their_name_across_if_it_is_one() {
+        let gid = [0xa1; 16];
+        for good in [("/", "talker"), ("/front/left", "_ros2cli_712")] {
+            assert_eq!(ros_name_of(Some(good), &gid), (good.0.to_owned(), good.1.to_owned()));
+        }
+        for odd in [None, Some(("/", "")), Some(("", "a")), Some(("/a b", "c")), Some(("/", "*")), Some(("/x", "a/b"))] {
+            assert_eq!(ros_name_of(odd, &gid), ("/".to_owned(), "node_a1a1a1a1a1a1a1a1a1a1a1a1".to_owned()), "{odd:?}");
         }
     }
 

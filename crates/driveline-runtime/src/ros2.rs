@@ -2,7 +2,7 @@
 //! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a gateway is started with.
 //!
 //! Not here: the gateway (crate `driveline-gateway-ros2`), which checks again what is checked here. What rules mean:
-//! `docs/protocols/ros2-dds.md`, section 2.
+//! `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
 
 use crate::graph::ByteSize;
 use crate::graph::ResolvedGraph;
@@ -23,15 +23,20 @@ const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
 /// Longest payload of a rule: a sample in CDR has lengths of 31 bits, and a head.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
-/// Which topics are exchanged with ROS 2 nodes over DDS, and where. Without rules none is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Which topics are exchanged with ROS 2 nodes, and where. Without rules none is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ros2Spec {
-    /// Number of the DDS domain, `ROS_DOMAIN_ID` of the ROS 2 nodes.
+    /// `ROS_DOMAIN_ID` of the ROS 2 nodes: number of the DDS domain, and beginning of the keys in Zenoh.
     #[schemars(range(max = MAX_DOMAIN_ID))]
     pub domain_id: u32,
-    /// Network interface, such as `eth0`, on which ROS 2 nodes are. Default: the loopback device, so nodes of this host.
+    /// Whether nodes on DDS take part. Default: yes.
+    pub dds: bool,
+    /// Network interface, such as `eth0`, on which ROS 2 nodes on DDS are. Default: the loopback device, so nodes of this host.
     pub interface: Option<String>,
+    /// Nodes on rmw_zenoh take part if this is there; `zenoh: {}` if everything is where rmw_zenoh has it. What rules carry in both directions passes
+    /// between them and nodes on DDS, too.
+    pub zenoh: Option<Ros2ZenohSpec>,
     /// Release of the ROS 2 nodes.
     pub release: Release,
     /// Directories of packages with definitions (`msg/*.msg`, `*.idl`), such as `/opt/ros/jazzy/share/tf2_msgs`, for types
@@ -39,6 +44,28 @@ pub struct Ros2Spec {
     pub types: Vec<PathBuf>,
     /// What is carried. The first rule that fits a topic counts.
     pub topics: Vec<Rule>,
+}
+
+impl Default for Ros2Spec {
+    fn default() -> Self {
+        Self { domain_id: 0, dds: true, interface: None, zenoh: None, release: Release::default(), types: Vec::new(), topics: Vec::new() }
+    }
+}
+
+/// How nodes on rmw_zenoh are reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ros2ZenohSpec {
+    /// Routers or nodes to connect to, such as `tcp/192.168.1.10:7447`. Default: the router that rmw_zenoh expects on this host, `tcp/localhost:7447`.
+    pub connect: Vec<String>,
+    /// Where nodes can connect to the gateway. Default: a free port of the loopback device, `tcp/localhost:0`, as nodes of rmw_zenoh have it.
+    pub listen: Vec<String>,
+}
+
+impl Default for Ros2ZenohSpec {
+    fn default() -> Self {
+        Self { connect: vec!["tcp/localhost:7447".into()], listen: vec!["tcp/localhost:0".into()] }
+    }
 }
 
 /// What differs between releases of ROS 2.
@@ -238,6 +265,15 @@ impl Ros2Spec {
         if let Some(i) = self.interface.as_ref().filter(|i| !is_interface(i)) {
             add("interface", None, format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them");
         }
+        if !self.dds && self.zenoh.is_none() {
+            add("dds", None, "neither nodes on DDS nor nodes on rmw_zenoh take part".into(), "add `zenoh: {}`, or remove `dds: false`");
+        }
+        let endpoints = self.zenoh.iter().flat_map(|z| z.connect.iter().map(|e| (e, true)).chain(z.listen.iter().map(|e| (e, false))));
+        for (endpoint, connect) in endpoints {
+            if let Some(message) = endpoint_mistake(endpoint, connect) {
+                add("zenoh", None, message, "write `tcp/192.168.1.10:7447`: tcp or udp, address, port");
+            }
+        }
         if self.topics.len() > MAX_RULES {
             add("topics", None, format!("{} rules are too many", self.topics.len()), "at most 256 are possible; use `*` and `**`");
         }
@@ -280,6 +316,19 @@ impl Ros2Spec {
     pub fn relative_to(mut self, directory: &Path) -> Self {
         self.types.iter_mut().for_each(|path| *path = directory.join(&*path));
         self
+    }
+}
+
+/// Why this is no place to connect to or to listen on.
+fn endpoint_mistake(endpoint: &str, connect: bool) -> Option<String> {
+    let parts = endpoint.split_once('/').and_then(|(protocol, address)| Some((protocol, address.split('#').next()?.rsplit_once(':')?)));
+    match parts {
+        Some(("tcp" | "udp", (host, port))) if !host.is_empty() && endpoint.len() <= MAX_PATTERN_LEN => match port.parse::<u16>() {
+            Ok(0) if connect => Some(format!("`{endpoint}`: nobody listens on port 0")),
+            Ok(_) => None,
+            Err(_) => Some(format!("`{endpoint}` has no port")),
+        },
+        _ => Some(format!("`{}` is no endpoint", endpoint.chars().take(MAX_PATTERN_LEN).collect::<String>())),
     }
 }
 

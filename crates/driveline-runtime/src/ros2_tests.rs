@@ -50,6 +50,11 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         (r#"{"domain_id": 233}"#.to_owned(), "domain_id", None, "at most 232"),
         (r#"{"interface": "eth0/1"}"#.to_owned(), "interface", None, "ip link"),
         (r#"{"interface": "<x>"}"#.to_owned(), "interface", None, "ip link"),
+        (r#"{"dds": false}"#.to_owned(), "dds", None, "add `zenoh: {}`"),
+        (r#"{"zenoh": {"connect": ["192.168.1.10:7447"]}}"#.to_owned(), "zenoh", None, "tcp or udp"),
+        (r#"{"zenoh": {"connect": ["tcp/192.168.1.10:0"]}}"#.to_owned(), "zenoh", None, "port 0"),
+        (r#"{"zenoh": {"listen": ["tcp/[::1]"]}}"#.to_owned(), "zenoh", None, "has no port"),
+        (r#"{"zenoh": {"listen": ["quic/[::1]:7447"]}}"#.to_owned(), "zenoh", None, "is no endpoint"),
         (rules(r#"{"topic": "a", "direction": "both"}"#), "topics", Some(0), "leading `/`"),
         (rules(r#"{"topic": "/", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/a-b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
@@ -69,6 +74,18 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         assert!(format!("{} ({})", m.message, m.help).contains(says), "{bad}: {m:?}");
     }
     assert!(serde_json::from_str::<Ros2Spec>(r#"{"topics": [{"topic": "/a"}]}"#).is_err(), "a rule has a direction");
+}
+
+#[test]
+fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
+    let of = |json: &str| serde_json::from_str::<Ros2Spec>(json).unwrap();
+    assert_eq!((of("{}").dds, of("{}").zenoh), (true, None), "as in files of before");
+    let spec = of(r#"{"dds": false, "zenoh": {}}"#);
+    assert_eq!((spec.dds, spec.mistakes()), (false, Vec::new()));
+    let zenoh = spec.zenoh.unwrap();
+    assert_eq!((zenoh.connect, zenoh.listen), (vec!["tcp/localhost:7447".to_owned()], vec!["tcp/localhost:0".to_owned()]));
+    let elsewhere = of(r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"], "listen": ["tcp/[::]:7447"]}}"#);
+    assert_eq!(elsewhere.mistakes(), []);
 }
 
 proptest! {

@@ -101,7 +101,7 @@ class Bridge(unittest.TestCase):
         self.assertIn(AGAIN, self.printed())
         self.until("a box after that", lambda text: BOX.search(STARTED.split(text)[-1]), process)
         carried = self.told("gateway", "list", "--explain")
-        self.assertRegex(carried, r"gateway ros2 \(process \d+\): DDS domain 7 on this host alone")
+        self.assertRegex(carried, r"gateway ros2 \(process \d+\): ROS 2 domain 7, DDS on this host alone")
         self.assertRegex(carried, r"camera/image: goes to ROS 2; [^\n]*\n  published here by 'pattern': sensor_msgs/msg/Image, converted")
         self.assertRegex(carried, r"detector/boxes: comes from ROS 2; ")
         self.until("the reader in ROS 2", lambda _: "read by 1 subscription of no node" in self.told("gateway", "list", "--explain"), process)

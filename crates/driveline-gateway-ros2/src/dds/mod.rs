@@ -9,7 +9,7 @@
 mod discovery;
 mod sample;
 
-pub(crate) use discovery::{Discovery, Endpoint, Found};
+pub(crate) use discovery::{Discovery, Found};
 pub(crate) use sample::Taken;
 
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};

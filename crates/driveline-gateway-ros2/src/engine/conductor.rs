@@ -2,20 +2,23 @@
 //! The thread that decides what exists.
 
 use super::error::GatewayError;
+use super::graph::{DdsGraph, Nodes};
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::outgoing::OutgoingTopic;
+use super::wire::{Change, Endpoint, Handle, Signal, Waiting, Wire, Writing};
+use super::zenoh::Session;
 use super::{KIND, lock, session};
-use crate::dds::{self, Discovery, Endpoint, EndpointConfig, Entity, Found, History, Reader, Waiting, Writer};
-use crate::names::{dds_topic, ros_node, topic_of_dds};
-use crate::qos::{EndpointQos, mismatches};
-use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, PARTICIPANT_USER_DATA, ParticipantInfo, endpoint_user_data, is_gateway};
+use crate::dds;
+use crate::names::dds_topic;
+use crate::qos::mismatches;
+use crate::said::{Gid, PARTICIPANT_USER_DATA};
 use crate::types::Types;
-use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report, Ros2TopicReport};
+use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, limits::DEFAULT_PINS};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PINS};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,22 +29,6 @@ const MAX_TOPICS: usize = 256;
 const MAX_ENDPOINTS: usize = 16_384;
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
-/// Refusals that a report names.
-const MAX_REFUSALS: usize = 1024;
-
-/// A writer towards ROS 2.
-#[derive(Clone, Debug)]
-pub(super) struct Writing {
-    pub(super) publisher: EndpointId,
-    pub(super) gid: Gid,
-    pub(super) topic: String,
-    pub(super) dds_name: String,
-    pub(super) dds_type: String,
-    pub(super) ros_type: String,
-    pub(super) converted: bool,
-    pub(super) node: NodeName,
-    pub(super) qos: EndpointQos,
-}
 
 /// What all parts need.
 pub(super) struct Common {
@@ -49,14 +36,17 @@ pub(super) struct Common {
     pub(super) spec: Ros2Spec,
     pub(super) types: Types,
     pub(super) node: NodeName,
-    pub(super) outside: Outside,
+    /// Random number of this gateway.
+    pub(super) mark: u64,
     pub(super) writings: Mutex<Vec<Writing>>,
     /// Local publishers that cannot go there, and why.
     pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
     notices: Notices,
-    waiting: Waiting,
+    waiting: Arc<Waiting>,
     /// Behind everything that is part of it.
-    pub(super) dds: dds::Participant,
+    zenoh: Option<Session>,
+    /// Behind everything that is part of it.
+    dds: Option<dds::Participant>,
 }
 
 impl Common {
@@ -68,6 +58,35 @@ impl Common {
     /// Has the conductor look.
     pub(super) fn wake(&self) {
         self.waiting.wake();
+    }
+
+    /// Whether the gateway has this profile.
+    pub(super) fn has(&self, wire: Wire) -> bool {
+        match wire {
+            Wire::Dds => self.dds.is_some(),
+            Wire::Zenoh => self.zenoh.is_some(),
+        }
+    }
+
+    /// The profiles that it has.
+    pub(super) fn wires(&self) -> impl Iterator<Item = Wire> {
+        [Wire::Dds, Wire::Zenoh].into_iter().filter(|wire| self.has(*wire))
+    }
+
+    /// Taking part in DDS; an error if the gateway has not that profile.
+    pub(super) fn dds(&self) -> Result<&dds::Participant, String> {
+        self.dds.as_ref().ok_or_else(|| "it takes no part in DDS".to_owned())
+    }
+
+    /// Taking part in Zenoh; an error if the gateway has not that profile.
+    pub(super) fn zenoh(&self) -> Result<&Session, String> {
+        self.zenoh.as_ref().ok_or_else(|| "it takes no part in Zenoh".to_owned())
+    }
+
+    /// What inlets of a profile have in common.
+    pub(super) fn outside(&self, wire: Wire) -> Outside {
+        // A router may lead to any host.
+        Outside { mark: self.mark, same_clock: wire == Wire::Dds && self.spec.interface.is_none() }
     }
 }
 
@@ -95,23 +114,17 @@ impl Control {
 }
 
 pub(super) struct Conductor {
-    incoming: Incoming,
-    outgoing: Vec<OutgoingTopic>,
+    /// One for each profile.
+    pub(super) incoming: Vec<(Wire, Incoming)>,
+    pub(super) outgoing: Vec<OutgoingTopic>,
     /// Readers of others on topics of ROS 2.
-    readers: HashMap<u64, Endpoint>,
-    /// Nodes of others, by the ids of their endpoints.
-    nodes: HashMap<Gid, (String, String)>,
-    participants: BTreeMap<Gid, Vec<Gid>>,
+    pub(super) readers: HashMap<(Wire, Handle), Endpoint>,
+    pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
-    said: Option<ParticipantInfo>,
-    found_writers: Discovery,
-    found_readers: Discovery,
-    graph_reader: Reader,
-    graph_writer: Writer,
-    _graph: Entity,
+    graph: Option<DdsGraph>,
     control: Arc<Control>,
-    common: Arc<Common>,
-    started: MonotonicNs,
+    pub(super) common: Arc<Common>,
+    pub(super) started: MonotonicNs,
     _only: OnlyOne,
 }
 
@@ -134,13 +147,29 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     topics
 }
 
-/// What stands between a writer of the gateway and a reader of ROS 2; empty: nothing.
-fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
-    let mut reasons: Vec<_> = mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect();
-    if reader.type_name != writing.dds_type {
-        reasons.push(format!("TYPE: the writer's is {}, the reader's {}", writing.dds_type, reader.type_name));
+/// What stands between a writer of the gateway and a reader of ROS 2 on the same topic and profile; empty: nothing.
+pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if writing.wire == Wire::Dds {
+        reasons.extend(mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string));
+    }
+    if reader.type_name != writing.type_name {
+        reasons.push(format!("TYPE: the writer's is {}, the reader's {}", writing.type_name, reader.type_name));
+    } else if reader.hash != writing.hash {
+        reasons.push(format!(
+            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say its release under `ros2:`",
+            writing.hash, reader.hash
+        ));
     }
     reasons
+}
+
+/// Pairs of a writer here and a reader in ROS 2 on the same topic and profile.
+pub(super) fn pairs<'a>(
+    writings: &'a [Writing],
+    readers: &'a HashMap<(Wire, Handle), Endpoint>,
+) -> impl Iterator<Item = (&'a Writing, &'a Endpoint)> {
+    writings.iter().flat_map(move |w| readers.values().filter(move |r| r.wire == w.wire && r.topic == w.topic).map(move |r| (w, r)))
 }
 
 impl Conductor {
@@ -162,37 +191,26 @@ impl Conductor {
         let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
         let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).max().unwrap_or(0);
-        let dds = dds::Participant::open(spec.domain_id, &session::configuration(&spec, longest), PARTICIPANT_USER_DATA);
-        let dds = dds.map_err(|source| session::refused(&spec, source))?;
-        let waiting = dds.waiting()?;
-        let (found_writers, found_readers) = (Discovery::of_writers(&dds)?, Discovery::of_readers(&dds)?);
-        let graph = dds.topic(GRAPH_TOPIC, GRAPH_TYPE)?;
-        let lasting = EndpointConfig {
-            qos: EndpointQos {
-                reliability: Reliability::Reliable,
-                durability: crate::qos::DurabilityKind::TransientLocal,
-                ..EndpointQos::default()
-            },
-            history: History::KeepLast(1),
-            max_blocking: Duration::from_millis(100),
-            lifespan: None,
-            user_data: &endpoint_user_data(None, spec.release),
-        };
-        let graph_writer = dds.writer(&graph, &lasting)?;
-        let graph_reader = dds.reader(&graph, &EndpointConfig { history: History::KeepAll { limit: 4096, late: 1 }, ..lasting })?;
-        found_writers.wake(&waiting)?;
-        found_readers.wake(&waiting)?;
-        waiting.add(&graph_reader.entity)?;
+        let (mut dds, mut graph, mut waiting) = (None, None, Waiting::Signal(Signal::default()));
+        if spec.dds {
+            let participant = dds::Participant::open(spec.domain_id, &session::configuration(&spec, longest), PARTICIPANT_USER_DATA);
+            let participant = participant.map_err(|source| session::refused(&spec, source))?;
+            let of_dds = participant.waiting()?;
+            graph = Some(DdsGraph::open(&participant, &of_dds, spec.release)?);
+            (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
+        }
+        let waiting = Arc::new(waiting);
+        let zenoh = spec.zenoh.as_ref().map(|z| Session::open(z, spec.domain_id, longest, waiting.clone())).transpose()?;
         let node =
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
-        let outside = Outside { mark: random.0 as u64, same_clock: spec.interface.is_none() };
         let (writings, refusals, notices) = (Mutex::default(), Mutex::default(), Notices::default());
-        let common = Arc::new(Common { participant, spec, types, node, outside, writings, refusals, notices, waiting, dds });
+        let mark = random.0 as u64;
+        let common = Arc::new(Common { participant, spec, types, node, mark, writings, refusals, notices, waiting, zenoh, dds });
         let mut outgoing = Vec::new();
         for local in topics {
             let Some(rule) = common.spec.rule(&local.topic, false) else { continue };
             match dds_topic(&local.topic) {
-                Some(name) => outgoing.push(OutgoingTopic::start(&common, &local, name, rule)?),
+                Some(_) => outgoing.push(OutgoingTopic::start(&common, &local, rule)?),
                 None => common.tell(format!("topic '{}' does not go to ROS 2, which does not permit its name: rename it", local.topic)),
             }
         }
@@ -204,18 +222,12 @@ impl Conductor {
         };
         let control = Arc::new(Control { stop: AtomicBool::new(false), desk: ReportDesk::new(first), common: common.clone() });
         Ok(Self {
-            incoming: Incoming::default(),
+            incoming: common.wires().map(|wire| (wire, Incoming::new(wire))).collect(),
             outgoing,
             readers: HashMap::new(),
-            nodes: HashMap::new(),
-            participants: BTreeMap::new(),
+            nodes: Nodes::new(),
             told: HashSet::new(),
-            said: None,
-            found_writers,
-            found_readers,
-            graph_reader,
-            graph_writer,
-            _graph: graph,
+            graph,
             control,
             common,
             started: MonotonicNs::now(),
@@ -244,163 +256,86 @@ impl Conductor {
     }
 
     fn look(&mut self) -> dds::Result<()> {
-        self.graph()?;
-        loop {
-            let found = self.found_writers.take()?;
-            if found.is_empty() {
-                break;
+        if let Some(graph) = &mut self.graph {
+            graph.learn(&mut self.nodes, MAX_ENDPOINTS)?;
+            for (writes, change) in graph.take()? {
+                self.changed(Wire::Dds, writes, change);
             }
-            found.into_iter().for_each(|f| self.writer(f));
         }
-        loop {
-            let found = self.found_readers.take()?;
-            if found.is_empty() {
-                break;
-            }
-            found.into_iter().for_each(|f| self.reader(f));
+        let (found, troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
+        for (writes, change) in found {
+            self.changed(Wire::Zenoh, writes, change);
         }
-        self.incoming.tidy();
+        troubles.into_iter().for_each(|trouble| self.common.tell(trouble));
+        self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy());
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
-        self.say(&writings)?;
+        if let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) {
+            let readers = self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
+            graph.say(dds.gid()?, &writings, readers)?;
+        }
         self.control.desk.answer(|| self.report(&writings));
         Ok(())
     }
 
-    fn report(&self, writings: &[Writing]) -> Report {
-        let spec = &self.common.spec;
-        let mut to_ros: Vec<_> = self.outgoing.iter().map(|t| t.report(writings)).collect();
-        for topic in &mut to_ros {
-            let of_topic = |r: &&Endpoint| topic_of_dds(&r.topic).is_some_and(|t| t.as_str() == topic.topic);
-            let mine: Vec<_> = writings.iter().filter(|w| w.topic == topic.topic).collect();
-            let matches = |r: &&Endpoint| mine.iter().any(|w| against(w, r).is_empty());
-            topic.readers = self.readers.values().filter(of_topic).filter(matches).map(|r| self.node_of(&r.gid)).collect();
-            topic.readers.sort();
-        }
-        let mut from_ros = self.incoming.report();
-        // What was asked for by name, and nobody publishes.
-        for topic in spec.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true))) {
-            if !from_ros.iter().any(|t| t.topic == topic.as_str()) {
-                from_ros.push(Ros2TopicReport { topic: topic.to_string(), ..Ros2TopicReport::default() });
-            }
-        }
-        let unmatched = self.unmatched(writings).map(|(w, r, reasons)| Refusal {
-            topic: w.topic.clone(),
-            host: self.node_of(&r.gid),
-            outgoing: true,
-            subscription: true,
-            reason: reasons.join("; "),
-            again_ms: None,
-        });
-        let here: Vec<_> = lock(&self.common.refusals).values().cloned().collect();
-        let mut refused: Vec<_> = here.into_iter().chain(unmatched).chain(self.incoming.refusals()).take(MAX_REFUSALS).collect();
-        refused.sort_by(|a, b| (&a.topic, &a.host, &a.reason).cmp(&(&b.topic, &b.host, &b.reason)));
-        let now = MonotonicNs::now();
-        let nodes: HashSet<_> = self.nodes.values().collect();
-        Report {
-            gateway: KIND.into(),
-            pid: std::process::id(),
-            host: format!("{:016x}", self.common.outside.mark),
-            at_ns: now.0,
-            up_ms: now.since(self.started).as_millis() as u64,
-            refused,
-            ros2: Some(Ros2Report { domain_id: spec.domain_id, interface: spec.interface.clone(), nodes: nodes.len(), to_ros, from_ros }),
-            ..Report::default()
-        }
-    }
-
-    /// The node that an endpoint of others belongs to, as ROS 2 writes it.
-    fn node_of(&self, gid: &Gid) -> String {
-        self.nodes.get(gid).map_or_else(|| "?".to_owned(), |(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/')))
-    }
-
-    /// Readers of ROS 2 that get nothing of a writer here, and why.
-    fn unmatched<'a>(&'a self, writings: &'a [Writing]) -> impl Iterator<Item = (&'a Writing, &'a Endpoint, Vec<String>)> {
-        let pairs = writings.iter().flat_map(|w| self.readers.values().filter(|r| r.topic == w.dds_name).map(move |r| (w, r)));
-        pairs.map(|(w, r)| (w, r, against(w, r))).filter(|(_, _, reasons)| !reasons.is_empty())
-    }
-
-    /// What others say about their nodes.
-    fn graph(&mut self) -> dds::Result<()> {
-        while let Some(sample) = self.graph_reader.take()? {
-            let Some(info) = ParticipantInfo::decode(sample.bytes()) else { continue };
-            for gid in self.participants.remove(&info.gid).unwrap_or_default() {
-                self.nodes.remove(&gid);
-            }
-            if self.nodes.len() >= MAX_ENDPOINTS || self.participants.len() >= MAX_ENDPOINTS {
-                // Only names are lost. What is there is learned again as it changes.
-                self.nodes.clear();
-                self.participants.clear();
-            }
-            let mut of_participant = Vec::new();
-            for node in info.nodes {
-                for gid in node.writers.into_iter().chain(node.readers) {
-                    self.nodes.insert(gid, (node.namespace.clone(), node.name.clone()));
-                    of_participant.push(gid);
+    fn changed(&mut self, wire: Wire, writes: bool, change: Change) {
+        if wire == Wire::Zenoh {
+            // Its token names its node.
+            match &change {
+                Change::Here(endpoint) => {
+                    if let Some(node) = endpoint.node.clone().filter(|_| self.nodes.len() < MAX_ENDPOINTS) {
+                        self.nodes.insert(endpoint.gid, node);
+                    }
                 }
+                Change::Gone(handle) => drop(self.nodes.remove(&handle.to_le_bytes())),
             }
-            self.participants.insert(info.gid, of_participant);
         }
-        Ok(())
+        if writes { self.writer(wire, change) } else { self.reader(wire, change) }
     }
 
-    fn writer(&mut self, found: Found) {
-        let endpoint = match found {
-            Found::Gone(handle) => return self.incoming.gone(handle),
-            Found::Here(endpoint) => endpoint,
+    fn writer(&mut self, wire: Wire, change: Change) {
+        let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == wire) else { return };
+        let endpoint = match change {
+            Change::Gone(handle) => return incoming.gone(handle),
+            Change::Here(endpoint) => endpoint,
         };
-        let Some(topic) = topic_of_dds(&endpoint.topic) else { return };
         let own = lock(&self.common.writings).iter().any(|w| w.gid == endpoint.gid);
-        let Some(rule) = self.common.spec.rule(&topic, true).filter(|_| !own).cloned() else { return };
-        let node = self.nodes.get(&endpoint.gid).map(|(namespace, name)| (namespace.as_str(), name.as_str()));
-        self.incoming.writer(&self.common, &topic, &rule, &endpoint, node);
+        let Some(rule) = self.common.spec.rule(&endpoint.topic, true).filter(|_| !own).cloned() else { return };
+        let node = endpoint.node.as_ref().or_else(|| self.nodes.get(&endpoint.gid));
+        let node = node.map(|(namespace, name)| (namespace.as_str(), name.as_str()));
+        incoming.writer(&self.common, &rule, &endpoint, node);
     }
 
-    fn reader(&mut self, found: Found) {
-        match found {
-            Found::Gone(handle) => drop(self.readers.remove(&handle)),
-            Found::Here(endpoint) if is_gateway(&endpoint.user_data) || topic_of_dds(&endpoint.topic).is_none() => {}
-            Found::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => drop(self.readers.insert(endpoint.handle, endpoint)),
-            Found::Here(_) => self.common.tell("more subscriptions in ROS 2 than are looked at: mismatches are not told".into()),
+    fn reader(&mut self, wire: Wire, change: Change) {
+        match change {
+            Change::Gone(handle) => drop(self.readers.remove(&(wire, handle))),
+            Change::Here(endpoint) if endpoint.gateway => {}
+            Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
+                drop(self.readers.insert((wire, endpoint.handle), *endpoint));
+            }
+            Change::Here(_) => self.common.tell("more subscriptions in ROS 2 than are looked at: mismatches are not told".into()),
         }
     }
 
-    /// Tells of readers that do not match.
+    /// Tells of readers that do not match, or that get less than they ask for.
     fn compare(&mut self, writings: &[Writing]) {
         if self.told.len() > MAX_ENDPOINTS {
             self.told.clear();
         }
-        for writing in writings {
-            for reader in self.readers.values().filter(|r| r.topic == writing.dds_name) {
-                let pair = (writing.gid, reader.gid);
-                if self.told.contains(&pair) {
-                    continue;
-                }
-                let reasons = against(writing, reader);
-                if !reasons.is_empty() {
-                    self.told.insert(pair);
-                    self.common.tell(format!("topic '/{}': a ROS 2 subscription gets nothing: {}", writing.topic, reasons.join("; ")));
-                }
+        for (writing, reader) in pairs(writings, &self.readers) {
+            if self.told.contains(&(writing.gid, reader.gid)) {
+                continue;
             }
+            let reasons = against(writing, reader);
+            let less = mismatches(&writing.qos, &reader.qos);
+            let (verdict, reasons) = match (reasons.is_empty(), less.is_empty()) {
+                (false, _) => ("gets nothing", reasons),
+                // Keys alone decide in rmw_zenoh.
+                (true, false) => ("gets samples, but not as it asks for them", less.iter().map(ToString::to_string).collect()),
+                (true, true) => continue,
+            };
+            self.told.insert((writing.gid, reader.gid));
+            self.common.tell(format!("topic '/{}': a ROS 2 subscription {verdict}: {}", writing.topic, reasons.join("; ")));
         }
-    }
-
-    /// Says what there is, if that has changed.
-    fn say(&mut self, writings: &[Writing]) -> dds::Result<()> {
-        let mut nodes = BTreeMap::<(String, String), Vec<Gid>>::new();
-        for w in writings {
-            nodes.entry(ros_node(&w.node)).or_default().push(w.gid);
-        }
-        let own = NodeEndpoints { namespace: "/".into(), name: "driveline".into(), readers: self.incoming.readers(), writers: Vec::new() };
-        let of = |((namespace, name), writers)| NodeEndpoints { namespace, name, readers: Vec::new(), writers };
-        let info = ParticipantInfo { gid: self.common.dds.gid()?, nodes: std::iter::once(own).chain(nodes.into_iter().map(of)).collect() };
-        if self.said.as_ref() != Some(&info) {
-            let mut sample = info.encode(self.common.spec.release).unwrap_or_default();
-            let padding = sample.len().wrapping_neg() & 3;
-            sample.resize(sample.len() + padding, 0);
-            self.graph_writer.write(&[&sample])?;
-            self.said = Some(info);
-        }
-        Ok(())
     }
 }

@@ -10,12 +10,31 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     carried: AtomicU64,
+    across: AtomicU64,
     drops: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Counters {
     pub(super) fn carried(&self) {
         self.carried.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a sample that the other profile has taken.
+    pub(super) fn passed_on(&self) {
+        self.across.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn across(&self) -> u64 {
+        self.across.load(Relaxed)
+    }
+
+    /// Counts so many drops.
+    pub(super) fn add(&self, reason: &'static str, count: u64) {
+        if count > 0 {
+            let mut drops = lock(&self.drops);
+            let so_far = drops.entry(reason).or_default();
+            *so_far = so_far.saturating_add(count);
+        }
     }
 
     /// Counts a drop; `true`: the first one for this reason.

@@ -34,6 +34,14 @@ pub enum GatewayError {
         /// Which ports it needs.
         ports: String,
     },
+    /// Zenoh refuses.
+    #[error("Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` tells who has a port, and ros2.zenoh.listen names another")]
+    Zenoh {
+        /// Where it was to listen, or which setting it does not take.
+        endpoints: String,
+        /// What it says.
+        reason: String,
+    },
     /// CycloneDDS refuses.
     #[error("{0}")]
     Dds(#[from] DdsError),

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that come from ROS 2: one thread for each, which takes samples from DDS and publishes them here.
+//! Topics that come from ROS 2 by one profile: one thread for each, which takes samples, publishes them here, and passes them on to the other profile.
 
 use super::conductor::Common;
 use super::counters::Counters;
-use super::inlet::Inlet;
+use super::feed::{Came, Feed};
+use super::inlet::{Across, Inlet, MOST_LATE};
 use super::lock;
-use crate::dds::{DdsError, Endpoint, EndpointConfig, Entity, History, Reader, Taken, Waiting};
-use crate::names::{dds_topic, inlet_node};
+use super::outlet::{Offer, Outlet};
+use super::session::HEAD_BYTES;
+use super::wire::{Endpoint, Handle, Wire};
+use crate::names::{inlet_node, ros_name_of};
 use crate::qos::ReaderClass;
-use crate::said::{endpoint_user_data, is_gateway};
+use crate::rmw_zenoh::NO_HASH;
+use crate::types::Crossing;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
-use driveline_types::TopicName;
+use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -22,11 +26,10 @@ const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
 const MAX_INLETS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// What readers of a topic may keep, in bytes and in samples.
-const KEPT_BYTES: u64 = 128 << 20;
-const KEPT: std::ops::RangeInclusive<u64> = 16..=4096;
 /// How long a sample waits for the conductor to know its writer.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// How long a sample that passes to DDS waits for reliable readers: as long as one that passes to Zenoh waits for links.
+const ACROSS_WITHIN: Duration = Duration::from_secs(2);
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -36,22 +39,12 @@ enum Known {
     Refused(&'static str),
 }
 
-/// Readers of a topic, by what they ask for and by type.
-type Readers = BTreeMap<(ReaderClass, String), Arc<ClassReader>>;
-
-struct ClassReader {
-    class: ReaderClass,
-    reader: Reader,
-    _topic: Entity,
-}
-
 /// What the thread of a topic and the conductor share.
 struct Shared {
     topic: TopicName,
-    waiting: Waiting,
+    feed: Feed,
     stop: AtomicBool,
-    readers: Mutex<Readers>,
-    writers: Mutex<HashMap<u64, Known>>,
+    writers: Mutex<HashMap<Handle, Known>>,
     more: Condvar,
     counters: Counters,
 }
@@ -64,21 +57,21 @@ struct IncomingTopic {
 impl Drop for IncomingTopic {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.waiting.wake();
+        self.shared.feed.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// All topics from ROS 2.
-#[derive(Default)]
+/// All topics from ROS 2 that come by one profile.
 pub(super) struct Incoming {
+    wire: Wire,
     topics: BTreeMap<TopicName, IncomingTopic>,
     /// Topics of writers that have an inlet.
-    writers: HashMap<u64, TopicName>,
+    writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
-    refused: HashMap<u64, RefusedWriter>,
+    refused: HashMap<Handle, RefusedWriter>,
 }
 
 /// A writer that is not taken from.
@@ -92,39 +85,27 @@ struct RefusedWriter {
 }
 
 impl Incoming {
-    /// A writer was discovered on a topic that `rule` carries. `true`: there is a new reader to tell of.
-    pub(super) fn writer(
-        &mut self,
-        common: &Arc<Common>,
-        topic: &TopicName,
-        rule: &Rule,
-        endpoint: &Endpoint,
-        node: Option<(&str, &str)>,
-    ) -> bool {
+    pub(super) fn new(wire: Wire) -> Self {
+        Self { wire, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new() }
+    }
+
+    /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
+    pub(super) fn writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<(&str, &str)>) {
         if self.writers.contains_key(&endpoint.handle) || self.refused.contains_key(&endpoint.handle) {
-            return false;
+            return;
         }
         let name = node.map(|(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/'))).unwrap_or_default();
-        let refused = |counted, why| RefusedWriter { topic: topic.clone(), counted, node: name.clone(), why };
-        if is_gateway(&endpoint.user_data) {
-            self.refuse(
-                common,
-                endpoint.handle,
-                refused("gateway", "another gateway of Driveline writes it: it would go in circles".into()),
-            );
-            return false;
-        }
-        match self.try_writer(common, topic, rule, endpoint, node) {
-            Ok(new_reader) => new_reader,
-            Err(reason) => {
-                common.tell(format!("topic '/{topic}' is not taken from ROS 2: {reason}"));
-                self.refuse(common, endpoint.handle, refused("refused", reason));
-                false
-            }
+        let refused = |counted, why| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why };
+        if endpoint.gateway {
+            let why = "another gateway of Driveline writes it: it would go in circles".into();
+            self.refuse(common, endpoint.handle, refused("gateway", why));
+        } else if let Err(reason) = self.try_writer(common, rule, endpoint, node) {
+            common.tell(format!("topic '/{}' is not taken from ROS 2: {reason}", endpoint.topic));
+            self.refuse(common, endpoint.handle, refused("refused", reason));
         }
     }
 
-    fn refuse(&mut self, common: &Common, handle: u64, refused: RefusedWriter) {
+    fn refuse(&mut self, common: &Common, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
             common.tell("more publishers in ROS 2 than are looked at".into());
             return;
@@ -135,31 +116,58 @@ impl Incoming {
         self.refused.insert(handle, refused);
     }
 
-    fn try_writer(
-        &mut self,
-        common: &Arc<Common>,
-        topic: &TopicName,
-        rule: &Rule,
-        endpoint: &Endpoint,
-        node: Option<(&str, &str)>,
-    ) -> Result<bool, String> {
+    fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<(&str, &str)>) -> Result<(), String> {
+        let topic = &endpoint.topic;
         let of_topic = self.writers.values().filter(|t| *t == topic).count();
         if self.writers.len() >= MAX_INLETS || of_topic >= MAX_INLETS_OF_TOPIC {
             return Err("there are too many publishers".into());
         }
         let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
+        agree(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos)
             .map_err(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-        let node = inlet_node(node, &endpoint.gid, &common.node);
-        let hash = crossing.hash;
-        let inlet = Inlet::open(&common.participant, topic, node, crossing, (endpoint.qos, class), rule).map_err(|e| e.to_string())?;
-        let shared = self.topic(common, topic)?;
+        let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
+        let late = rule.qos.depth.unwrap_or(kept);
+        let name = inlet_node(node, &endpoint.gid, &common.node);
+        let what = (endpoint.qos, class, late);
+        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
+        let longest = usize::try_from(rule.max_payload_bytes().saturating_add(HEAD_BYTES)).unwrap_or(usize::MAX);
+        let outlet = self.across(common, endpoint, &inlet.crossing, late, node);
+        inlet.across = outlet.map(|outlet| Arc::new(Across { outlet, longest }));
+        let shared = self.topic(common, topic, rule)?;
+        let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::Open(Box::new(inlet)));
-        shared.read(common, class, &endpoint.type_name, rule, &endpoint_user_data(hash, common.spec.release)).map_err(|e| e.to_string())
+        shared.feed.read(common, endpoint, class, &crossing, rule)
     }
 
-    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName) -> Result<Arc<Shared>, String> {
+    /// Where samples of a writer go by the other profile: if there is one, and rules carry the topic in both directions.
+    fn across(
+        &self,
+        common: &Arc<Common>,
+        endpoint: &Endpoint,
+        crossing: &Crossing,
+        depth: u32,
+        node: Option<(&str, &str)>,
+    ) -> Option<Outlet> {
+        let topic = &endpoint.topic;
+        let wire = self.wire.other();
+        common.spec.rule(topic, false).filter(|_| common.has(wire))?;
+        let offer = Offer {
+            topic,
+            crossing,
+            qos: endpoint.qos,
+            depth,
+            max_blocking: ACROSS_WITHIN,
+            lifespan: None,
+            publisher: None,
+            node: ros_name_of(node, &endpoint.gid),
+        };
+        let refused = |reason| common.tell(format!("topic '/{topic}' does not pass from {} to {wire}: {reason}", self.wire));
+        Outlet::open(common, wire, offer).map_err(refused).ok()
+    }
+
+    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, String> {
         if let Some(t) = self.topics.get(topic) {
             return Ok(t.shared.clone());
         }
@@ -168,9 +176,8 @@ impl Incoming {
         }
         let shared = Arc::new(Shared {
             topic: topic.clone(),
-            waiting: common.dds.waiting().map_err(|e| e.to_string())?,
+            feed: Feed::new(common, self.wire, rule)?,
             stop: AtomicBool::new(false),
-            readers: Mutex::default(),
             writers: Mutex::default(),
             more: Condvar::new(),
             counters: Counters::default(),
@@ -178,15 +185,15 @@ impl Incoming {
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
-        let (of_thread, common) = (shared.clone(), common.clone());
-        let thread =
-            std::thread::Builder::new().name("dl-from-ros".into()).spawn(move || of_thread.run(&common)).map_err(|e| e.to_string())?;
+        let (of_thread, wire, common) = (shared.clone(), self.wire, common.clone());
+        let thread = std::thread::Builder::new().name("dl-from-ros".into()).spawn(move || of_thread.run(&common, wire));
+        let thread = thread.map_err(|e| e.to_string())?;
         self.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: Some(thread) });
         Ok(shared)
     }
 
     /// A writer has gone, if it was one of these.
-    pub(super) fn gone(&mut self, handle: u64) {
+    pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         let Some(topic) = self.writers.remove(&handle).or(refused) else { return };
         if let Some(t) = self.topics.get(&topic) {
@@ -197,21 +204,18 @@ impl Incoming {
                 _ => drop(writers.remove(&handle)),
             }
             drop(writers);
-            t.shared.waiting.wake();
+            t.shared.feed.wake();
         }
     }
 
-    /// Lets go of topics that nobody publishes any more. `true`: some were.
-    pub(super) fn tidy(&mut self) -> bool {
-        let before = self.topics.len();
+    /// Lets go of topics that nobody publishes any more.
+    pub(super) fn tidy(&mut self) {
         self.topics.retain(|_, t| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_))));
-        self.topics.len() != before
     }
 
-    /// Ids of all readers.
-    pub(super) fn readers(&self) -> Vec<[u8; 16]> {
-        let of = |t: &IncomingTopic| lock(&t.shared.readers).values().filter_map(|r| r.reader.entity.gid().ok()).collect::<Vec<_>>();
-        self.topics.values().flat_map(of).collect()
+    /// Ids of all readers in DDS.
+    pub(super) fn dds_readers(&self) -> Vec<[u8; 16]> {
+        self.topics.values().flat_map(|t| t.shared.feed.dds_readers()).collect()
     }
 
     pub(super) fn report(&self) -> Vec<Ros2TopicReport> {
@@ -222,13 +226,15 @@ impl Incoming {
                     ros_type: inlet.crossing.ros.to_string(),
                     converted: inlet.crossing.kind.is_some(),
                     qos: inlet.offered.to_string(),
+                    profile: self.wire.to_string(),
                 }),
                 Known::Refused(_) => None,
             };
             let mut publishers: Vec<_> = lock(&t.shared.writers).values().filter_map(publisher).collect();
             publishers.sort();
             let (carried, dropped) = t.shared.counters.figures();
-            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), carried, dropped }
+            let across = t.shared.counters.across();
+            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), carried, across, dropped }
         };
         self.topics.iter().map(of).collect()
     }
@@ -247,83 +253,77 @@ impl Incoming {
     }
 }
 
+/// Whether a writer's type is the one of which the definition is at hand.
+fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
+    let Some(ours) = crossing.hash.filter(|_| endpoint.wire == Wire::Zenoh && endpoint.hash != NO_HASH) else { return Ok(()) };
+    if endpoint.hash == ours.to_string() {
+        return Ok(());
+    }
+    Err(format!(
+        "its type {} has the hash {}, and the definition at hand {ours}: they are of different releases; name the publisher's packages under `types` and, if the type is converted, carry it `as: cdr`",
+        crossing.ros, endpoint.hash
+    ))
+}
+
 impl Shared {
-    fn know(&self, handle: u64, known: Known) {
+    fn know(&self, handle: Handle, known: Known) {
         lock(&self.writers).insert(handle, known);
         self.more.notify_all();
     }
 
-    /// Sees to it that there is a reader of this class. `true`: it is new.
-    fn read(&self, common: &Common, class: ReaderClass, type_name: &str, rule: &Rule, user_data: &str) -> Result<bool, DdsError> {
-        let key = (class, type_name.to_owned());
-        let mut readers = lock(&self.readers);
-        if readers.contains_key(&key) {
-            return Ok(false);
-        }
-        let name = dds_topic(&self.topic).unwrap_or_default();
-        let topic = common.dds.topic(&name, type_name)?;
-        let kept = (KEPT_BYTES / rule.max_payload_bytes().max(1)).clamp(*KEPT.start(), *KEPT.end());
-        let config = EndpointConfig {
-            qos: class.requests(),
-            // At most 4096.
-            history: History::KeepAll { limit: kept as u32, late: 1 },
-            max_blocking: Duration::ZERO,
-            lifespan: None,
-            user_data,
-        };
-        let reader = common.dds.reader(&topic, &config)?;
-        self.waiting.add(&reader.entity)?;
-        readers.insert(key, Arc::new(ClassReader { class, reader, _topic: topic }));
-        drop(readers);
-        self.waiting.wake();
-        Ok(true)
-    }
-
-    fn run(&self, common: &Common) {
+    fn run(&self, common: &Common, wire: Wire) {
+        let mut scratch = Vec::new();
         while !self.stop.load(Ordering::Acquire) {
-            let readers: Vec<_> = lock(&self.readers).values().cloned().collect();
-            let mut any = false;
-            let (mut lost, mut rejected) = (0, 0);
-            for r in &readers {
-                let losses = r.reader.losses();
-                lost += u64::from(losses.0);
-                rejected += u64::from(losses.1);
-                match r.reader.take() {
-                    Ok(Some(sample)) => {
-                        any = true;
-                        self.sample(common, r.class, &sample, u64::from(losses.0) + u64::from(losses.1));
-                    }
-                    Ok(None) => {}
-                    Err(e) => common.tell(format!("topic '/{}': {e}", self.topic)),
+            let taken = self.feed.take(&mut scratch, |came| self.sample(common, wire, came));
+            self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
+            let waited = match taken {
+                Ok(true) => continue,
+                Ok(false) => {
+                    lock(&self.writers).retain(|_, k| !matches!(k, Known::Open(inlet) if inlet.gone));
+                    self.feed.wait(LOOK)
                 }
-            }
-            self.counters.set("lost", lost);
-            self.counters.set("rejected", rejected);
-            if !any {
-                lock(&self.writers).retain(|_, k| !matches!(k, Known::Open(inlet) if inlet.gone));
-                if let Err(e) = self.waiting.wait(LOOK) {
+                Err(e) => {
                     common.tell(format!("topic '/{}': {e}", self.topic));
-                    return;
+                    self.feed.wait(LOOK)
                 }
+            };
+            if let Err(e) = waited {
+                common.tell(format!("topic '/{}': {e}", self.topic));
+                return;
             }
         }
     }
 
-    fn sample(&self, common: &Common, class: ReaderClass, sample: &Taken, lost: u64) {
+    fn sample(&self, common: &Common, wire: Wire, sample: &Came<'_>) {
         let mut writers = lock(&self.writers);
         if !writers.contains_key(&sample.writer) {
-            // DDS has matched it before the conductor has heard of it.
+            // It was matched before the conductor has heard of it.
             common.wake();
-            let unknown = |w: &mut HashMap<u64, Known>| !w.contains_key(&sample.writer) && !self.stop.load(Ordering::Acquire);
+            let unknown = |w: &mut HashMap<Handle, Known>| !w.contains_key(&sample.writer) && !self.stop.load(Ordering::Acquire);
             writers = self.more.wait_timeout_while(writers, KNOWN_WITHIN, unknown).unwrap_or_else(PoisonError::into_inner).0;
         }
+        let dropped = |reason, text: &str, node: &str| {
+            if self.counters.dropped(reason) {
+                common.tell(format!("topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}", self.topic));
+            }
+        };
         let reason = match writers.get_mut(&sample.writer) {
-            Some(Known::Open(inlet)) if inlet.class != class => "other_class",
-            Some(Known::Open(inlet)) => match inlet.take(sample, common.outside, lost) {
-                Ok(()) => return self.counters.carried(),
-                Err((reason, text)) => {
-                    if self.counters.dropped(reason) {
-                        common.tell(format!("topic '/{}': a sample of node '{}' is dropped ({reason}): {text}", self.topic, inlet.node));
+            Some(Known::Open(inlet)) if inlet.class != sample.class => "other_class",
+            Some(Known::Open(inlet)) => match inlet.gap(sample.number) {
+                None => "duplicate",
+                Some(gap) => {
+                    self.counters.add("lost", gap);
+                    match inlet.take(sample, common.outside(wire)) {
+                        Ok(()) => self.counters.carried(),
+                        Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
+                    }
+                    let (across, node) = (inlet.across.clone(), inlet.node.clone());
+                    // Others may look at the topic while this waits for readers.
+                    drop(writers);
+                    match across.and_then(|across| across.pass_on(sample)) {
+                        None => {}
+                        Some(Ok(())) => self.counters.passed_on(),
+                        Some(Err(text)) => dropped("not_passed_on", &text, node.as_str()),
                     }
                     return;
                 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A publisher of ROS 2, as a publisher on this host.
 
+use super::feed::Came;
+use super::outlet::Outlet;
 use super::session::HEAD_BYTES;
-use crate::convert::{Arrival, ConvertError, FromRos};
-use crate::dds::Taken;
+use crate::convert::{Arrival, ConvertError, FromRos, ToRos};
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
 use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
-use driveline_types::{Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use driveline_types::{Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use std::sync::Arc;
 
-/// Kept for those who come late where the writer keeps something, but does not tell how much.
-const DEFAULT_LATE: u32 = 16;
+/// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
+pub(super) const MOST_LATE: u32 = 16;
 
 /// Why a sample was not published: a name, and a text for people.
 pub(super) type Dropped = (&'static str, String);
@@ -26,10 +28,31 @@ pub(super) struct Inlet {
     pub(super) offered: EndpointQos,
     source_time: SourceTime,
     topic: TopicName,
+    /// Where its samples go by the other profile.
+    pub(super) across: Option<Arc<Across>>,
     taken: u64,
     dropped: u64,
+    /// Number of the last sample that came, where its writer numbers them.
+    last: Option<i64>,
+    /// Numbers that were left out.
+    gaps: u64,
     /// Its writer is gone; it ends when everything was taken.
     pub(super) gone: bool,
+}
+
+/// Where samples of a publisher go by the other profile.
+pub(super) struct Across {
+    pub(super) outlet: Outlet,
+    /// Longest sample, in bytes.
+    pub(super) longest: usize,
+}
+
+impl Across {
+    /// Hands a sample over as it is. `None`: it is none, or too long, which its inlet counts. May wait for readers.
+    pub(super) fn pass_on(&self, sample: &Came<'_>) -> Option<Result<(), String>> {
+        let bytes = ToRos::of_cdr(sample.bytes, self.longest).ok()?;
+        Some(self.outlet.write(bytes.parts(), None, sample.source_timestamp))
+    }
 }
 
 /// What all inlets of a gateway have in common.
@@ -47,36 +70,47 @@ impl Inlet {
         topic: &TopicName,
         node: NodeName,
         crossing: Crossing,
-        (offered, class): (EndpointQos, ReaderClass),
+        (offered, class, late): (EndpointQos, ReaderClass, u32),
         rule: &Rule,
     ) -> Result<Self, CreatePublisherError> {
         let max_payload = usize::try_from(rule.max_payload_bytes()).unwrap_or(usize::MAX);
         let mut config = PublisherConfig::new(topic.clone(), node.clone(), crossing.schema.clone(), max_payload);
-        let late = if class.durability == Durability::TransientLocal { DEFAULT_LATE } else { 1 };
-        config.qos =
-            Qos { depth: rule.qos.depth.unwrap_or(late), reliability: class.reliability, durability: class.durability, ..Qos::default() };
+        config.qos = Qos { depth: late, reliability: class.reliability, durability: class.durability, ..Qos::default() };
         config.pins = rule.pins.unwrap_or(config.pins);
         config.loans = 1;
         let publisher = participant.create_publisher(config)?;
         let (source_time, topic) = (rule.source_time, topic.clone());
-        Ok(Self { publisher, node, crossing, class, offered, source_time, topic, taken: 0, dropped: 0, gone: false })
+        let (across, last) = (None, None);
+        Ok(Self { publisher, node, crossing, class, offered, source_time, topic, across, taken: 0, dropped: 0, last, gaps: 0, gone: false })
     }
 
-    /// Copies a sample into a slot and publishes it. Where the topic is reliable this may wait for readers. `lost`: what DDS could not deliver.
-    pub(super) fn take(&mut self, sample: &Taken, outside: Outside, lost: u64) -> Result<(), Dropped> {
+    /// How many samples are missing before this one; `None`: it came already.
+    pub(super) fn gap(&mut self, number: Option<i64>) -> Option<u64> {
+        let (Some(number), last) = (number, self.last) else { return Some(0) };
+        if last.is_some_and(|last| number <= last) {
+            return None;
+        }
+        self.last = Some(number);
+        let gap = last.map_or(0, |last| number.abs_diff(last) - 1);
+        self.gaps = self.gaps.saturating_add(gap);
+        Some(gap)
+    }
+
+    /// Copies a sample into a slot and publishes it. Where the topic is reliable this may wait for readers.
+    pub(super) fn take(&mut self, sample: &Came<'_>, outside: Outside) -> Result<(), Dropped> {
         let taken = self.taken;
         self.taken += 1;
-        let result = self.publish(sample, outside, lost, taken);
+        let result = self.publish(sample, outside, taken);
         if result.is_err() {
             self.dropped += 1;
         }
         result
     }
 
-    fn publish(&mut self, sample: &Taken, outside: Outside, lost: u64, frame_index: u64) -> Result<(), Dropped> {
+    fn publish(&mut self, sample: &Came<'_>, outside: Outside, frame_index: u64) -> Result<(), Dropped> {
         let refused = |e: ConvertError| (e.name(), e.to_string());
         let too_long = |len: usize, max: usize| refused(ConvertError::TooLong { len, max });
-        let bytes = sample.bytes();
+        let bytes = sample.bytes;
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
         let max = self.publisher.max_payload();
         let arrival = Arrival { time: now, wall_offset_ns: offset, frame_index, source_time: self.source_time };
@@ -117,7 +151,8 @@ impl Inlet {
         }
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
-        header.remote = Some(Remote { host: outside.mark, lost: lost.saturating_add(self.dropped), transit_ns, offset_error_ns: error_ns });
+        let lost = sample.lost.saturating_add(self.gaps).saturating_add(self.dropped);
+        header.remote = Some(Remote { host: outside.mark, lost, transit_ns, offset_error_ns: error_ns });
         self.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
         Ok(())
     }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway itself: `docs/protocols/ros2-dds.md`.
+//! The gateway itself: `docs/protocols/ros2-dds.md` and `docs/protocols/ros2-zenoh.md`.
 //!
-//! One thread, the *conductor*, listens to DDS's discovery and decides what is carried. Samples do not pass through it: each topic has a
-//! thread of its own in each direction.
+//! One thread, the *conductor*, listens to the discovery of both profiles and decides what is carried. Samples do not pass through it: each topic has
+//! a thread of its own in each direction, and from ROS 2 for each profile.
 
 mod conductor;
 mod counters;
 mod error;
+mod feed;
+mod graph;
 mod incoming;
 mod inlet;
 mod outgoing;
+mod outlet;
+mod report;
 mod session;
+mod wire;
+mod zenoh;
 
 pub use error::GatewayError;
 
@@ -27,21 +33,24 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process can have one for each DDS domain.
+/// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process can have one for each DDS domain, and any number without DDS.
 pub struct Gateway {
     control: Arc<conductor::Control>,
     thread: Option<JoinHandle<()>>,
     status: Option<StatusSocket>,
-    domain_id: u32,
+    greeting: String,
 }
 
 impl Gateway {
-    /// Joins the domain and the DDS domain. Returns when it takes part in both; others are found later. Blocks on files of definitions.
+    /// Joins the domain, and ROS 2 by the profiles that are configured. Returns when it takes part in them; others are found later. Blocks on files of
+    /// definitions.
     ///
     /// # Errors
-    /// [`GatewayError`] if something in the configuration, the domain or DDS does not let it.
+    /// [`GatewayError`] if something in the configuration, the domain, DDS or Zenoh does not let it.
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
-        let domain_id = config.ros2.domain_id;
+        let zenoh = config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
+        let profiles: Vec<_> = config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
+        let greeting = format!("exchanges topics with ROS 2 in domain {} over {}", config.ros2.domain_id, profiles.join(" and "));
         let conductor = conductor::Conductor::new(config)?;
         let control = conductor.control();
         let asked = control.clone();
@@ -51,7 +60,7 @@ impl Gateway {
             .name("dl-gateway".into())
             .spawn(move || conductor.run())
             .map_err(|source| GatewayError::System { action: "start a thread", source })?;
-        Ok(Self { control, thread: Some(thread), status: Some(status), domain_id })
+        Ok(Self { control, thread: Some(thread), status: Some(status), greeting })
     }
 
     /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
@@ -70,7 +79,7 @@ impl Gateway {
 impl driveline_runtime::gateway::Gateway for Gateway {
     type Config = Ros2GatewayConfig;
     type Error = GatewayError;
-    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes over DDS. \
+    const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by rmw_zenoh. \
 `driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain_dir, ros2 (as in graph files) and topics.";
 
     fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
@@ -78,7 +87,7 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     }
 
     fn greeting(&self) -> String {
-        format!("exchanges topics with ROS 2 in DDS domain {}", self.domain_id)
+        self.greeting.clone()
     }
 
     fn take_notices(&self) -> Vec<String> {

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes them to DDS.
+//! Topics that go to ROS 2: one thread for each, which takes samples of local publishers and writes them by every profile.
 
-use super::conductor::{Common, Writing};
+use super::conductor::Common;
 use super::counters::Counters;
 use super::error::GatewayError;
 use super::lock;
+use super::outlet::{Offer, Outlet};
 use super::session::HEAD_BYTES;
+use super::wire::Writing;
 use crate::convert::ToRos;
-use crate::dds::{EndpointConfig, Entity, History, Writer};
+use crate::names::ros_node;
 use crate::qos::of_publisher;
-use crate::said::endpoint_user_data;
 use crate::types::Crossing;
+use bytes::Bytes;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_runtime::ros2::{LocalTopic, Rule};
 use driveline_shm::{
     Access, Kicker, OwnProcess, Sample, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
 };
-use driveline_types::{Durability, EndpointId, Qos, Reliability};
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, TopicName};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const MAX_WRITERS: usize = 512;
-/// Samples that a reliable writer keeps for readers that have not acknowledged them; a writer beyond it waits.
-const UNACKNOWLEDGED: u32 = 64;
 /// How long a sample waits for the news of its publisher, and how often it is asked for: it takes microseconds, or a stalled machine's while.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// A topic towards ROS 2.
 pub(super) struct OutgoingTopic {
-    topic: String,
+    topic: TopicName,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
     kicker: Kicker,
@@ -51,7 +50,7 @@ impl Drop for OutgoingTopic {
 }
 
 impl OutgoingTopic {
-    pub(super) fn start(common: &Arc<Common>, local: &LocalTopic, dds_name: String, rule: &Rule) -> Result<Self, GatewayError> {
+    pub(super) fn start(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
         let mut config = SubscriptionConfig::new(local.topic.clone(), common.node.clone(), SchemaRequest::Any);
         config.qos = Qos {
             depth: local.qos.depth,
@@ -76,7 +75,7 @@ impl OutgoingTopic {
         let (common, rule) = (common.clone(), rule.clone());
         let sender = Sender {
             common,
-            dds_name,
+            topic: local.topic.clone(),
             max_len,
             rule,
             subscription,
@@ -87,28 +86,39 @@ impl OutgoingTopic {
         };
         let thread = std::thread::Builder::new().name("dl-to-ros".into()).spawn(move || sender.run());
         let thread = thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
-        Ok(Self { topic: local.topic.to_string(), counters, stop, kicker, thread: Some(thread) })
+        Ok(Self { topic: local.topic.clone(), counters, stop, kicker, thread: Some(thread) })
     }
 
     pub(super) fn report(&self, writings: &[Writing]) -> Ros2TopicReport {
         let mine = writings.iter().filter(|w| w.topic == self.topic);
-        let publisher = |w: &Writing| Ros2Publisher {
-            node: w.node.to_string(),
-            ros_type: w.ros_type.clone(),
-            converted: w.converted,
-            qos: w.qos.to_string(),
+        let publisher = |w: &Writing| {
+            Some(Ros2Publisher {
+                node: w.publisher.as_ref()?.to_string(),
+                ros_type: w.ros_type.clone(),
+                converted: w.converted,
+                qos: w.qos.to_string(),
+                profile: w.wire.to_string(),
+            })
         };
-        let mut publishers: Vec<_> = mine.map(publisher).collect();
+        let mut publishers: Vec<_> = mine.filter_map(publisher).collect();
         publishers.sort();
         let (carried, dropped) = self.counters.figures();
-        Ros2TopicReport { topic: self.topic.clone(), publishers, readers: Vec::new(), carried, dropped }
+        Ros2TopicReport { topic: self.topic.to_string(), publishers, carried, dropped, ..Ros2TopicReport::default() }
     }
 }
 
-/// Where samples of a publisher go. The writer ends before its topic.
+/// A pinned slot as an owner of bytes.
+struct Pinned(Sample);
+
+impl AsRef<[u8]> for Pinned {
+    fn as_ref(&self) -> &[u8] {
+        self.0.payload()
+    }
+}
+
+/// Where samples of a publisher go.
 struct Carried {
-    writer: Writer,
-    _topic: Entity,
+    outlets: Vec<Outlet>,
     crossing: Crossing,
 }
 
@@ -121,7 +131,7 @@ struct Known {
 
 struct Sender {
     common: Arc<Common>,
-    dds_name: String,
+    topic: TopicName,
     max_len: usize,
     rule: Rule,
     subscription: Subscription,
@@ -136,7 +146,7 @@ impl Sender {
         while !self.stop.load(Ordering::Acquire) {
             self.events();
             match self.subscription.take_next() {
-                Ok(Some(sample)) => self.carry(&sample),
+                Ok(Some(sample)) => self.carry(sample),
                 Ok(None) => {
                     self.forget();
                     self.set.wait(None, Duration::ZERO);
@@ -151,14 +161,14 @@ impl Sender {
     }
 
     fn tell(&self, text: &str) {
-        self.common.tell(format!("topic '/{}' does not go to ROS 2: {text}", self.dds_name.trim_start_matches("rt/")));
+        self.common.tell(format!("topic '/{}' does not go to ROS 2: {text}", self.topic));
     }
 
     /// Somebody on this host publishes what cannot go there.
     fn refuse(&self, publisher: EndpointId, node: &str, reason: String) {
         self.tell(&reason);
-        let topic = self.subscription_topic();
-        let refusal = Refusal { topic, host: node.to_owned(), outgoing: true, subscription: false, reason, again_ms: None };
+        let refusal =
+            Refusal { topic: self.topic.to_string(), host: node.to_owned(), outgoing: true, subscription: false, reason, again_ms: None };
         lock(&self.common.refusals).insert(publisher, refusal);
     }
 
@@ -166,8 +176,7 @@ impl Sender {
         while let Some(event) = self.subscription.poll_event() {
             match event {
                 SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => {
-                    let opened =
-                        self.common.types.to_ros(&schema).map_err(|e| e.to_string()).and_then(|c| self.open(publisher, &node, c, &qos));
+                    let opened = self.common.types.to_ros(&schema).map_err(|e| e.to_string()).and_then(|c| self.open(&node, c, &qos));
                     let carried = opened.map_err(|reason| self.refuse(publisher, &node, reason)).ok();
                     self.publishers.insert(publisher, Known { carried, gone: false });
                 }
@@ -183,55 +192,41 @@ impl Sender {
         }
     }
 
-    fn open(&self, publisher: EndpointId, node: &str, crossing: Crossing, qos: &Qos) -> Result<Carried, String> {
-        let node = node.parse().map_err(|e| format!("{e}"))?;
-        let text = |e: crate::dds::DdsError| e.to_string();
-        let dds = &self.common.dds;
-        if lock(&self.common.writings).len() >= MAX_WRITERS {
-            return Err(format!("there are {MAX_WRITERS} publishers already"));
+    fn open(&self, node: &str, crossing: Crossing, qos: &Qos) -> Result<Carried, String> {
+        let node: NodeName = node.parse().map_err(|e| format!("{e}"))?;
+        let outlet = |wire| {
+            let offer = Offer {
+                topic: &self.topic,
+                crossing: &crossing,
+                qos: of_publisher(qos, &self.rule.qos),
+                depth: self.rule.qos.depth.unwrap_or(qos.depth),
+                max_blocking: Duration::from_millis(qos.max_blocking_ms.into()),
+                lifespan: qos.lifespan_ms.map(|ms| Duration::from_millis(ms.into())),
+                publisher: Some(node.clone()),
+                node: ros_node(&node),
+            };
+            Outlet::open(&self.common, wire, offer)
+        };
+        let (mut outlets, mut reasons) = (Vec::new(), Vec::new());
+        for wire in self.common.wires() {
+            match outlet(wire) {
+                Ok(opened) => outlets.push(opened),
+                Err(reason) => reasons.push(format!("by {wire}: {reason}")),
+            }
         }
-        let offered = of_publisher(qos, &self.rule.qos);
-        let late = self.rule.qos.depth.unwrap_or(qos.depth);
-        let config = EndpointConfig {
-            qos: offered,
-            // Where nothing shall be lost, a writer waits instead of forgetting what is not acknowledged.
-            history: match offered.reliability {
-                Reliability::Reliable => History::KeepAll { limit: UNACKNOWLEDGED.max(late), late },
-                Reliability::BestEffort => History::KeepLast(late),
-            },
-            max_blocking: Duration::from_millis(qos.max_blocking_ms.into()),
-            lifespan: qos.lifespan_ms.map(|ms| Duration::from_millis(ms.into())),
-            user_data: &endpoint_user_data(crossing.hash, self.common.spec.release),
-        };
-        let topic = dds.topic(&self.dds_name, &crossing.ros.dds()).map_err(text)?;
-        let writer = dds.writer(&topic, &config).map_err(text)?;
-        let writing = Writing {
-            publisher,
-            gid: writer.entity.gid().map_err(text)?,
-            topic: self.subscription_topic(),
-            dds_name: self.dds_name.clone(),
-            dds_type: crossing.ros.dds(),
-            ros_type: crossing.ros.to_string(),
-            converted: crossing.kind.is_some(),
-            node,
-            qos: offered,
-        };
-        lock(&self.common.writings).push(writing);
-        self.common.wake();
-        Ok(Carried { writer, _topic: topic, crossing })
-    }
-
-    fn subscription_topic(&self) -> String {
-        self.dds_name.trim_start_matches("rt/").to_owned()
+        if outlets.is_empty() {
+            return Err(reasons.join("; "));
+        }
+        reasons.iter().for_each(|reason| self.tell(reason));
+        Ok(Carried { outlets, crossing })
     }
 
     /// Ends writers of publishers that are gone, once there is nothing left of them.
     fn forget(&mut self) {
         let before = self.publishers.len();
-        let (writings, refusals) = (&self.common.writings, &self.common.refusals);
+        let refusals = &self.common.refusals;
         self.publishers.retain(|publisher, known| {
             if known.gone {
-                lock(writings).retain(|w| w.publisher != *publisher);
                 lock(refusals).remove(publisher);
             }
             !known.gone
@@ -258,22 +253,26 @@ impl Sender {
         }
     }
 
-    fn carry(&mut self, sample: &Sample) {
-        let header = sample.header();
+    fn carry(&mut self, sample: Sample) {
+        let (publisher, header) = (sample.publisher(), sample.header());
         if header.remote.is_some() {
             self.counters.dropped("remote");
             return;
         }
-        if !self.publishers.contains_key(&sample.publisher()) {
-            self.meet(sample.publisher());
+        let offset = header.wall_offset_ns;
+        let published = header.publish_time.0.cast_signed().wrapping_add(offset);
+        if !self.publishers.contains_key(&publisher) {
+            self.meet(publisher);
         }
-        let Some(carried) = self.publishers.get(&sample.publisher()).and_then(|known| known.carried.as_ref()) else {
+        let Some(carried) = self.publishers.get(&publisher).and_then(|known| known.carried.as_ref()) else {
             self.counters.dropped("refused");
             return;
         };
+        // Pinned until the last profile has taken it; none of them copies it but into what it sends.
+        let slot = Bytes::from_owner(Pinned(sample));
         let converted = match carried.crossing.kind {
-            Some(kind) => ToRos::new(kind, sample.payload(), header.wall_offset_ns, self.max_len),
-            None => ToRos::of_cdr(sample.payload(), self.max_len),
+            Some(kind) => ToRos::new(kind, &slot, offset, self.max_len),
+            None => ToRos::of_cdr(&slot, self.max_len),
         };
         let converted = match converted {
             Ok(converted) => converted,
@@ -284,13 +283,19 @@ impl Sender {
                 return;
             }
         };
-        match carried.writer.write(&converted.parts()) {
-            Ok(()) => self.counters.carried(),
-            Err(e) => {
-                if self.counters.dropped("not_written") {
-                    self.tell(&format!("a sample is dropped (not_written): {e}"));
+        let mut taken = false;
+        for outlet in &carried.outlets {
+            match outlet.write(converted.parts(), Some(&slot), published) {
+                Ok(()) => taken = true,
+                Err(e) => {
+                    if self.counters.dropped("not_written") {
+                        self.tell(&format!("a sample is dropped (not_written): {e}"));
+                    }
                 }
             }
+        }
+        if taken {
+            self.counters.carried();
         }
     }
 }
@@ -298,7 +303,6 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         let publishers = &self.publishers;
-        lock(&self.common.writings).retain(|w| !publishers.contains_key(&w.publisher));
         lock(&self.common.refusals).retain(|publisher, _| !publishers.contains_key(publisher));
     }
 }

@@ -2,6 +2,7 @@
 //! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire, which know nothing of Driveline.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
+pub(crate) mod rmw;
 pub(crate) mod samples;
 
 use driveline_gateway_ros2::engine::Gateway;
@@ -153,6 +154,11 @@ pub(crate) struct Rig {
 impl Rig {
     /// A gateway with these rules, and graph topics with these names and longest payloads. `domain_id`: of this test alone.
     pub(crate) fn new(domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Self {
+        Self::with(json!({ "domain_id": domain_id, "topics": rules }), topics)
+    }
+
+    /// The same with all that stands under `ros2:`, but definitions.
+    pub(crate) fn with(mut ros2: Value, topics: &[(&str, u64, Qos)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let package = dir.path().join("std_msgs/msg");
         std::fs::create_dir_all(&package).unwrap();
@@ -160,7 +166,8 @@ impl Rig {
         let participant =
             Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
         let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
-        let ros2 = json!({ "domain_id": domain_id, "types": [dir.path().join("std_msgs")], "topics": rules });
+        ros2["types"] = json!([dir.path().join("std_msgs")]);
+        let domain_id = ros2["domain_id"].as_u64().unwrap() as u32;
         let config = json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
         let mut rig = Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };
         rig.start();
@@ -187,6 +194,17 @@ impl Rig {
 
     pub(crate) fn report(&self) -> Ros2Report {
         self.gateway.as_ref().unwrap().report().ros2.unwrap()
+    }
+
+    /// All that it was started with.
+    pub(crate) fn config(&self) -> &Value {
+        &self.config
+    }
+
+    /// How many routers and nodes the gateway is connected to.
+    pub(crate) fn neighbours(&self) -> (usize, usize) {
+        let network = self.gateway.as_ref().unwrap().report().network;
+        (network.routers, network.peers)
     }
 
     pub(crate) fn refused(&self) -> Vec<Refusal> {

@@ -46,11 +46,15 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ros2Report {
-    /// DDS domain (`ROS_DOMAIN_ID`).
+    /// `ROS_DOMAIN_ID`.
     pub domain_id: u32,
-    /// The interface that is used; `None`: this host alone.
+    /// Whether nodes on DDS take part.
+    pub dds: bool,
+    /// Whether nodes on rmw_zenoh take part; how is in [`Report::network`].
+    pub zenoh: bool,
+    /// The interface that is used for DDS; `None`: this host alone.
     pub interface: Option<String>,
-    /// Nodes of other participants that are seen in the ROS graph.
+    /// Nodes of others that are seen in the ROS graph.
     pub nodes: usize,
     /// Towards ROS 2.
     pub to_ros: Vec<Ros2TopicReport>,
@@ -70,6 +74,8 @@ pub struct Ros2TopicReport {
     pub readers: Vec<String>,
     /// Samples that arrived at the other side.
     pub carried: u64,
+    /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
+    pub across: u64,
     /// Samples that did not, by reason.
     pub dropped: BTreeMap<String, u64>,
 }
@@ -84,8 +90,10 @@ pub struct Ros2Publisher {
     pub ros_type: String,
     /// Whether samples are converted; else they pass as CDR.
     pub converted: bool,
-    /// What DDS knows of its QoS, in words.
+    /// What ROS 2 knows of its QoS, in words.
     pub qos: String,
+    /// By which profile: `DDS` or `rmw_zenoh`.
+    pub profile: String,
 }
 
 /// How a gateway takes part in the network.

@@ -36,7 +36,7 @@ pub struct GraphFile {
     /// How this host takes part in the network, for topics with `reach: network`.
     #[serde(default)]
     pub network: Option<NetworkSpec>,
-    /// Which topics are exchanged with ROS 2 nodes over DDS.
+    /// Which topics are exchanged with ROS 2 nodes, over DDS and by rmw_zenoh.
     #[serde(default)]
     pub ros2: Option<Ros2Spec>,
     /// Other graph files, relative to this one, whose topics and modules belong to the graph.

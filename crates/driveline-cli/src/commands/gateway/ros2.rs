@@ -55,14 +55,28 @@ fn drops(topic: &Ros2TopicReport) -> String {
     dropped(&drops)
 }
 
+/// How nodes of ROS 2 are reached.
+fn profiles(report: &Report, ros2: &Ros2Report) -> String {
+    let place = ros2.interface.as_ref().map_or_else(|| "this host alone".to_owned(), |i| format!("interface {}", cut(i, NAME)));
+    let network = &report.network;
+    let routers = count(network.routers as u64, "router");
+    let zenoh = format!("rmw_zenoh at {} ({routers}, {})", cut(&network.connects.join(", "), NAME), count(network.peers as u64, "peer"));
+    // Gateways of before say neither, and have DDS.
+    match (ros2.dds || !ros2.zenoh, ros2.zenoh) {
+        (true, true) => format!("DDS on {place} and {zenoh}"),
+        (_, true) => zenoh,
+        (_, false) => format!("DDS on {place}"),
+    }
+}
+
 /// The table.
 pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: &Screen) {
-    let place = ros2.interface.as_ref().map_or_else(|| "this host alone".to_owned(), |i| format!("interface {}", cut(i, NAME)));
     screen.print(&format!(
-        "gateway {} (process {}): DDS domain {} on {place}, for {}; {} of ROS 2 seen\n",
+        "gateway {} (process {}): ROS 2 domain {}, {}, for {}; {} of ROS 2 seen\n",
         cut(&report.gateway, NAME),
         report.pid,
         ros2.domain_id,
+        profiles(report, ros2),
         seconds(report.up_ms),
         count(ros2.nodes as u64, "node"),
     ));
@@ -91,7 +105,8 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: 
 fn publisher(out: bool, p: &Ros2Publisher) -> String {
     let form = if p.converted { "converted" } else { "as CDR bytes, unchanged" };
     let place = if out { "here by" } else { "in ROS 2 by the node that is here called" };
-    format!("  published {place} '{}': {}, {form}; {} in DDS\n", cut(&p.node, NAME), cut(&p.ros_type, NAME), p.qos)
+    let profile = if p.profile.is_empty() { "DDS" } else { p.profile.as_str() };
+    format!("  published {place} '{}': {}, {form}; {} in {}\n", cut(&p.node, NAME), cut(&p.ros_type, NAME), p.qos, cut(profile, NAME))
 }
 
 /// Nodes, and how many subscriptions belong to none that is known.
@@ -120,6 +135,9 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         count(topic.carried, "sample"),
         drops(topic),
     );
+    if topic.across > 0 {
+        text += &format!("  {} passed from one profile of ROS 2 to the other\n", count(topic.across, "sample"));
+    }
     topic.publishers.iter().for_each(|p| text += &publisher(out, p));
     if out {
         if topic.publishers.is_empty() {
@@ -156,12 +174,14 @@ mod tests {
             ros_type: "sensor_msgs/msg/Image".into(),
             converted: true,
             qos: "reliable, volatile".into(),
+            profile: String::new(),
         };
         Ros2TopicReport {
             topic: name.into(),
             publishers: publishers.iter().map(publisher).collect(),
             readers: readers.iter().map(|r| (*r).to_owned()).collect(),
             carried,
+            across: 0,
             dropped: BTreeMap::from([("too_long".to_owned(), 2), ("lost".to_owned(), 0)]),
         }
     }
@@ -186,6 +206,27 @@ mod tests {
              reliable, volatile in DDS\n  read by /rviz, 1 subscription of no node that is known\n"
         );
         assert_eq!(state(&now, (true, &now.ros2.as_ref().unwrap().to_ros[0])), "carried");
+    }
+
+    #[test]
+    fn profiles_are_told_apart_and_what_passes_between_them() {
+        let mut now = report(Vec::new(), vec![topic("scan", &["ros2/lidar"], &[], 5)], 2);
+        let ros2 = now.ros2.as_mut().unwrap();
+        (ros2.from_ros[0].across, ros2.from_ros[0].publishers[0].profile) = (4, "rmw_zenoh".into());
+        (ros2.dds, ros2.zenoh) = (true, true);
+        now.network.connects = vec!["tcp/localhost:7447".into()];
+        now.network.routers = 1;
+        let told = text(&now, &Report::default());
+        assert!(
+            told.contains("4 samples passed from one profile of ROS 2 to the other\n") && told.contains("volatile in rmw_zenoh\n"),
+            "{told}"
+        );
+        assert_eq!(
+            profiles(&now, now.ros2.as_ref().unwrap()),
+            "DDS on this host alone and rmw_zenoh at tcp/localhost:7447 (1 router, 0 peers)"
+        );
+        let before = report(Vec::new(), Vec::new(), 2);
+        assert_eq!(profiles(&before, before.ros2.as_ref().unwrap()), "DDS on this host alone");
     }
 
     #[test]

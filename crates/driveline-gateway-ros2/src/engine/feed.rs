@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the samples of one topic come from.
+
+use super::conductor::Common;
+use super::lock;
+use super::wire::{Endpoint, Handle, Wire, handle_of};
+use super::zenoh;
+use crate::dds;
+use crate::names::dds_topic;
+use crate::qos::ReaderClass;
+use crate::said::{Gid, endpoint_user_data};
+use crate::types::Crossing;
+use driveline_runtime::ros2::Rule;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What may wait for the thread of a topic, in bytes and in samples.
+const KEPT_BYTES: u64 = 128 << 20;
+const KEPT: std::ops::RangeInclusive<u64> = 16..=4096;
+
+/// Node of all readers of the gateway.
+pub(super) const OWN_NODE: (&str, &str) = ("/", "driveline");
+
+fn kept(rule: &Rule) -> u32 {
+    // At most 4096.
+    (KEPT_BYTES / rule.max_payload_bytes().max(1)).clamp(*KEPT.start(), *KEPT.end()) as u32
+}
+
+/// A sample that has come.
+pub(super) struct Came<'a> {
+    /// Who has written it.
+    pub(super) writer: Handle,
+    /// With what it was asked for.
+    pub(super) class: ReaderClass,
+    /// When it was written, on its writer's wall clock, in nanoseconds.
+    pub(super) source_timestamp: i64,
+    /// Its number among those of its writer, from 1, where it tells.
+    pub(super) number: Option<i64>,
+    /// Samples that did not come, of whichever writer, so far.
+    pub(super) lost: u64,
+    /// The sample with its encapsulation.
+    pub(super) bytes: &'a [u8],
+}
+
+/// Readers of one topic, by what they ask for, type and hash.
+type Readers<T> = Mutex<BTreeMap<(ReaderClass, String, String), T>>;
+
+/// See [`Feed::Dds`].
+pub(super) struct DdsReader {
+    class: ReaderClass,
+    reader: dds::Reader,
+    _topic: dds::Entity,
+}
+
+pub(super) enum Feed {
+    Dds { readers: Readers<Arc<DdsReader>>, waiting: dds::Waiting },
+    Zenoh { readers: Readers<zenoh::Reader>, inbox: Arc<zenoh::Inbox> },
+}
+
+impl Feed {
+    pub(super) fn new(common: &Common, wire: Wire, rule: &Rule) -> Result<Self, String> {
+        match wire {
+            Wire::Dds => {
+                let waiting = common.dds()?.waiting().map_err(|e| e.to_string())?;
+                Ok(Self::Dds { readers: Readers::default(), waiting })
+            }
+            Wire::Zenoh => Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept(rule) as usize)) }),
+        }
+    }
+
+    /// Sees to it that a writer of this class, type and hash is read.
+    pub(super) fn read(&self, common: &Common, of: &Endpoint, class: ReaderClass, crossing: &Crossing, rule: &Rule) -> Result<(), String> {
+        let key = (class, of.type_name.clone(), of.hash.clone());
+        match self {
+            Self::Dds { readers, waiting } => {
+                let mut readers = lock(readers);
+                if readers.contains_key(&key) {
+                    return Ok(());
+                }
+                let (dds, text) = (common.dds()?, |e: dds::DdsError| e.to_string());
+                let name = dds_topic(&of.topic).unwrap_or_default();
+                let topic = dds.topic(&name, &of.type_name).map_err(text)?;
+                let config = dds::EndpointConfig {
+                    qos: class.requests(),
+                    history: dds::History::KeepAll { limit: kept(rule), late: 1 },
+                    max_blocking: Duration::ZERO,
+                    lifespan: None,
+                    user_data: &endpoint_user_data(crossing.hash, common.spec.release),
+                };
+                let reader = dds.reader(&topic, &config).map_err(text)?;
+                waiting.add(&reader.entity).map_err(text)?;
+                readers.insert(key, Arc::new(DdsReader { class, reader, _topic: topic }));
+                drop(readers);
+                waiting.wake();
+            }
+            Self::Zenoh { readers, inbox } => {
+                let mut readers = lock(readers);
+                if !readers.contains_key(&key) {
+                    let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
+                    readers.insert(key, common.zenoh()?.reader(of, class, &node, inbox)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes at most one sample of each reader. `false`: there was none. `scratch` is for samples that came in pieces.
+    pub(super) fn take(&self, scratch: &mut Vec<u8>, mut each: impl FnMut(&Came<'_>)) -> Result<bool, String> {
+        match self {
+            Self::Dds { readers, .. } => {
+                let readers: Vec<_> = lock(readers).values().cloned().collect();
+                let mut any = false;
+                for r in &readers {
+                    let losses = r.reader.losses();
+                    let Some(sample) = r.reader.take().map_err(|e| e.to_string())? else { continue };
+                    any = true;
+                    each(&Came {
+                        writer: sample.writer.into(),
+                        class: r.class,
+                        source_timestamp: sample.source_timestamp,
+                        number: None,
+                        lost: u64::from(losses.0) + u64::from(losses.1),
+                        bytes: sample.bytes(),
+                    });
+                }
+                Ok(any)
+            }
+            Self::Zenoh { inbox, .. } => {
+                let Some(sample) = inbox.take() else { return Ok(false) };
+                let mut slices = sample.payload.slices();
+                let first = slices.next().unwrap_or_default();
+                let bytes = match slices.next() {
+                    None => first,
+                    Some(second) => {
+                        scratch.clear();
+                        [first, second].into_iter().chain(slices).for_each(|slice| scratch.extend_from_slice(slice));
+                        scratch.as_slice()
+                    }
+                };
+                let attachment = &sample.attachment;
+                each(&Came {
+                    writer: handle_of(&attachment.gid),
+                    class: sample.class,
+                    source_timestamp: attachment.source_timestamp,
+                    number: Some(attachment.sequence),
+                    lost: inbox.losses().0,
+                    bytes,
+                });
+                Ok(true)
+            }
+        }
+    }
+
+    /// Samples that did not come, by reason, so far. Over Zenoh those that were lost on the way show in what comes after them.
+    pub(super) fn losses(&self) -> [(&'static str, u64); 2] {
+        match self {
+            Self::Dds { readers, .. } => {
+                let (mut lost, mut rejected) = (0, 0);
+                for r in lock(readers).values() {
+                    let losses = r.reader.losses();
+                    lost += u64::from(losses.0);
+                    rejected += u64::from(losses.1);
+                }
+                [("lost", lost), ("rejected", rejected)]
+            }
+            Self::Zenoh { inbox, .. } => {
+                let (rejected, malformed) = inbox.losses();
+                [("rejected", rejected), ("attachment", malformed)]
+            }
+        }
+    }
+
+    /// Waits until something has come or somebody wakes it, at most for so long.
+    pub(super) fn wait(&self, longest: Duration) -> Result<(), String> {
+        match self {
+            Self::Dds { waiting, .. } => waiting.wait(longest).map_err(|e| e.to_string()),
+            Self::Zenoh { inbox, .. } => {
+                inbox.signal.wait(longest);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        match self {
+            Self::Dds { waiting, .. } => waiting.wake(),
+            Self::Zenoh { inbox, .. } => inbox.signal.raise(),
+        }
+    }
+
+    /// Ids of readers in DDS.
+    pub(super) fn dds_readers(&self) -> Vec<Gid> {
+        match self {
+            Self::Dds { readers, .. } => lock(readers).values().filter_map(|r| r.reader.entity.gid().ok()).collect(),
+            Self::Zenoh { .. } => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
+
+use super::feed::OWN_NODE;
+use super::wire::{Change, Wire, Writing};
+use crate::dds::{self, Discovery, EndpointConfig, Entity, History, Reader, Writer};
+use crate::qos::{DurabilityKind, EndpointQos};
+use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
+use driveline_runtime::ros2::Release;
+use driveline_types::Reliability;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// Nodes of others, by the ids of their endpoints: namespace and name.
+pub(super) type Nodes = HashMap<Gid, (String, String)>;
+
+pub(super) struct DdsGraph {
+    found_writers: Discovery,
+    found_readers: Discovery,
+    reader: Reader,
+    writer: Writer,
+    _topic: Entity,
+    release: Release,
+    participants: BTreeMap<Gid, Vec<Gid>>,
+    said: Option<ParticipantInfo>,
+}
+
+impl DdsGraph {
+    pub(super) fn open(dds: &dds::Participant, waiting: &dds::Waiting, release: Release) -> dds::Result<Self> {
+        let (found_writers, found_readers) = (Discovery::of_writers(dds)?, Discovery::of_readers(dds)?);
+        let topic = dds.topic(GRAPH_TOPIC, GRAPH_TYPE)?;
+        let lasting = EndpointConfig {
+            qos: EndpointQos { reliability: Reliability::Reliable, durability: DurabilityKind::TransientLocal, ..EndpointQos::default() },
+            history: History::KeepLast(1),
+            max_blocking: Duration::from_millis(100),
+            lifespan: None,
+            user_data: &endpoint_user_data(None, release),
+        };
+        let writer = dds.writer(&topic, &lasting)?;
+        let reader = dds.reader(&topic, &EndpointConfig { history: History::KeepAll { limit: 4096, late: 1 }, ..lasting })?;
+        found_writers.wake(waiting)?;
+        found_readers.wake(waiting)?;
+        waiting.add(&reader.entity)?;
+        Ok(Self { found_writers, found_readers, reader, writer, _topic: topic, release, participants: BTreeMap::new(), said: None })
+    }
+
+    /// What others say about their nodes; at most about `most` endpoints.
+    pub(super) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<()> {
+        while let Some(sample) = self.reader.take()? {
+            let Some(info) = ParticipantInfo::decode(sample.bytes()) else { continue };
+            for gid in self.participants.remove(&info.gid).unwrap_or_default() {
+                nodes.remove(&gid);
+            }
+            if nodes.len() >= most || self.participants.len() >= most {
+                // Only names are lost. What is there is learned again as it changes.
+                nodes.clear();
+                self.participants.clear();
+            }
+            let mut of_participant = Vec::new();
+            for node in info.nodes {
+                for gid in node.writers.into_iter().chain(node.readers) {
+                    nodes.insert(gid, (node.namespace.clone(), node.name.clone()));
+                    of_participant.push(gid);
+                }
+            }
+            self.participants.insert(info.gid, of_participant);
+        }
+        Ok(())
+    }
+
+    /// What has changed, with whether it is a writer.
+    pub(super) fn take(&self) -> dds::Result<Vec<(bool, Change)>> {
+        let mut all = Vec::new();
+        for (writes, discovery) in [(true, &self.found_writers), (false, &self.found_readers)] {
+            loop {
+                let found = discovery.take()?;
+                if found.is_empty() {
+                    break;
+                }
+                all.extend(found.into_iter().filter_map(Change::of_dds).map(|change| (writes, change)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Says what there is, if that has changed.
+    pub(super) fn say(&mut self, participant: Gid, writings: &[Writing], readers: Vec<Gid>) -> dds::Result<()> {
+        let mut nodes = BTreeMap::<(String, String), Vec<Gid>>::new();
+        for w in writings.iter().filter(|w| w.wire == Wire::Dds) {
+            nodes.entry(w.node.clone()).or_default().push(w.gid);
+        }
+        let (namespace, name) = OWN_NODE;
+        let own = NodeEndpoints { namespace: namespace.into(), name: name.into(), readers, writers: Vec::new() };
+        let of = |((namespace, name), writers)| NodeEndpoints { namespace, name, readers: Vec::new(), writers };
+        let info = ParticipantInfo { gid: participant, nodes: std::iter::once(own).chain(nodes.into_iter().map(of)).collect() };
+        if self.said.as_ref() != Some(&info) {
+            let mut sample = info.encode(self.release).unwrap_or_default();
+            let padding = sample.len().wrapping_neg() & 3;
+            sample.resize(sample.len() + padding, 0);
+            self.writer.write(&[&sample])?;
+            self.said = Some(info);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A writer towards ROS 2, by one profile.
+
+use super::conductor::Common;
+use super::lock;
+use super::wire::{Wire, Writing};
+use super::zenoh;
+use crate::dds;
+use crate::names::dds_topic;
+use crate::qos::EndpointQos;
+use crate::rmw_zenoh::{NO_HASH, TokenQos};
+use crate::said::endpoint_user_data;
+use crate::types::Crossing;
+use bytes::Bytes;
+use driveline_runtime::ros2::Release;
+use driveline_types::{NodeName, Reliability, TopicName};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const MAX_WRITERS: usize = 512;
+/// Samples that a reliable writer keeps for readers that have not acknowledged them; a writer beyond it waits.
+const UNACKNOWLEDGED: u32 = 64;
+
+/// What is written, and as whose.
+pub(super) struct Offer<'a> {
+    pub(super) topic: &'a TopicName,
+    pub(super) crossing: &'a Crossing,
+    pub(super) qos: EndpointQos,
+    /// Samples for those who come late.
+    pub(super) depth: u32,
+    /// How long a sample waits for reliable readers.
+    pub(super) max_blocking: Duration,
+    pub(super) lifespan: Option<Duration>,
+    /// Who publishes here; `None`: it passes from the other profile.
+    pub(super) publisher: Option<NodeName>,
+    /// Namespace and name in the ROS graph.
+    pub(super) node: (String, String),
+}
+
+enum Writer {
+    /// The writer ends before its topic.
+    Dds {
+        writer: dds::Writer,
+        _topic: dds::Entity,
+    },
+    Zenoh(Box<zenoh::Writer>),
+}
+
+/// See the module. Others see it come and go.
+pub(super) struct Outlet {
+    writer: Writer,
+    number: u64,
+    common: Arc<Common>,
+}
+
+impl Outlet {
+    pub(super) fn open(common: &Arc<Common>, wire: Wire, offer: Offer<'_>) -> Result<Self, String> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        if lock(&common.writings).len() >= MAX_WRITERS {
+            return Err(format!("there are {MAX_WRITERS} writers already"));
+        }
+        let Offer { topic, crossing, qos, depth, .. } = offer;
+        let (type_name, text) = (crossing.ros.dds(), |e: dds::DdsError| e.to_string());
+        let mut hash = String::new();
+        let (writer, gid) = match wire {
+            Wire::Dds => {
+                let config = dds::EndpointConfig {
+                    qos,
+                    // Where nothing shall be lost, a writer waits instead of forgetting what is not acknowledged.
+                    history: match qos.reliability {
+                        Reliability::Reliable => dds::History::KeepAll { limit: UNACKNOWLEDGED.max(depth), late: depth },
+                        Reliability::BestEffort => dds::History::KeepLast(depth),
+                    },
+                    max_blocking: offer.max_blocking,
+                    lifespan: offer.lifespan,
+                    user_data: &endpoint_user_data(crossing.hash, common.spec.release),
+                };
+                let name = dds_topic(topic).ok_or("ROS 2 does not permit its name: rename it")?;
+                let topic = common.dds()?.topic(&name, &type_name).map_err(text)?;
+                let writer = common.dds()?.writer(&topic, &config).map_err(text)?;
+                let gid = writer.entity.gid().map_err(text)?;
+                (Writer::Dds { writer, _topic: topic }, gid)
+            }
+            Wire::Zenoh => {
+                hash = match (common.spec.release, crossing.hash) {
+                    (Release::Humble, _) => NO_HASH.to_owned(),
+                    (_, Some(hash)) => hash.to_string(),
+                    (_, None) => {
+                        return Err(format!(
+                            "the definition of {} is not complete, so its hash is not known; name its packages under `types`",
+                            crossing.ros
+                        ));
+                    }
+                };
+                let qos = TokenQos { endpoint: qos, keep_all: false, depth, lifespan: offer.lifespan };
+                let config = zenoh::WriterConfig { topic, type_name: &type_name, hash: &hash, qos, node: &offer.node };
+                let writer = common.zenoh()?.writer(&config)?;
+                let gid = writer.gid();
+                (Writer::Zenoh(Box::new(writer)), gid)
+            }
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let writing = Writing {
+            number,
+            wire,
+            gid,
+            topic: topic.clone(),
+            type_name,
+            hash,
+            ros_type: crossing.ros.to_string(),
+            converted: crossing.kind.is_some(),
+            publisher: offer.publisher,
+            node: offer.node,
+            qos,
+        };
+        lock(&common.writings).push(writing);
+        common.wake();
+        Ok(Self { writer, number, common: common.clone() })
+    }
+
+    /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: where the second part is, if it may be kept for a while.
+    /// `source_timestamp`: on the wall clock, in nanoseconds; DDS takes the time of the call. May wait for readers.
+    pub(super) fn write(&self, parts: [&[u8]; 3], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
+        match &self.writer {
+            Writer::Dds { writer, .. } => writer.write(&parts).map_err(|e| e.to_string()),
+            Writer::Zenoh(writer) => writer.write(parts, slot, source_timestamp),
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        lock(&self.common.writings).retain(|w| w.number != self.number);
+        self.common.wake();
+    }
+}

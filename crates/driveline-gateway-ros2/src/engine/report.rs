@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the gateway says about itself when it is asked.
+
+use super::KIND;
+use super::conductor::{Conductor, against, pairs};
+use super::lock;
+use super::wire::Writing;
+use crate::said::Gid;
+use driveline_runtime::gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
+use driveline_types::MonotonicNs;
+use std::collections::{BTreeMap, HashSet};
+
+/// Refusals that a report names.
+const MAX_REFUSALS: usize = 1024;
+
+impl Conductor {
+    pub(super) fn report(&self, writings: &[Writing]) -> Report {
+        let spec = &self.common.spec;
+        let mut to_ros: Vec<_> = self.outgoing.iter().map(|t| t.report(writings)).collect();
+        for topic in &mut to_ros {
+            let published = pairs(writings, &self.readers).filter(|(w, _)| w.publisher.is_some() && w.topic.as_str() == topic.topic);
+            let matched: HashSet<_> = published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
+            topic.readers = matched.iter().map(|gid| self.node_of(gid)).collect();
+            topic.readers.sort();
+        }
+        // What was asked for by name is there even if nobody publishes it.
+        let named = spec.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true)));
+        let empty = |topic: String| Ros2TopicReport { topic, ..Ros2TopicReport::default() };
+        let mut from_ros: BTreeMap<String, Ros2TopicReport> = named.map(|t| (t.to_string(), empty(t.to_string()))).collect();
+        for of_profile in self.incoming.iter().flat_map(|(_, incoming)| incoming.report()) {
+            let topic = from_ros.entry(of_profile.topic.clone()).or_insert_with(|| empty(of_profile.topic));
+            topic.publishers.extend(of_profile.publishers);
+            topic.carried += of_profile.carried;
+            topic.across += of_profile.across;
+            for (reason, count) in of_profile.dropped {
+                *topic.dropped.entry(reason).or_default() += count;
+            }
+        }
+        let unmatched = pairs(writings, &self.readers).map(|(w, r)| (w, r, against(w, r))).filter(|(_, _, reasons)| !reasons.is_empty());
+        let unmatched = unmatched.map(|(w, r, reasons)| Refusal {
+            topic: w.topic.to_string(),
+            host: self.node_of(&r.gid),
+            outgoing: true,
+            subscription: true,
+            reason: reasons.join("; "),
+            again_ms: None,
+        });
+        let here: Vec<_> = lock(&self.common.refusals).values().cloned().collect();
+        let there = self.incoming.iter().flat_map(|(_, incoming)| incoming.refusals());
+        let mut refused: Vec<_> = here.into_iter().chain(unmatched).chain(there).take(MAX_REFUSALS).collect();
+        refused.sort_by(|a, b| (&a.topic, &a.host, &a.reason).cmp(&(&b.topic, &b.host, &b.reason)));
+        let now = MonotonicNs::now();
+        let nodes: HashSet<_> = self.nodes.values().collect();
+        let zenoh = self.common.zenoh().ok();
+        Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            host: format!("{:016x}", self.common.mark),
+            at_ns: now.0,
+            up_ms: now.since(self.started).as_millis() as u64,
+            network: zenoh.map(super::zenoh::Session::report).unwrap_or_default(),
+            refused,
+            ros2: Some(Ros2Report {
+                domain_id: spec.domain_id,
+                dds: spec.dds,
+                zenoh: zenoh.is_some(),
+                interface: spec.interface.clone(),
+                nodes: nodes.len(),
+                to_ros,
+                from_ros: from_ros.into_values().collect(),
+            }),
+            ..Report::default()
+        }
+    }
+
+    /// The node that an endpoint of others belongs to, as ROS 2 writes it.
+    fn node_of(&self, gid: &Gid) -> String {
+        self.nodes.get(gid).map_or_else(|| "?".to_owned(), |(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/')))
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What both profiles have in common: endpoints of others, what is written for them, and waiting.
+
+use super::lock;
+use crate::dds;
+use crate::names::topic_of_dds;
+use crate::qos::EndpointQos;
+use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
+use crate::said::{Gid, is_gateway};
+use driveline_runtime::ros2::is_token;
+use driveline_types::{NodeName, TopicName};
+use std::fmt;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A profile: by what nodes of ROS 2 are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Wire {
+    Dds,
+    Zenoh,
+}
+
+impl Wire {
+    pub(super) fn other(self) -> Self {
+        if self == Self::Dds { Self::Zenoh } else { Self::Dds }
+    }
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Dds { "DDS" } else { "rmw_zenoh" })
+    }
+}
+
+/// By what a sample says who has written it: over DDS a number of CycloneDDS's, over Zenoh the publisher's id.
+pub(super) type Handle = u128;
+
+pub(super) fn handle_of(gid: &Gid) -> Handle {
+    u128::from_le_bytes(*gid)
+}
+
+/// A writer or a reader of others, on a topic of ROS 2.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    pub(super) wire: Wire,
+    pub(super) handle: Handle,
+    pub(super) gid: Gid,
+    pub(super) topic: TopicName,
+    /// Its type as DDS calls it.
+    pub(super) type_name: String,
+    /// Over Zenoh, the hash that stands in keys.
+    pub(super) hash: String,
+    pub(super) qos: EndpointQos,
+    /// How many samples it keeps, if that is known.
+    pub(super) depth: Option<u32>,
+    /// It is a gateway's.
+    pub(super) gateway: bool,
+    /// Namespace and name of its node, as far as its own announcement tells them.
+    pub(super) node: Option<(String, String)>,
+}
+
+/// What was found out about endpoints.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Here(Box<Endpoint>),
+    /// The endpoint with this handle is gone.
+    Gone(Handle),
+}
+
+impl Change {
+    /// `None`: it is on none of ROS 2's topics.
+    pub(super) fn of_dds(found: dds::Found) -> Option<Self> {
+        let e = match found {
+            dds::Found::Gone(handle) => return Some(Self::Gone(handle.into())),
+            dds::Found::Here(endpoint) => endpoint,
+        };
+        Some(Self::Here(Box::new(Endpoint {
+            wire: Wire::Dds,
+            handle: e.handle.into(),
+            gid: e.gid,
+            topic: topic_of_dds(&e.topic)?,
+            type_name: e.type_name,
+            hash: String::new(),
+            qos: e.qos,
+            depth: None,
+            gateway: is_gateway(&e.user_data),
+            node: None,
+        })))
+    }
+
+    /// From a token that was declared, with whether it is a publisher's; `None`: it is no endpoint of a topic.
+    pub(super) fn of_token(token: Token, text: &str) -> Option<(bool, Self)> {
+        let publishes = match token.kind {
+            Kind::Publisher => true,
+            Kind::Subscription => false,
+            Kind::Node | Kind::Service | Kind::Client => return None,
+        };
+        let endpoint = token.endpoint?;
+        let topic = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
+        let gid = gid_of(text);
+        let here = Endpoint {
+            wire: Wire::Zenoh,
+            handle: handle_of(&gid),
+            gid,
+            topic,
+            type_name: endpoint.type_name,
+            hash: endpoint.hash,
+            qos: endpoint.qos.endpoint,
+            depth: (!endpoint.qos.keep_all).then_some(endpoint.qos.depth),
+            gateway: token.enclave == GATEWAY_ENCLAVE,
+            node: Some((token.namespace, token.node)),
+        };
+        Some((publishes, Self::Here(Box::new(here))))
+    }
+}
+
+/// A writer of the gateway: what it says to ROS 2, and to people.
+#[derive(Clone, Debug)]
+pub(super) struct Writing {
+    /// Of this gateway alone.
+    pub(super) number: u64,
+    pub(super) wire: Wire,
+    pub(super) gid: Gid,
+    pub(super) topic: TopicName,
+    /// Its type as DDS calls it.
+    pub(super) type_name: String,
+    /// Over Zenoh, the hash that stands in keys.
+    pub(super) hash: String,
+    pub(super) ros_type: String,
+    pub(super) converted: bool,
+    /// Who publishes here; of what passes from one profile to the other, nobody.
+    pub(super) publisher: Option<NodeName>,
+    /// Namespace and name in the ROS graph.
+    pub(super) node: (String, String),
+    pub(super) qos: EndpointQos,
+}
+
+/// Lets a thread wait until somebody says so.
+#[derive(Debug, Default)]
+pub(super) struct Signal {
+    raised: Mutex<bool>,
+    more: Condvar,
+}
+
+impl Signal {
+    pub(super) fn raise(&self) {
+        *lock(&self.raised) = true;
+        self.more.notify_all();
+    }
+
+    /// Waits, at most for so long.
+    pub(super) fn wait(&self, longest: Duration) {
+        let raised = self.more.wait_timeout_while(lock(&self.raised), longest, |raised| !*raised);
+        *raised.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+}
+
+/// What the conductor waits with: for news of DDS if it takes part there, and for whoever wakes it.
+pub(super) enum Waiting {
+    Dds(dds::Waiting),
+    Signal(Signal),
+}
+
+impl Waiting {
+    pub(super) fn wake(&self) {
+        match self {
+            Self::Dds(waiting) => waiting.wake(),
+            Self::Signal(signal) => signal.raise(),
+        }
+    }
+
+    /// Waits, at most for so long.
+    pub(super) fn wait(&self, longest: Duration) -> dds::Result<()> {
+        match self {
+            Self::Dds(waiting) => waiting.wait(longest),
+            Self::Signal(signal) => {
+                signal.wait(longest);
+                Ok(())
+            }
+        }
+    }
+}

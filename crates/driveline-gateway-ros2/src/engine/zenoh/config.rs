@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The session's settings: rmw_zenoh's, with bounds.
+
+use super::GatewayError;
+use driveline_runtime::ros2::Ros2ZenohSpec;
+use zenoh::Config;
+
+/// Room of a message beside its payload.
+const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
+/// Most routers and nodes connected at once.
+const MAX_SESSIONS: u32 = 64;
+
+/// The configuration of the session. `longest`: the longest payload, in bytes.
+pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, GatewayError> {
+    let list = |endpoints: &[String]| serde_json::Value::from(endpoints.to_vec()).to_string();
+    let (connect, listen) = (list(&spec.connect), list(&spec.listen));
+    let (longest, sessions) = ((longest + MESSAGE_HEAD_BYTES).to_string(), MAX_SESSIONS.to_string());
+    let mut config = Config::default();
+    for (key, value) in [
+        ("mode", "'peer'"),
+        ("connect/endpoints", connect.as_str()),
+        ("listen/endpoints", listen.as_str()),
+        // The session opens at once; a router that is not there yet is tried again and again.
+        ("connect/timeout_ms", "-1"),
+        ("connect/exit_on_failure", "false"),
+        ("connect/retry", "{ period_init_ms: 200, period_max_ms: 1000, period_increase_factor: 2 }"),
+        ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
+        ("scouting/multicast/enabled", "false"),
+        ("scouting/gossip/enabled", "true"),
+        // Nodes that expect the one with the greater id to connect may be waiting for this one.
+        ("scouting/gossip/autoconnect_strategy", "'always'"),
+        ("timestamping/enabled", "true"),
+        ("queries_default_timeout", "10000"),
+        ("transport/unicast/max_sessions", sessions.as_str()),
+        ("transport/link/tx/lease", "10000"),
+        // A large reliable message is in many pieces, and its publisher waits for room for each.
+        ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
+        ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
+        ("transport/link/rx/max_message_size", longest.as_str()),
+    ] {
+        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: format!("{key} = {value}"), reason: e.to_string() };
+        config.insert_json5(key, value).map_err(refused)?;
+    }
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zenoh_takes_every_setting() {
+        session(&Ros2ZenohSpec::default(), 8 << 20).unwrap();
+        let elsewhere = Ros2ZenohSpec { connect: vec!["udp/10.0.0.1:7447".into()], listen: vec!["tcp/[::]:7447#iface=eth0".into()] };
+        session(&elsewhere, 0).unwrap();
+        let nonsense = Ros2ZenohSpec { listen: vec!["nowhere".into()], ..Ros2ZenohSpec::default() };
+        assert!(session(&nonsense, 0).unwrap_err().to_string().contains("nowhere"));
+    }
+}

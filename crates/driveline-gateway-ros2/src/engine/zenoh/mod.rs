@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Zenoh as nodes on rmw_zenoh use it: `docs/protocols/ros2-zenoh.md`.
+
+mod config;
+mod discovery;
+mod endpoint;
+
+pub(super) use endpoint::{Inbox, Reader, Writer, WriterConfig};
+
+use super::error::GatewayError;
+use super::lock;
+use super::wire::{Change, Waiting};
+use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
+use crate::said::Gid;
+use discovery::Discovery;
+use driveline_runtime::gateway::NetworkReport;
+use driveline_runtime::ros2::Ros2ZenohSpec;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use zenoh::Wait;
+use zenoh::liveliness::LivelinessToken;
+
+/// A node of ROS 2: namespace and name.
+type Node = (String, String);
+/// Ids of this session's own endpoints: their samples are not taken.
+type OwnIds = Arc<Mutex<HashSet<Gid>>>;
+
+/// A node that has endpoints of the gateway.
+struct OwnNode {
+    id: u64,
+    _token: LivelinessToken,
+}
+
+/// What others see of an endpoint of the gateway. It ends with this value.
+struct Announced {
+    gid: Gid,
+    ids: OwnIds,
+    _token: LivelinessToken,
+    /// Behind its endpoint.
+    _node: Arc<OwnNode>,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        lock(&self.ids).remove(&self.gid);
+    }
+}
+
+/// Taking part in Zenoh.
+pub(super) struct Session {
+    discovery: Arc<Discovery>,
+    own_ids: OwnIds,
+    nodes: Mutex<HashMap<Node, Weak<OwnNode>>>,
+    next_id: AtomicU64,
+    pub(super) domain: u32,
+    connects: Vec<String>,
+    /// Behind everything that is part of it.
+    session: zenoh::Session,
+}
+
+fn text(e: impl ToString) -> String {
+    e.to_string()
+}
+
+impl Session {
+    /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found later, and `waiting` is woken.
+    pub(super) fn open(spec: &Ros2ZenohSpec, domain: u32, longest: u64, waiting: Arc<Waiting>) -> Result<Self, GatewayError> {
+        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: spec.listen.join(", "), reason: e.to_string() };
+        let session = zenoh::open(config::session(spec, longest)?).wait().map_err(refused)?;
+        let discovery = Arc::new(Discovery::new(session.zid().to_string(), waiting));
+        let found = discovery.clone();
+        let tokens = session.liveliness().declare_subscriber(format!("@ros2_lv/{domain}/**")).history(true);
+        tokens.callback(move |sample| found.token(&sample)).background().wait().map_err(refused)?;
+        Ok(Self {
+            discovery,
+            own_ids: OwnIds::default(),
+            nodes: Mutex::default(),
+            next_id: AtomicU64::new(0),
+            domain,
+            connects: spec.connect.clone(),
+            session,
+        })
+    }
+
+    /// What has changed, with whether it is a publisher.
+    pub(super) fn take(&self) -> Vec<(bool, Change)> {
+        self.discovery.take()
+    }
+
+    /// What people should know, since this was asked last.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        self.discovery.troubles()
+    }
+
+    pub(super) fn report(&self) -> NetworkReport {
+        let info = self.session.info();
+        NetworkReport {
+            listens: info.locators().wait().iter().map(ToString::to_string).collect(),
+            connects: self.connects.clone(),
+            peers: info.peers_zid().wait().count(),
+            routers: info.routers_zid().wait().count(),
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn token(&self, (namespace, node): &Node, node_id: u64, id: u64, kind: Kind, endpoint: Option<TokenEndpoint>) -> String {
+        let (enclave, session) = (GATEWAY_ENCLAVE.to_owned(), self.session.zid().to_string());
+        let (namespace, node) = (namespace.clone(), node.clone());
+        Token { domain: self.domain, session, node_id, id, kind, enclave, namespace, node, endpoint }.to_string()
+    }
+
+    /// The node of this name, which exists as long as somebody has it.
+    fn node(&self, name: &Node) -> Result<Arc<OwnNode>, String> {
+        let mut nodes = lock(&self.nodes);
+        if let Some(node) = nodes.get(name).and_then(Weak::upgrade) {
+            return Ok(node);
+        }
+        nodes.retain(|_, node| node.strong_count() > 0);
+        let id = self.number();
+        let token = self.token(name, id, id, Kind::Node, None);
+        let node = Arc::new(OwnNode { id, _token: self.session.liveliness().declare_token(token).wait().map_err(text)? });
+        nodes.insert(name.clone(), Arc::downgrade(&node));
+        Ok(node)
+    }
+
+    /// Shows an endpoint to others. `declare` makes it, before anybody sees it and after its own samples are known as such.
+    fn announce<T>(
+        &self,
+        node: &Node,
+        kind: Kind,
+        endpoint: TokenEndpoint,
+        declare: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(T, Announced), String> {
+        let node_token = self.node(node)?;
+        let token = self.token(node, node_token.id, self.number(), kind, Some(endpoint));
+        let gid = gid_of(&token);
+        lock(&self.own_ids).insert(gid);
+        let declared = declare().and_then(|made| Ok((made, self.session.liveliness().declare_token(token).wait().map_err(text)?)));
+        let (made, token) = declared.inspect_err(|_| {
+            lock(&self.own_ids).remove(&gid);
+        })?;
+        Ok((made, Announced { gid, ids: self.own_ids.clone(), _token: token, _node: node_token }))
+    }
+}

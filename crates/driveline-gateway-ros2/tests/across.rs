@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node on DDS and a node on rmw_zenoh talk through one gateway; nothing comes back, and no other gateway joins in.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline_types::Qos;
+use rig::rmw::{IMAGE, Node, Router, STRING, image, pixels};
+use rig::samples::{BIG, lasting, publish, string, string_schema, take};
+use rig::{Rig, eventually, sum};
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A gateway with both profiles. `domain_id`: of this test alone.
+fn both(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
+    let zenoh = json!({ "connect": [router.endpoint()] });
+    Rig::with(json!({ "domain_id": domain_id, "zenoh": zenoh, "topics": rules }), topics)
+}
+
+/// For what must not come: an echo would be here by then. Nothing but that depends on it.
+fn a_while() {
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+fn lengths(peer: &mut rig::Peer) -> Vec<usize> {
+    let mut lengths: Vec<_> = peer.samples().into_iter().map(|s| s.0).collect();
+    lengths.sort_unstable();
+    lengths
+}
+
+/// DDS → Driveline → rmw_zenoh → Driveline → DDS.
+#[test]
+fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
+    const COUNT: usize = 20;
+    let router = Router::new();
+    let rules = json!([{ "topic": "/talk/*", "direction": "both" }]);
+    let rig = both(&router, 50, rules, &[]);
+    let node = Node::new(&router, 50, "answerer");
+    let asked = node.subscription("/talk/ask", STRING, "rt100");
+    let mut answers = node.publisher("/talk/answer", STRING, "rt100");
+    let mut dds_answers = rig.peer("sub rt/talk/answer string rt100");
+    let mut dds_asked = rig.peer("sub rt/talk/ask string rt100");
+    let answered = node.subscription("/talk/answer", STRING, "rt100");
+    // Before anybody knows of it: all of it is kept.
+    let _asker = rig.peer(&format!("pub rt/talk/ask string 9 {COUNT} 2000 rt{COUNT}"));
+    let answer = |question: &str| format!("{question} {}", "!".repeat(10));
+    let last = sum(answer(&char::from(b'a' + COUNT as u8 - 1).to_string().repeat(9)).as_bytes());
+    let mut done = 0;
+    eventually("the last question is answered, and its answer heard", || {
+        let questions = asked.strings();
+        questions[done..].iter().for_each(|question| answers.publish(&rig::rmw::string(&answer(question))));
+        done = questions.len();
+        dds_answers.samples().iter().any(|s| s.1 == last)
+    });
+    a_while();
+    // The gateway keeps 16 of each publisher for late joiners; those that came in time are all there, each once and in order.
+    let questions = asked.strings();
+    let expected: Vec<_> = (COUNT - questions.len()..COUNT).map(|n| char::from(b'a' + n as u8).to_string().repeat(9)).collect();
+    assert_eq!(questions, expected, "each once, in order");
+    let heard: Vec<_> = dds_answers.samples().into_iter().map(|s| (s.0, s.1)).collect();
+    let said: Vec<_> = questions.iter().map(|q| (20, sum(answer(q).as_bytes()))).collect();
+    assert_eq!(heard, said[said.len() - heard.len()..], "each once, in order");
+    // Those who had it from its publisher have it once.
+    assert_eq!((dds_asked.samples().len(), answered.heard().len()), (COUNT, questions.len()));
+    let report = rig.report();
+    for topic in &report.from_ros {
+        assert!(topic.across > 0 && topic.carried == topic.across && topic.publishers.len() == 1, "{report:?}");
+        assert!(topic.dropped.keys().all(|reason| reason == "duplicate"), "{report:?}");
+    }
+}
+
+#[test]
+fn everybody_on_one_topic_hears_everybody_else_once() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/loop", "direction": "both" }]);
+    let rig = both(&router, 51, rules.clone(), &[("loop", 4096, lasting(4))]);
+    // Another domain of Driveline, whose gateway serves the same Zenoh network.
+    let other = Other::new(&rig, &json!({ "domain_id": 51, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }));
+    let node = Node::new(&router, 51, "zenoh_node");
+    let zenoh_heard = node.subscription("/loop", STRING, "rt10");
+    let mut dds_heard = rig.peer("sub rt/loop string rt10");
+    let mut here = rig.publisher("loop", "here", string_schema(), 4096, &lasting(4));
+    let mut there = other.publisher("loop");
+    publish(&mut here, &string("abc"));
+    publish(&mut there, &string("abcde"));
+    let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
+    let mut zenoh_node = node.publisher("/loop", STRING, "rt1");
+    zenoh_node.publish(&rig::rmw::string("zenohnode"));
+    // Lengths: 3 from here, 5 from the other domain, 7 from the node on DDS, 9 from the node on rmw_zenoh.
+    let zenoh_lengths = || {
+        let mut lengths: Vec<_> = zenoh_heard.strings().iter().map(String::len).collect();
+        lengths.sort_unstable();
+        lengths
+    };
+    let mut subscription = rig.subscription("loop", &lasting(4));
+    eventually("DDS", || lengths(&mut dds_heard) == [3, 7, 9]);
+    eventually("Zenoh", || zenoh_lengths() == [3, 5, 7, 9]);
+    eventually("the other gateway's samples came, and were not taken", || rig.dropped("loop", "gateway") >= 1);
+    a_while();
+    assert_eq!((lengths(&mut dds_heard), zenoh_lengths()), (vec![3, 7, 9], vec![3, 5, 7, 9]));
+    let mut heard = Vec::new();
+    take(&mut subscription, 3, |payload, header| heard.push((payload[4] - 1, header.remote.is_some())));
+    heard.sort_unstable();
+    assert_eq!(heard, [(3, false), (7, true), (9, true)]);
+    assert!(subscription.take_next().unwrap().is_none());
+    assert_eq!(rig.dropped("loop", "remote"), 0);
+    let named = |part: &str| node.graph().iter().any(|t| t.contains("/MP/") && t.contains(part));
+    assert!(named("/%driveline_gateway/%/here/%loop/"), "{:?}", node.graph());
+}
+
+#[test]
+fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
+    const COUNT: usize = 8;
+    let router = Router::new();
+    let rules = json!([{ "topic": "/image/*", "direction": "both", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let rig = both(&router, 52, rules, &[]);
+    let node = Node::new(&router, 52, "camera");
+    let heard = node.subscription("/image/from_dds", IMAGE, "rt10");
+    let _peer = rig.peer(&format!("pub rt/image/from_dds image {BIG} {COUNT} 20000 rt{COUNT}"));
+    eventually("to rmw_zenoh", || heard.heard().len() == COUNT);
+    for (n, sample) in heard.heard().iter().enumerate() {
+        assert!(sample.number == n as i64 + 1 && pixels(&sample.payload, BIG).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
+    }
+    let mut peer = rig.peer("sub rt/image/from_zenoh image rv0");
+    let mut publisher = node.publisher("/image/from_zenoh", IMAGE, "rv0");
+    eventually("asked for", || {
+        publisher.matched() && rig.report().from_ros.iter().any(|t| t.topic == "image/from_zenoh" && t.publishers.len() == 1)
+    });
+    // What is written before DDS has matched is not for that reader.
+    eventually("matched there", || {
+        publisher.publish(&image(8, 7));
+        std::thread::sleep(Duration::from_millis(20));
+        !peer.samples().is_empty()
+    });
+    (0..COUNT).for_each(|n| publisher.publish(&image(BIG, b'a' + n as u8)));
+    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == BIG).collect::<Vec<_>>();
+    eventually("to DDS", || big(&mut peer).len() == COUNT);
+    let expected: Vec<_> = (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
+    assert_eq!(big(&mut peer), expected);
+    let report = rig.report();
+    assert!(report.from_ros.iter().all(|t| t.dropped.is_empty()), "{report:?}");
+}
+
+#[test]
+fn one_direction_alone_does_not_pass_between_the_profiles() {
+    let router = Router::new();
+    let rig = both(&router, 53, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
+    let node = Node::new(&router, 53, "listener");
+    let heard = node.subscription("/in", STRING, "rt10");
+    let mut subscription = rig.subscription("in", &lasting(4));
+    let _peer = rig.peer("pub rt/in string 3 1 0 rt1");
+    take(&mut subscription, 1, |_, _| {});
+    a_while();
+    assert!(heard.heard().is_empty() && rig.report().from_ros[0].across == 0);
+}
+
+#[test]
+fn a_publisher_that_goes_is_gone_on_the_other_side_too() {
+    let router = Router::new();
+    let rig = both(&router, 54, json!([{ "topic": "/loop", "direction": "both" }]), &[]);
+    let node = Node::new(&router, 54, "observer");
+    let across = || node.graph().iter().filter(|t| t.contains("/MP/%driveline_gateway/")).count();
+    let mut graph = rig.peer("graph");
+    for _ in 0..3 {
+        let peer = rig.peer("pub rt/loop string 3 1 0 rt1");
+        eventually("there", || across() == 1);
+        drop(peer);
+        // A killed participant of DDS is gone after its lease.
+        eventually("gone", || across() == 0);
+    }
+    let publisher = node.publisher("/loop", STRING, "rt1");
+    eventually("named after its node", || graph.has_printed("/ observer 0 1"));
+    drop(publisher);
+    eventually("ends", || rig.report().from_ros[0].publishers.is_empty());
+}
+
+/// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS domain once.
+struct Other {
+    child: Child,
+    participant: driveline_shm::Participant,
+}
+
+impl Other {
+    fn new(rig: &Rig, ros2: &Value) -> Self {
+        let (dir, config) = (rig.dir.path().join("other"), rig.dir.path().join("other.json"));
+        let mut ros2 = ros2.clone();
+        ros2["types"] = rig.config()["ros2"]["types"].clone();
+        let topics = json!([{ "topic": "loop", "max_payload": 4096, "qos": lasting(4) }]);
+        std::fs::write(&config, json!({ "domain_dir": dir, "ros2": ros2, "topics": topics }).to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
+        let child = command.arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let there = driveline_shm::ParticipantConfig { domain_dir: Some(dir), name: "there".into() };
+        Self { child, participant: driveline_shm::Participant::open(there).unwrap() }
+    }
+
+    fn publisher(&self, topic: &str) -> driveline_shm::Publisher {
+        let mut config = driveline_shm::PublisherConfig::new(topic.parse().unwrap(), "there".parse().unwrap(), string_schema(), 4096);
+        config.qos = lasting(4);
+        self.participant.create_publisher(config).unwrap()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

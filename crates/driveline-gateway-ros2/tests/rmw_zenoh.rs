@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Topics between Driveline and nodes as rmw_zenoh has them on the wire, through a router of the test's own; and between such nodes and nodes on DDS.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline_msgs::{Image, ImageView};
+use driveline_types::{Plain, PlainRef, Qos};
+use rig::rmw::{HUMBLE_STRING, IMAGE, Node, Router, STRING, image, pixels};
+use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
+use rig::{PATIENCE, Rig, eventually};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// A gateway without DDS, on this router.
+fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
+    let zenoh = json!({ "connect": [router.endpoint()] });
+    Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), topics)
+}
+
+/// For what must not come: an echo would be here by then. Nothing but that depends on it.
+fn a_while() {
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+#[test]
+fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
+    const COUNT: usize = 12;
+    let router = Router::new();
+    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
+    let qos = reliable(4);
+    let rig = rig(&router, rules, &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let node = Node::new(&router, 0, "viewer");
+    let heard = node.subscription("/sensing/camera", IMAGE, "rv10");
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
+    eventually("matched there", || {
+        publish_image(&mut publisher, 8, 7);
+        std::thread::sleep(Duration::from_millis(5));
+        !heard.heard().is_empty()
+    });
+    eventually("seen", || rig.report().to_ros[0].readers == ["/viewer"]);
+    (0..COUNT).for_each(|n| publish_image(&mut publisher, BIG as u32, b'a' + n as u8));
+    let big = || heard.heard().into_iter().filter(|h| h.payload.len() > BIG).collect::<Vec<_>>();
+    eventually("all there", || big().len() == COUNT);
+    for (n, sample) in big().iter().enumerate() {
+        assert!(pixels(&sample.payload, BIG).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
+        assert_eq!(sample.payload.len() % 4, 0);
+    }
+    let numbers: Vec<_> = heard.heard().iter().map(|h| h.number).collect();
+    assert!(numbers.windows(2).all(|w| w[1] == w[0] + 1), "none is missing: {numbers:?}");
+    let report = rig.report();
+    let [of] = report.to_ros[0].publishers.as_slice() else { panic!("{report:?}") };
+    assert_eq!((of.node.as_str(), of.profile.as_str(), of.converted), ("front/camera", "rmw_zenoh", true));
+
+    let mut subscription = rig.subscription("back", &reliable(COUNT as u32));
+    let mut back = node.publisher("/back", IMAGE, "rv0");
+    eventually("asked for", || back.matched() && rig.report().from_ros[0].publishers.len() == 1 && subscription.matched() == 1);
+    (0..COUNT).for_each(|n| back.publish(&image(BIG, b'a' + n as u8)));
+    let mut n = 0;
+    let missed = take(&mut subscription, COUNT, |payload, header| {
+        let view = ImageView::new(PlainRef::new(payload).unwrap()).unwrap();
+        assert_eq!((view.width() as usize, view.header().frame_index), (BIG, n));
+        assert!(view.row(0).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
+        let remote = header.remote.expect("it came from outside");
+        assert_eq!((remote.lost, header.clock_error_ns), (0, u64::MAX), "nobody knows that host's clock");
+        n += 1;
+    });
+    assert_eq!(missed, 0);
+    assert!(rig.report().from_ros[0].dropped.is_empty(), "{:?}", rig.report());
+}
+
+#[test]
+fn strings_pass_both_ways_and_nothing_comes_back() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/chatter", "direction": "both" }]);
+    let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
+    let node = Node::new(&router, 0, "listener");
+    let heard = node.subscription("/chatter", STRING, "bv10");
+    let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &Qos::default());
+    let mut subscription = rig.subscription("chatter", &Qos { depth: 64, ..Qos::default() });
+    eventually("heard", || {
+        publish(&mut publisher, &string("hello"));
+        std::thread::sleep(Duration::from_millis(5));
+        !heard.heard().is_empty()
+    });
+    drop(publisher);
+    while subscription.take_next().unwrap().is_some() {}
+    let before = heard.heard().len();
+    let mut other = node.publisher("/chatter", STRING, "bv10");
+    eventually("asked for", || other.matched() && rig.report().from_ros[0].publishers.len() == 1 && subscription.matched() == 1);
+    assert_eq!(rig.report().from_ros[0].publishers[0].node, "ros2/listener", "named after its node");
+    other.publish(&rig::rmw::string("back"));
+    take(&mut subscription, 1, |payload, header| {
+        assert_eq!((payload.len(), &payload[8..12]), (13, &b"back"[..]));
+        assert!(header.remote.is_some());
+    });
+    a_while();
+    // The node hears itself once, as it would without the gateway.
+    assert_eq!(heard.strings()[before..], ["back"]);
+    assert!(subscription.take_next().unwrap().is_none());
+    let from_ros = &rig.report().from_ros[0];
+    assert_eq!((from_ros.carried, from_ros.across, from_ros.dropped.len()), (1, 0, 0), "{from_ros:?}");
+    assert_eq!(rig.dropped("chatter", "remote"), 0);
+}
+
+#[test]
+fn nodes_see_each_other_in_the_graph() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
+    let node = Node::new(&router, 0, "observer");
+    let publishers: Vec<_> =
+        ["front/talker", "front/talker", "rear/talker"].map(|n| rig.publisher("chatter", n, string_schema(), 4096, &lasting(3))).into();
+    let incoming = node.publisher("/in", STRING, "rt5");
+    let (name, hash) = STRING;
+    let fields = |kind: &str, part: &str| node.graph().into_iter().filter(|t| t.contains(kind) && t.contains(part)).count();
+    let of = |topic: &str, qos: &str| format!("/%{topic}/{name}/{hash}/{qos}");
+    eventually("publishers with type, hash and QoS", || {
+        fields("/MP/%driveline_gateway/%front/talker/", &of("chatter", ":1:,3:,:,:,,")) == 2
+    });
+    eventually("one node for both", || {
+        fields("/NN/%driveline_gateway/%front/talker", "") == 1 && fields("/NN/%driveline_gateway/%rear/talker", "") == 1
+    });
+    eventually("the subscription", || fields("/MS/%driveline_gateway/%/driveline/", &of("in", ":1:2,:,:,:,,")) == 1);
+    eventually("the reverse", || rig.report().nodes == 1);
+    drop(publishers);
+    drop(incoming);
+    eventually("gone", || fields("/%driveline_gateway/", "") == 0);
+    eventually("gone here, too", || rig.report().from_ros[0].publishers.is_empty());
+}
+
+#[test]
+fn late_joiners_get_the_last_of_every_publisher() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/fast_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
+    let fast = Qos { durability: driveline_types::Durability::TransientLocal, ..Qos::default() };
+    let rig = rig(&router, rules, &[("tf_out", 4096, lasting(1)), ("fast_out", 4096, fast.clone())]);
+    let node = Node::new(&router, 0, "tf");
+    for (topic, qos, of) in [("tf_out", lasting(1), "rt10"), ("fast_out", fast, "bt10")] {
+        let mut publishers: Vec<_> = (1..=3).map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos)).collect();
+        publishers.iter_mut().enumerate().for_each(|(n, p)| publish(p, &string(&"x".repeat(n + 1))));
+        eventually("carried", || rig.report().to_ros.iter().any(|t| t.topic == topic && t.carried == 3));
+        let late = node.subscription(&format!("/{topic}"), STRING, of);
+        let sorted = || {
+            let mut all = late.strings();
+            all.sort();
+            all
+        };
+        eventually("complete", || late.heard().len() == 3);
+        assert_eq!(sorted(), ["x", "xx", "xxx"], "{topic}: one of each, although each came after the others");
+        publish(&mut publishers[0], &string("new"));
+        eventually("what comes later", || sorted() == ["new", "x", "xx", "xxx"]);
+    }
+
+    // Two of one session and one of another, before the gateway asks for any.
+    let other = Node::new(&router, 0, "other");
+    let mut there: Vec<_> = [&node, &node, &other].map(|n| n.publisher("/tf_in", STRING, "rt1")).into();
+    for (n, publisher) in there.iter_mut().enumerate() {
+        publisher.publish(&rig::rmw::string("old"));
+        publisher.publish(&rig::rmw::string(&"y".repeat(n + 1)));
+    }
+    eventually("here", || rig.report().from_ros[0].carried >= 3 && rig.report().from_ros[0].publishers.len() == 3);
+    let mut subscription = rig.subscription("tf_in", &lasting(4));
+    let mut found = Vec::new();
+    take(&mut subscription, 3, |payload, _| found.push(payload[4] - 1));
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3]);
+    drop(subscription);
+    // The next gateway gets it again, from caches.
+    let mut rig = rig;
+    rig.start();
+    eventually("here again", || rig.report().from_ros[0].carried == 3);
+    let mut subscription = rig.subscription("tf_in", &lasting(4));
+    let mut again = Vec::new();
+    take(&mut subscription, 3, |payload, _| again.push(payload[4] - 1));
+    again.sort_unstable();
+    assert_eq!(again, [1, 2, 3]);
+}
+
+#[test]
+fn a_thousand_a_second_arrive_without_silent_loss() {
+    const COUNT: u64 = 3000;
+    let router = Router::new();
+    let rig = rig(&router, json!([{ "topic": "/imu", "direction": "from_ros", "qos": { "depth": 1024 } }]), &[]);
+    let mut subscription = rig.subscription("imu", &reliable(1024));
+    let node = Node::new(&router, 0, "imu");
+    let mut publisher = node.publisher("/imu", STRING, "rv0");
+    eventually("asked for", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1 && subscription.matched() == 1);
+    let sender = std::thread::spawn(move || {
+        for _ in 0..COUNT {
+            publisher.publish(&rig::rmw::string("12345678"));
+            std::thread::sleep(Duration::from_micros(900));
+        }
+        publisher
+    });
+    let (mut taken, mut lost) = (0, 0);
+    let end = Instant::now() + PATIENCE;
+    // Each is taken, or counted as missed or lost.
+    while taken + lost < COUNT {
+        assert!(Instant::now() < end, "{taken} taken, {lost} lost: {:?}", rig.report());
+        let Some(sample) = subscription.take_next().unwrap() else { continue };
+        taken += 1;
+        lost = sample.header().sequence + sample.header().remote.unwrap().lost - taken;
+    }
+    assert_eq!(taken + lost, COUNT);
+    drop(sender.join().unwrap());
+}
+
+#[test]
+fn what_is_hostile_or_does_not_fit_is_counted() {
+    let router = Router::new();
+    let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros", "max_payload": 64 }]), &[]);
+    let node = Node::new(&router, 0, "attacker");
+    let mut publisher = node.publisher("/in", STRING, "rv10");
+    eventually("asked for", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1);
+    let good = rig::rmw::string("good");
+    publisher.publish(&good);
+    eventually("carried", || rig.report().from_ros[0].carried == 1);
+    node.put("/in", STRING, &good, None);
+    node.put("/in", STRING, &good, Some(&[0; 77]));
+    node.put("/in", STRING, &good, Some(&[]));
+    eventually("attachments", || rig.dropped("in", "attachment") == 3);
+    publisher.publish(&rig::rmw::string(&"long".repeat(30)));
+    eventually("too long", || rig.dropped("in", "too_long") == 1);
+    publisher.publish(&[0]);
+    publisher.publish(&[0, 7, 0, 0, 1]);
+    publisher.publish(&[]);
+    let broken = || rig.report().from_ros[0].dropped.values().sum::<u64>();
+    eventually("broken", || broken() == 7);
+    publisher.sequence = 1;
+    publisher.publish(&good);
+    eventually("duplicate", || rig.dropped("in", "duplicate") == 1);
+    publisher.sequence = 104;
+    publisher.publish(&good);
+    eventually("a gap", || rig.dropped("in", "lost") == 99);
+    publisher.gid = [0xaa; 16];
+    publisher.publish(&good);
+    eventually("of nobody", || rig.dropped("in", "unknown") == 1);
+    let _token = node.declare("@ros2_lv/0/1/2/3/MP/%/%/x/%in/t/h/9:9:9,9:,:,:,,");
+    let _odd = node.declare("@ros2_lv/0/nonsense");
+    eventually("told", || rig.told("is passed over"));
+    assert_eq!(rig.report().from_ros[0].carried, 2);
+}
+
+#[test]
+fn other_definitions_are_refused_and_less_than_was_asked_for_is_told() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
+    let node = Node::new(&router, 0, "old");
+    let hash = format!("RIHS01_{}", "0".repeat(64));
+    let _strange = node.publisher("/in", (STRING.0, &hash), "rv10");
+    eventually("refused", || rig.refused().iter().any(|r| !r.outgoing && r.host == "/old" && r.reason.contains(&hash)));
+    let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    let deaf = node.subscription("/chatter", (STRING.0, &hash), "bv10");
+    eventually("told", || rig.told("gets nothing: TYPE HASH: the writer's is RIHS01_df66"));
+    assert!(rig.refused().iter().any(|r| r.outgoing && r.subscription && r.host == "/old"));
+    drop(deaf);
+    eventually("forgotten", || rig.refused().iter().all(|r| !r.outgoing));
+    let _demanding = node.subscription("/chatter", STRING, "rt10");
+    eventually("told", || {
+        rig.told("but not as it asks for them: RELIABILITY: the writer offers best_effort, the reader requests reliable")
+    });
+    assert!(rig.refused().iter().all(|r| !r.outgoing), "it gets samples: {:?}", rig.refused());
+    eventually("counted among the readers", || rig.report().to_ros[0].readers == ["/old"]);
+}
+
+#[test]
+fn humble_has_no_hashes() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/chatter", "direction": "both" }]);
+    let zenoh = json!({ "connect": [router.endpoint()] });
+    let ros2 = json!({ "domain_id": 5, "dds": false, "zenoh": zenoh, "release": "humble", "topics": rules });
+    let rig = Rig::with(ros2, &[("chatter", 4096, lasting(4))]);
+    let node = Node::new(&router, 5, "humble");
+    let heard = node.subscription("/chatter", HUMBLE_STRING, "rt10");
+    let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &lasting(4));
+    publish(&mut publisher, &string("hello"));
+    eventually("heard", || heard.strings() == ["hello"]);
+    let mut subscription = rig.subscription("chatter", &lasting(4));
+    take(&mut subscription, 1, |_, _| {});
+    let mut back = node.publisher("/chatter", HUMBLE_STRING, "rt1");
+    back.publish(&rig::rmw::string("back"));
+    take(&mut subscription, 1, |payload, _| assert_eq!(&payload[8..12], b"back"));
+}
+
+#[test]
+fn the_gateway_finds_a_router_that_comes_later() {
+    let router = Router::new();
+    let endpoint = router.endpoint();
+    drop(router);
+    let zenoh = json!({ "connect": [endpoint], "listen": ["tcp/127.0.0.1:0"] });
+    let rules = json!([{ "topic": "/in", "direction": "from_ros" }]);
+    let rig = Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
+    assert_eq!(rig.neighbours(), (0, 0));
+    let router = Router::at(&endpoint);
+    let node = Node::new(&router, 0, "late");
+    let _publisher = node.publisher("/in", STRING, "rv10");
+    eventually("found", || rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1);
+}
