@@ -105,8 +105,15 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     assert_eq!(heard, [(3, false), (7, true), (9, true)]);
     assert!(subscription.take_next().unwrap().is_none());
     assert_eq!(rig.dropped("loop", "remote"), 0);
+    let reasons: Vec<_> = rig.report().from_ros.iter().flat_map(|t| t.dropped.keys().cloned().collect::<Vec<_>>()).collect();
+    assert!(reasons.iter().all(|r| ["gateway", "duplicate"].contains(&r.as_str())), "its own samples do not even come: {reasons:?}");
     let named = |part: &str| node.graph().iter().any(|t| t.contains("/MP/") && t.contains(part));
-    assert!(named("/%driveline_gateway/%/here/%loop/"), "{:?}", node.graph());
+    assert!(named("/%driveline_gateway/%/here/%loop/") && named("/%driveline_gateway/%/there/%loop/"), "{:?}", node.graph());
+    // Killed, not ended.
+    drop(other);
+    eventually("gone from the graph", || !named("/%driveline_gateway/%/there/%loop/"));
+    publish(&mut here, &string("last one"));
+    eventually("the others go on", || lengths(&mut dds_heard) == [3, 7, 8, 9] && zenoh_lengths() == [3, 5, 7, 8, 9]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::conductor::Common;
 use super::lock;
+use super::session::HEAD_BYTES;
 use super::wire::{Endpoint, Handle, Wire, handle_of};
 use super::zenoh;
 use crate::dds;
@@ -10,8 +11,10 @@ use crate::names::dds_topic;
 use crate::qos::ReaderClass;
 use crate::said::{Gid, endpoint_user_data};
 use crate::types::Crossing;
+use ::zenoh::bytes::ZBytes;
 use driveline_runtime::ros2::Rule;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,6 +30,11 @@ fn kept(rule: &Rule) -> u32 {
     (KEPT_BYTES / rule.max_payload_bytes().max(1)).clamp(*KEPT.start(), *KEPT.end()) as u32
 }
 
+/// Longest sample of a topic, in bytes.
+pub(super) fn longest(rule: &Rule) -> usize {
+    usize::try_from(rule.max_payload_bytes().saturating_add(HEAD_BYTES)).unwrap_or(usize::MAX)
+}
+
 /// A sample that has come.
 pub(super) struct Came<'a> {
     /// Who has written it.
@@ -39,8 +47,8 @@ pub(super) struct Came<'a> {
     pub(super) number: Option<i64>,
     /// Samples that did not come, of whichever writer, so far.
     pub(super) lost: u64,
-    /// The sample with its encapsulation.
-    pub(super) bytes: &'a [u8],
+    /// The sample with its encapsulation; or its length, if it is longer than anything that is kept.
+    pub(super) bytes: Result<&'a [u8], usize>,
 }
 
 /// Readers of one topic, by what they ask for, type and hash.
@@ -58,6 +66,16 @@ pub(super) enum Feed {
     Zenoh { readers: Readers<zenoh::Reader>, inbox: Arc<zenoh::Inbox> },
 }
 
+/// A payload in one piece. `scratch` keeps its memory for the next one.
+fn whole<'a>(payload: &'a ZBytes, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    let mut slices = payload.slices();
+    let first = slices.next().unwrap_or_default();
+    let Some(second) = slices.next() else { return first };
+    scratch.clear();
+    [first, second].into_iter().chain(slices).for_each(|slice| scratch.extend_from_slice(slice));
+    scratch
+}
+
 impl Feed {
     pub(super) fn new(common: &Common, wire: Wire, rule: &Rule) -> Result<Self, String> {
         match wire {
@@ -65,7 +83,9 @@ impl Feed {
                 let waiting = common.dds()?.waiting().map_err(|e| e.to_string())?;
                 Ok(Self::Dds { readers: Readers::default(), waiting })
             }
-            Wire::Zenoh => Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept(rule) as usize)) }),
+            Wire::Zenoh => {
+                Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept(rule) as usize, longest(rule))) })
+            }
         }
     }
 
@@ -95,10 +115,9 @@ impl Feed {
                 waiting.wake();
             }
             Self::Zenoh { readers, inbox } => {
-                let mut readers = lock(readers);
-                if !readers.contains_key(&key) {
+                if let Entry::Vacant(none) = lock(readers).entry(key) {
                     let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
-                    readers.insert(key, common.zenoh()?.reader(of, class, &node, inbox)?);
+                    none.insert(common.zenoh()?.reader(of, class, &node, inbox)?);
                 }
             }
         }
@@ -121,23 +140,14 @@ impl Feed {
                         source_timestamp: sample.source_timestamp,
                         number: None,
                         lost: u64::from(losses.0) + u64::from(losses.1),
-                        bytes: sample.bytes(),
+                        bytes: Ok(sample.bytes()),
                     });
                 }
                 Ok(any)
             }
             Self::Zenoh { inbox, .. } => {
                 let Some(sample) = inbox.take() else { return Ok(false) };
-                let mut slices = sample.payload.slices();
-                let first = slices.next().unwrap_or_default();
-                let bytes = match slices.next() {
-                    None => first,
-                    Some(second) => {
-                        scratch.clear();
-                        [first, second].into_iter().chain(slices).for_each(|slice| scratch.extend_from_slice(slice));
-                        scratch.as_slice()
-                    }
-                };
+                let bytes = sample.payload.as_ref().map(|payload| whole(payload, scratch)).map_err(|len| *len);
                 let attachment = &sample.attachment;
                 each(&Came {
                     writer: handle_of(&attachment.gid),

@@ -3,11 +3,10 @@
 
 use super::conductor::Common;
 use super::counters::Counters;
-use super::feed::{Came, Feed};
+use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
 use super::lock;
 use super::outlet::{Offer, Outlet};
-use super::session::HEAD_BYTES;
 use super::wire::{Endpoint, Handle, Wire};
 use crate::names::{inlet_node, ros_name_of};
 use crate::qos::ReaderClass;
@@ -131,7 +130,7 @@ impl Incoming {
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, late);
         let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
-        let longest = usize::try_from(rule.max_payload_bytes().saturating_add(HEAD_BYTES)).unwrap_or(usize::MAX);
+        let longest = longest(rule);
         let outlet = self.across(common, endpoint, &inlet.crossing, late, node);
         inlet.across = outlet.map(|outlet| Arc::new(Across { outlet, longest }));
         let shared = self.topic(common, topic, rule)?;

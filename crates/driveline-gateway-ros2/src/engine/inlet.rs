@@ -50,7 +50,7 @@ pub(super) struct Across {
 impl Across {
     /// Hands a sample over as it is. `None`: it is none, or too long, which its inlet counts. May wait for readers.
     pub(super) fn pass_on(&self, sample: &Came<'_>) -> Option<Result<(), String>> {
-        let bytes = ToRos::of_cdr(sample.bytes, self.longest).ok()?;
+        let bytes = ToRos::of_cdr(sample.bytes.ok()?, self.longest).ok()?;
         Some(self.outlet.write(bytes.parts(), None, sample.source_timestamp))
     }
 }
@@ -110,9 +110,9 @@ impl Inlet {
     fn publish(&mut self, sample: &Came<'_>, outside: Outside, frame_index: u64) -> Result<(), Dropped> {
         let refused = |e: ConvertError| (e.name(), e.to_string());
         let too_long = |len: usize, max: usize| refused(ConvertError::TooLong { len, max });
-        let bytes = sample.bytes;
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
         let max = self.publisher.max_payload();
+        let bytes = sample.bytes.map_err(|len| too_long(len, max))?;
         let arrival = Arrival { time: now, wall_offset_ns: offset, frame_index, source_time: self.source_time };
         let written = sample.source_timestamp.wrapping_sub(offset);
         let (loan, source) = match self.crossing.kind {

@@ -139,7 +139,8 @@ pub(in crate::engine) struct Reader {
 pub(in crate::engine) struct Arrived {
     pub(in crate::engine) class: ReaderClass,
     pub(in crate::engine) attachment: Attachment,
-    pub(in crate::engine) payload: ZBytes,
+    /// Or its length, if it is longer than anything that may wait.
+    pub(in crate::engine) payload: Result<ZBytes, usize>,
 }
 
 #[derive(Default)]
@@ -153,13 +154,14 @@ struct Queue {
 pub(in crate::engine) struct Inbox {
     queue: Mutex<Queue>,
     limit: usize,
+    longest: usize,
     pub(in crate::engine) signal: Signal,
 }
 
 impl Inbox {
-    /// For at most `limit` samples.
-    pub(in crate::engine) fn new(limit: usize) -> Self {
-        Self { queue: Mutex::default(), limit, signal: Signal::default() }
+    /// For at most `limit` samples, of no more than `longest` bytes.
+    pub(in crate::engine) fn new(limit: usize, longest: usize) -> Self {
+        Self { queue: Mutex::default(), limit, longest, signal: Signal::default() }
     }
 
     /// On Zenoh's thread.
@@ -170,11 +172,13 @@ impl Inbox {
         if attachment.is_some_and(|a| lock(own).contains(&a.gid)) {
             return;
         }
+        // Other topics may have longer ones, and Zenoh knows but one bound for all.
+        let payload = Some(sample.payload()).filter(|p| p.len() <= self.longest).cloned().ok_or(sample.payload().len());
         let mut queue = lock(&self.queue);
         match attachment {
             None => queue.malformed += 1,
             Some(_) if queue.arrived.len() >= self.limit => queue.rejected += 1,
-            Some(attachment) => queue.arrived.push_back(Arrived { class, attachment, payload: sample.payload().clone() }),
+            Some(attachment) => queue.arrived.push_back(Arrived { class, attachment, payload }),
         }
         drop(queue);
         self.signal.raise();
