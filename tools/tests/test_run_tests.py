@@ -77,6 +77,15 @@ class Steps(unittest.TestCase):
                     self.assertEqual(main(arguments), 0)
             self.assertEqual(ran, expected)
 
+    def test_what_could_not_be_tested_is_said_again_at_the_end(self):
+        step = Step("a", "a", [["sh", "-c", "echo 'SKIPPED: x: no y here'; echo 'test result: ok. 1 passed; 0 failed; 0 ignored'"]], "tests")
+        with mock.patch("run_tests.STEPS", [step]), mock.patch("run_tests.SKIPPED", []), mock.patch("leftovers.since", return_value=[]):
+            with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
+                self.assertEqual(main(["a"]), 0)
+                said = output.buffer.getvalue().decode()
+        self.assertEqual(said.count("SKIPPED: x: no y here"), 2)
+        self.assertLess(said.index("=== leftovers"), said.rindex("SKIPPED"))
+
 
 class Leftovers(unittest.TestCase):
     def test_files_and_processes_are_found(self):

@@ -215,6 +215,9 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         listed(&n.connects),
         count(n.peers as u64, "peer"),
     ));
+    if report.stale {
+        screen.print("it did not answer within 2 s: what follows is what it said before; ask again, and see what keeps it busy (`top`)\n");
+    }
     use Align::{Left, Right};
     let head = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
     if !report.hosts.is_empty() {

@@ -55,14 +55,19 @@ impl ReportDesk {
         Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
     }
 
-    /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what it said last is given, whose time
-    /// tells its age.
+    /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what it said last is given, as
+    /// [`stale`](Report::stale).
     pub fn ask(&self, wake: impl FnOnce()) -> Report {
+        self.ask_within(REPORT_WITHIN, wake)
+    }
+
+    fn ask_within(&self, within: Duration, wake: impl FnOnce()) -> Report {
         self.asked.store(true, Ordering::Release);
         wake();
         let report = lock(&self.report);
-        let fresh = self.answered.wait_timeout_while(report, REPORT_WITHIN, |_| self.asked.load(Ordering::Acquire));
-        fresh.unwrap_or_else(PoisonError::into_inner).0.clone()
+        let waited = self.answered.wait_timeout_while(report, within, |_| self.asked.load(Ordering::Acquire));
+        let (report, ended) = waited.unwrap_or_else(PoisonError::into_inner);
+        Report { stale: ended.timed_out(), ..report.clone() }
     }
 
     /// Gives a report, if somebody has asked.
@@ -109,8 +114,16 @@ mod tests {
             }
         });
         for n in 1..=3 {
-            assert_eq!(desk.ask(|| wake.send(()).unwrap()).unknown, n);
+            let report = desk.ask(|| wake.send(()).unwrap());
+            assert_eq!((report.unknown, report.stale), (n, false));
         }
         thread.join().unwrap();
+        // Nobody is there to answer any more.
+        let old = desk.ask_within(Duration::from_millis(1), || {});
+        assert_eq!((old.unknown, old.stale), (3, true));
+        // Whoever comes back answers that question; the next one gets what is new.
+        desk.answer(|| Report { unknown: 4, ..Report::default() });
+        let new = desk.ask_within(Duration::from_secs(60), || desk.answer(|| Report { unknown: 5, ..Report::default() }));
+        assert_eq!((new.unknown, new.stale), (5, false));
     }
 }

@@ -19,6 +19,9 @@ pub struct Report {
     pub host: String,
     /// `CLOCK_MONOTONIC` of its host at the time of this report, in nanoseconds.
     pub at_ns: u64,
+    /// The gateway did not answer in time: this is what it said at `at_ns`, when it was asked before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
     /// How long it has run, in milliseconds.
     pub up_ms: u64,
     /// How it takes part in the network.
