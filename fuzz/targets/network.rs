@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What another host may send: attachments, acknowledgements, offers, keys, and what becomes of their times and numbers here.
+//! What another host may send: attachments, acknowledgements, lists of publishers, times, keys, and what becomes of their times and numbers here.
 #![no_main]
 
 use driveline_gateway_zenoh::arrival::{Arrivals, least_age_ns, localized};
 use driveline_gateway_zenoh::clock::{ClockEstimate, Exchange};
-use driveline_gateway_zenoh::wire::{Ack, Keys, Offer, SampleHead};
+use driveline_gateway_zenoh::wire::{Ack, Keys, List, MAX_LISTED, SampleHead, Time};
 use driveline_types::MonotonicNs;
 use libfuzzer_sys::fuzz_target;
 
@@ -31,16 +31,25 @@ fuzz_target!(|bytes: &[u8]| {
             if let Ok(ack) = Ack::decode(bytes) {
                 assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
             }
+            if let Some(time) = Time::decode(bytes) {
+                assert_eq!(Time::decode(&time.encode()), Some(time));
+            }
         }
         2 => {
-            if let Ok(offer) = Offer::decode(bytes) {
-                let _ = offer.schema.hash();
+            if let Ok(list) = List::decode(bytes) {
+                let usable = list.publishers.iter().filter(|(_, offer)| offer.check().is_ok()).count();
+                assert!(usable <= MAX_LISTED);
+                // It may be too long then: what it said was shorter than the way in which this says it.
+                if let Ok(encoded) = list.encode() {
+                    assert!(List::decode(&encoded).is_ok_and(|again| again == list));
+                }
             }
         }
         _ => {
             let (Ok(key), Some(keys)) = (std::str::from_utf8(bytes), Keys::new("d")) else { return };
             if let Some(parsed) = keys.parse(key) {
                 assert_eq!(keys.key(&parsed), key);
+                assert!(keys.of_another_version(key).is_none());
             }
         }
     }

@@ -8,6 +8,7 @@
 
 pub mod arrival;
 pub mod clock;
+pub mod directory;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod window;

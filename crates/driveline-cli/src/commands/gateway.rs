@@ -226,6 +226,9 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         let rows: Vec<_> =
             std::iter::once(head(&["HOST", "STATE", "ITS CLOCK LESS THIS ONE'S"])).chain(report.hosts.iter().map(row)).collect();
         print_table(&[Left, Left, Left], &rows, screen);
+        for (host, problem) in report.hosts.iter().filter_map(|h| Some((&h.host, h.problem.as_ref()?))) {
+            screen.print(&format!("host '{}' cannot be served: {}\n", cut(host, NAME), cut(problem, REASON)));
+        }
     }
     if !report.topics.is_empty() {
         screen.print("\n");

@@ -2,15 +2,16 @@
 //! The thread that decides what exists.
 
 use super::error::GatewayError;
-use super::incoming::{Incoming, Token};
+use super::incoming::Incoming;
 use super::inlet::Receiving;
-use super::outgoing::{Inboxes, Offers, Outgoing};
+use super::outgoing::{Inboxes, Lists, Outgoing};
 use super::{KIND, lock, session};
-use crate::wire::{Ack, HostId, Keys, Parsed};
+use crate::directory::Question;
+use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
-use driveline_types::{EndpointId, MonotonicNs, NodeName};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +26,30 @@ const MAX_NEWS: usize = 65_536;
 
 /// What Zenoh's callbacks tell the conductor.
 pub(super) enum News {
-    Token { key: String, alive: bool },
-    Offer { from: HostId, id: u128, bytes: Vec<u8> },
+    Token {
+        key: String,
+        alive: bool,
+    },
+    /// A host has changed a list.
+    Changed {
+        key: String,
+        change: u64,
+    },
+    /// The answer to a question.
+    List {
+        question: Question,
+        bytes: Vec<u8>,
+    },
+    /// A host that was asked for the time has told how many changes there were.
+    Counted {
+        host: HostId,
+        changes: u64,
+    },
+    /// A sample came whose publisher is not known.
+    Unknown {
+        from: HostId,
+        topic: TopicName,
+    },
 }
 
 /// News on their way to the conductor.
@@ -140,13 +163,14 @@ impl Conductor {
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let common = Common { session, participant, node, keys, me, kicker, inbox, notices: notices.clone() };
-        let receiving = Arc::new(Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone()));
-        let outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
+        let receiving = Arc::new(Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone()));
+        let mut outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
         let incoming = Incoming::new(&config.topics, receiving.clone());
-        declare(&common, &outgoing.inboxes, &outgoing.offers, &receiving)?;
+        declare(&common, &outgoing.inboxes, &outgoing.lists, &receiving)?;
         let key = common.keys.key(&Parsed::Host(common.me.clone()));
         let token = common.session.liveliness().declare_token(key.clone()).wait();
         let token = token.map_err(|e| GatewayError::Declare { what: key, reason: e.to_string() })?;
+        outgoing.announce(&common)?;
         let about = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -196,25 +220,36 @@ impl Conductor {
 
     fn news(&mut self, what: News, now: MonotonicNs) {
         match what {
-            News::Offer { from, id, bytes } => self.incoming.offered(&self.common, &from, id, &bytes, now),
+            News::List { question, bytes } => self.incoming.listed(&self.common, &question, &bytes, now),
+            News::Counted { host, changes } => self.incoming.counted(&host, changes, now),
+            News::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
+            News::Changed { key, change } => {
+                if let Some(Parsed::Topic { host, topic }) = self.common.keys.parse(&key) {
+                    self.incoming.changed(&host, &topic, change, now);
+                }
+            }
             News::Token { key, alive } => match self.common.keys.parse(&key) {
                 Some(Parsed::Host(host)) if host != self.common.me => self.incoming.host_token(&self.common, &host, alive, now),
-                Some(Parsed::Publisher { host, id, schema, qos, topic }) if host != self.common.me => {
-                    let token = Token { host, id, schema, qos, topic };
-                    self.incoming.publisher_token(&self.common, &token, alive, now);
+                Some(Parsed::Topic { host, topic }) if host != self.common.me => {
+                    self.incoming.topic_token(&self.common, &host, &topic, alive, now);
                 }
                 Some(Parsed::Want { host, of, offered, qos, topic }) if of == self.common.me && host != of => {
                     if alive {
                         match self.incoming.clock(&host, now) {
-                            Some(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
-                            None => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
+                            Ok(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
+                            Err(_) => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
                         }
                     } else {
                         self.outgoing.unwanted((host, offered, topic), qos);
                     }
                 }
                 // Its own tokens, and those that mean nothing here.
-                _ => {}
+                Some(_) => {}
+                None => {
+                    if let Some((version, host)) = self.common.keys.of_another_version(&key) {
+                        self.incoming.foreign_token(&self.common, host, version, alive);
+                    }
+                }
             },
         }
     }
@@ -258,7 +293,7 @@ impl Conductor {
 }
 
 /// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is open.
-fn declare(common: &Common, inboxes: &Inboxes, offers: &Offers, receiving: &Arc<Receiving>) -> Result<(), GatewayError> {
+fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Receiving>) -> Result<(), GatewayError> {
     let (session, keys, me) = (&common.session, &common.keys, &common.me);
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -275,29 +310,41 @@ fn declare(common: &Common, inboxes: &Inboxes, offers: &Offers, receiving: &Arc<
     let acks = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
     acks.callback(move |sample| acknowledged(&acks_keys, &inboxes, &sample)).background().wait().map_err(failed(&key))?;
 
-    let (offer_keys, offers) = (keys.clone(), offers.clone());
-    let key = keys.addressed("offer", me);
+    let (list_keys, known) = (keys.clone(), lists.clone());
+    let key = keys.addressed("pub", me);
     let answer = move |query: zenoh::query::Query| {
-        let Some(Parsed::Offer { id, .. }) = offer_keys.parse(query.key_expr().as_str()) else { return };
-        let offer = offers.read().unwrap_or_else(PoisonError::into_inner).get(&id.0).cloned();
-        if let Some(offer) = offer {
+        let Some(Parsed::Topic { topic, .. }) = list_keys.parse(query.key_expr().as_str()) else { return };
+        let list = known.read().unwrap_or_else(PoisonError::into_inner).of_topic.get(&topic).cloned();
+        if let Some(list) = list {
             // Who asked has a time-out.
-            let _ = query.reply(query.key_expr().clone(), offer).wait();
+            let _ = query.reply(query.key_expr().clone(), list).wait();
         }
     };
     session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
 
     let key = keys.key(&Parsed::Clock(me.clone()));
+    let lists = lists.clone();
     let answer = move |query: zenoh::query::Query| {
         let received = MonotonicNs::now();
-        let mut times = received.0.to_le_bytes().to_vec();
-        times.extend(MonotonicNs::now().0.to_le_bytes());
-        let _ = query.reply(query.key_expr().clone(), times).wait();
+        let changes = lists.read().unwrap_or_else(PoisonError::into_inner).changes;
+        let time = Time { received, answered: MonotonicNs::now(), changes };
+        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     };
     session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
 
-    for kind in ["host", "pub", "want"] {
-        let key = keys.tokens(kind);
+    let key = keys.tokens("pub");
+    let inbox = common.inbox.clone();
+    let changes = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
+    let heard = move |sample: Sample| {
+        let bytes = sample.payload().to_bytes();
+        if let Ok(change) = <[u8; 8]>::try_from(&*bytes) {
+            inbox.push(News::Changed { key: sample.key_expr().as_str().to_owned(), change: u64::from_le_bytes(change) });
+        }
+    };
+    changes.callback(heard).background().wait().map_err(failed(&key))?;
+
+    // That of this version, too: who may only ask for that is refused the other.
+    for key in [keys.tokens("host"), keys.hosts_of_all_versions(), keys.tokens("pub"), keys.tokens("want")] {
         let inbox = common.inbox.clone();
         let heard = move |sample: Sample| {
             inbox.push(News::Token { key: sample.key_expr().as_str().to_owned(), alive: sample.kind() == SampleKind::Put });

@@ -5,340 +5,198 @@ use super::conductor::{Common, News};
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use crate::clock::{ClockEstimate, Exchange};
-use crate::wire::{HostId, MAX_OFFER_LEN, Offer, Parsed, QosMark};
+use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
+use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal};
 use driveline_runtime::network::CarriedTopic;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::qos::{CongestionControl, Priority};
 
-const MAX_HOSTS: usize = 64;
-const MAX_PUBLISHERS: usize = 1024;
-const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
-const QUERY_WITHIN: Duration = Duration::from_secs(2);
-const RETRY_FIRST: Duration = Duration::from_secs(1);
-const RETRY_LONGEST: Duration = Duration::from_secs(60);
-/// When a refused offer is asked for again; then less and less often.
-const REFUSED_FIRST: Duration = Duration::from_secs(5);
+/// How long a question for the time may take …
+const TIME_WITHIN: Duration = Duration::from_secs(2);
+/// … and one for a list, which is longer.
+const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// The first questions for the time come fast, so that there is an estimate when the first sample comes.
 const QUICK_PROBES: u32 = 5;
 const QUICK_PROBE: Duration = Duration::from_millis(50);
 const PROBE: Duration = Duration::from_secs(1);
-/// A publisher whose token goes while its host stays is gone; the host's token may be a little later.
-const TOKENS_AGREE: Duration = Duration::from_secs(1);
-/// How long what a host has published here waits for the host to come back.
-const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
-
-struct Host {
-    alive: bool,
-    clock: Arc<Mutex<ClockEstimate>>,
-    probes: u32,
-    next_probe: MonotonicNs,
-    /// When it last came or went.
-    changed: MonotonicNs,
-}
-
-enum Stage {
-    /// To be asked for its offer.
-    Ask {
-        at: MonotonicNs,
-        pause: Duration,
-    },
-    Open(Arc<Inlet>),
-}
-
-struct RemotePublisher {
-    host: HostId,
-    schema: [u8; 32],
-    qos: QosMark,
-    topic: TopicName,
-    stage: Stage,
-    gone_since: Option<MonotonicNs>,
-    /// Why its last offer was not taken, and how often none was.
-    refused: Option<(String, u32)>,
-}
-
-impl RemotePublisher {
-    fn want(&self) -> WantKey {
-        (self.host.clone(), self.qos, self.topic.clone())
-    }
-}
 
 /// Of which host, publishers with which offer, of which topic.
 type WantKey = (HostId, QosMark, TopicName);
 
+fn want_key(p: &Publisher<Arc<Inlet>>) -> WantKey {
+    (p.host.clone(), QosMark::of(&p.inlet.offer.qos), p.topic.clone())
+}
+
+/// When a host is asked for the time.
+#[derive(Clone, Copy)]
+struct Probing {
+    /// When the host came: it is asked anew then.
+    since: MonotonicNs,
+    probes: u32,
+    next: MonotonicNs,
+}
+
 /// See the module.
 pub(super) struct Incoming {
     topics: BTreeMap<TopicName, CarriedTopic>,
-    hosts: BTreeMap<HostId, Host>,
-    publishers: BTreeMap<u128, RemotePublisher>,
+    directory: Directory<Arc<Inlet>>,
+    probing: BTreeMap<HostId, Probing>,
     wants: BTreeMap<WantKey, (QosMark, LivelinessToken)>,
     receiving: Arc<Receiving>,
-    /// Publishers that have no place, and why; as many as there are places.
-    left_out: BTreeMap<u128, (Token, String)>,
-    /// Something has gone since these were looked at.
-    room: bool,
+    /// As it was told to `receiving`.
+    refused: BTreeSet<EndpointId>,
+    /// Gateways that speak another version.
+    foreign: BTreeMap<HostId, u16>,
+}
+
+/// Makes inlets for the directory.
+struct Making<'a> {
+    common: &'a Common,
+    topics: &'a BTreeMap<TopicName, CarriedTopic>,
+    receiving: &'a Arc<Receiving>,
+}
+
+impl Inlets for Making<'_> {
+    type Inlet = Arc<Inlet>;
+
+    fn open(
+        &mut self,
+        from: &HostId,
+        clock: &Arc<Mutex<ClockEstimate>>,
+        id: EndpointId,
+        topic: &TopicName,
+        offer: &Offer,
+    ) -> Result<Arc<Inlet>, String> {
+        let topic = self.topics.get(topic).ok_or("its topic is not received here")?;
+        let inlet = Inlet::open(self.common, topic, from, clock.clone(), offer.clone(), self.receiving).map_err(|e| e.to_string())?;
+        self.receiving.add(id, inlet.clone());
+        Ok(inlet)
+    }
+
+    fn goes_on(&mut self, inlet: &Arc<Inlet>, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
+        inlet.comes_from(from, clock.clone());
+    }
+
+    fn close(&mut self, id: EndpointId, _: Arc<Inlet>) {
+        self.receiving.remove(id);
+    }
+
+    fn tell(&mut self, line: String) {
+        self.common.tell(line);
+    }
 }
 
 impl Incoming {
     pub(super) fn new(topics: &[CarriedTopic], receiving: Arc<Receiving>) -> Self {
-        let topics = topics.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
+        let topics: BTreeMap<_, _> = topics.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
         Self {
+            directory: Directory::new(topics.keys().cloned()),
             topics,
-            hosts: BTreeMap::new(),
-            publishers: BTreeMap::new(),
+            probing: BTreeMap::new(),
             wants: BTreeMap::new(),
             receiving,
-            left_out: BTreeMap::new(),
-            room: false,
+            refused: BTreeSet::new(),
+            foreign: BTreeMap::new(),
         }
     }
 
-    fn host(&mut self, id: &HostId, now: MonotonicNs) -> Option<&mut Host> {
-        if !self.hosts.contains_key(id) && self.hosts.len() >= MAX_HOSTS {
-            // One that may yet return gives way to one that is there: its gateway's next start is another.
-            let of_use = |h: &HostId| self.publishers.values().any(|p| p.host == *h);
-            let gone = self.hosts.iter().filter(|(h, state)| !state.alive && !of_use(h));
-            let longest = gone.min_by_key(|(_, state)| state.changed).map(|(h, _)| h.clone())?;
-            self.hosts.remove(&longest);
-        }
-        let new = || Host { alive: false, clock: Arc::default(), probes: 0, next_probe: now, changed: now };
-        Some(self.hosts.entry(id.clone()).or_insert_with(new))
-    }
-
-    /// The clock of a host, which may not have said that it is there yet. `None`: there are too many hosts.
-    pub(super) fn clock(&mut self, id: &HostId, now: MonotonicNs) -> Option<Arc<Mutex<ClockEstimate>>> {
-        self.host(id, now).map(|h| h.clock.clone())
+    /// The clock of a host, which may not have said that it is there yet.
+    pub(super) fn clock(&mut self, id: &HostId, now: MonotonicNs) -> Result<Arc<Mutex<ClockEstimate>>, TooManyHosts> {
+        self.directory.host(id, now).map(|h| h.clock.clone())
     }
 
     /// A gateway has come or gone.
     pub(super) fn host_token(&mut self, common: &Common, id: &HostId, alive: bool, now: MonotonicNs) {
-        let others = self.hosts.iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());
-        let Some(host) = self.host(id, now) else {
-            common.tell(format!("host '{}' is not heard: there are {MAX_HOSTS} already", id.name()));
-            return;
-        };
-        if host.alive != alive {
-            host.alive = alive;
-            host.changed = now;
-            self.room |= !alive;
-            common.tell(format!("host '{}' {}", id.name(), if alive { "is there" } else { "is gone" }));
+        let others = self.directory.hosts().iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());
+        match self.directory.host_is(id, alive, now) {
+            Ok(true) => common.tell(format!("host '{}' {}", id.name(), if alive { "is there" } else { "is gone" })),
+            Ok(false) => {}
+            Err(TooManyHosts) => too_many(common, id),
         }
         if alive && (others || id.name() == common.me.name()) {
             common.tell(format!("two hosts are called '{}': give each a name of its own (`network: {{host: …}}`)", id.name()));
         }
     }
 
-    /// A publisher of another host has come or gone.
-    pub(super) fn publisher_token(&mut self, common: &Common, token: &Token, alive: bool, now: MonotonicNs) {
-        let Token { host, id, topic, .. } = token;
-        if !self.topics.contains_key(topic) {
-            return;
-        }
+    /// A gateway that speaks another version of the protocol has come or gone.
+    pub(super) fn foreign_token(&mut self, common: &Common, id: HostId, version: u16, alive: bool) {
         if !alive {
-            if let Some(known) = self.publishers.get_mut(&id.0).filter(|p| p.host == *host) {
-                known.gone_since = known.gone_since.or(Some(now));
-            }
-            if self.left_out.get(&id.0).is_some_and(|(t, _)| t.host == *host) {
-                self.left_out.remove(&id.0);
-            }
-        } else if let Err(reason) = self.publisher_comes(token, now) {
-            common.tell(format!("topic '{topic}': a publisher of host '{}' is not received: {reason}", host.name()));
-            // Beyond as many, it is heard of again when it or this gateway starts again.
-            if self.left_out.len() < MAX_PUBLISHERS {
-                self.left_out.insert(id.0, (token.clone(), reason));
-            }
+            self.foreign.remove(&id);
+        } else if self.foreign.len() < MAX_HOSTS {
+            common.tell(format!("nothing is carried to or from host '{}': {}", id.name(), foreign(version)));
+            self.foreign.insert(id, version);
         }
     }
 
-    /// A publisher is there. Gives why there is no place for it.
-    fn publisher_comes(&mut self, token: &Token, now: MonotonicNs) -> Result<(), String> {
-        let Token { host, id, schema, qos, topic } = token;
-        if let Some(known) = self.publishers.get_mut(&id.0) {
-            if known.host == *host {
-                known.gone_since = None;
-                return Ok(());
-            }
-            if self.hosts.get(&known.host).is_some_and(|h| h.alive) {
-                return Err(format!("host '{}' claims the same one", known.host.name()));
-            }
-            // Its host has a new gateway.
-            known.host = host.clone();
-            known.gone_since = None;
-            let clock = self.clock(host, now);
-            if let (Some(clock), Some(RemotePublisher { stage: Stage::Open(inlet), .. })) = (clock, self.publishers.get(&id.0)) {
-                inlet.comes_from(host, clock);
-            }
-            return Ok(());
-        }
-        let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count();
-        if self.publishers.len() >= MAX_PUBLISHERS || of_topic >= MAX_PUBLISHERS_OF_TOPIC || self.clock(host, now).is_none() {
-            let most =
-                format!("{MAX_PUBLISHERS_OF_TOPIC} of a topic, {MAX_PUBLISHERS} in all, and those of {MAX_HOSTS} hosts can be received");
-            return Err(format!("there are too many: {most}"));
-        }
-        let stage = Stage::Ask { at: now, pause: RETRY_FIRST };
-        let (host, topic) = (host.clone(), topic.clone());
-        let new = RemotePublisher { host, schema: *schema, qos: *qos, topic, stage, gone_since: None, refused: None };
-        self.publishers.insert(id.0, new);
-        Ok(())
-    }
-
-    /// Gives publishers that were left out the places that are free now.
-    fn admit(&mut self, now: MonotonicNs) {
-        if !std::mem::take(&mut self.room) {
-            return;
-        }
-        for (id, (token, _)) in std::mem::take(&mut self.left_out) {
-            if let Err(reason) = self.publisher_comes(&token, now) {
-                self.left_out.insert(id, (token, reason));
-            }
+    /// A host sends a topic, or says so no longer.
+    pub(super) fn topic_token(&mut self, common: &Common, host: &HostId, topic: &TopicName, alive: bool, now: MonotonicNs) {
+        if self.directory.topic_is(host, topic, alive, now).is_err() {
+            too_many(common, host);
         }
     }
 
-    fn ask(common: &Common, host: &HostId, id: u128) {
-        let key = common.keys.key(&Parsed::Offer { host: host.clone(), id: EndpointId(id) });
-        let (inbox, from) = (common.inbox.clone(), host.clone());
-        let get = common.session.get(key).timeout(QUERY_WITHIN).callback(move |reply| {
-            let Ok(sample) = reply.result() else { return };
-            if sample.payload().len() <= MAX_OFFER_LEN {
-                inbox.push(News::Offer { from: from.clone(), id, bytes: sample.payload().to_bytes().into_owned() });
-            }
-        });
-        if let Err(e) = get.wait() {
-            common.tell(format!("cannot ask host '{}' for an offer: {e}", host.name()));
-        }
+    /// A host has changed a list.
+    pub(super) fn changed(&mut self, host: &HostId, topic: &TopicName, change: u64, now: MonotonicNs) {
+        self.directory.changed(host, topic, change, now);
     }
 
-    /// An offer that was asked for has come.
-    pub(super) fn offered(&mut self, common: &Common, from: &HostId, id: u128, bytes: &[u8], now: MonotonicNs) {
-        let Some(publisher) = self.publishers.get(&id).filter(|p| p.host == *from && matches!(p.stage, Stage::Ask { .. })) else { return };
-        let Some(topic) = self.topics.get(&publisher.topic).cloned() else { return };
-        let checked = Offer::decode(bytes).map_err(|e| e.to_string()).and_then(|offer| {
-            if offer.topic != topic.topic || offer.schema.hash().0 != publisher.schema || QosMark::of(&offer.qos) != publisher.qos {
-                return Err("it is not what its token says".into());
-            }
-            if offer.max_payload > topic.max_payload {
-                let (offered, here) = (offer.max_payload, topic.max_payload);
-                return Err(format!("its samples have up to {offered} bytes, and {here} are permitted here: raise `max_payload`"));
-            }
-            Ok(offer)
-        });
-        let Some(clock) = self.clock(from, now) else { return };
-        let opened = checked.and_then(|offer| Inlet::open(common, &topic, from, clock, offer, &self.receiving).map_err(|e| e.to_string()));
-        let stage = match opened {
-            Ok(inlet) => {
-                self.receiving.add(EndpointId(id), inlet.clone());
-                Ok(Stage::Open(inlet))
-            }
-            Err(reason) => Err(reason),
-        };
-        let Some(publisher) = self.publishers.get_mut(&id) else { return };
-        match stage {
-            Ok(open) => {
-                publisher.stage = open;
-                publisher.refused = None;
-            }
-            Err(reason) => {
-                let times = publisher.refused.as_ref().map_or(0, |(_, n)| *n);
-                if publisher.refused.as_ref().is_none_or(|(before, _)| *before != reason) {
-                    common.tell(format!("topic '{}': a publisher of host '{}' is not received: {reason}", topic.topic, from.name()));
-                }
-                // What was missing here (memory, a free place) may be there then.
-                let again = (REFUSED_FIRST * (1 << times.min(10))).min(RETRY_LONGEST);
-                publisher.stage = Stage::Ask { at: now + again, pause: RETRY_FIRST };
-                publisher.refused = Some((reason, times.saturating_add(1)));
-            }
+    /// A host was asked for the time, and has told as well how many changes of its lists there were.
+    pub(super) fn counted(&mut self, host: &HostId, changes: u64, now: MonotonicNs) {
+        self.directory.counted(host, changes, now);
+    }
+
+    /// A sample came whose publisher is not known.
+    pub(super) fn unknown(&mut self, host: &HostId, topic: &TopicName, now: MonotonicNs) {
+        self.directory.unknown(host, topic, now);
+    }
+
+    /// A list that was asked for has come.
+    pub(super) fn listed(&mut self, common: &Common, question: &Question, bytes: &[u8], now: MonotonicNs) {
+        let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
+        match List::decode(bytes) {
+            Ok(list) => self.directory.listed(question, &list, now, making),
+            Err(e) => self.directory.unusable(question, e.to_string(), making),
         }
     }
 
     /// Does what is due, and gives when to look again.
     pub(super) fn look(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
-        let forgotten = self.forget(now);
-        self.admit(now);
-        let asked = self.ask_all(common, now);
+        let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
+        let forgotten = self.directory.forget(now, making);
+        let (questions, asked) = self.directory.questions(now);
+        questions.into_iter().for_each(|question| ask(common, question));
+        let refused = self.directory.refused();
+        if refused != self.refused {
+            self.receiving.refuse(refused.clone());
+            self.refused = refused;
+        }
         let probed = self.probe(common, now);
         self.want(common, now);
         [forgotten, asked, probed].into_iter().flatten().min()
     }
 
-    /// Lets go of publishers and hosts that are gone for good.
-    fn forget(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-        let mut next: Option<MonotonicNs> = None;
-        let mut later = |at: MonotonicNs| next = Some(next.map_or(at, |n| n.min(at)));
-        let before = self.publishers.len();
-        let hosts = &self.hosts;
-        let receiving = &self.receiving;
-        self.publishers.retain(|id, p| {
-            let Some(gone) = p.gone_since else { return true };
-            let until = match hosts.get(&p.host).filter(|h| h.alive) {
-                // A host that is back says so before it says what it has.
-                Some(host) => gone.max(host.changed) + TOKENS_AGREE,
-                None => gone + HOST_MAY_RETURN,
-            };
-            if now < until {
-                later(until);
-                return true;
-            }
-            receiving.remove(EndpointId(*id));
-            false
-        });
-        if self.publishers.len() < before {
-            self.room = true;
-            // Whatever was refused may have been refused for want of what is free now.
-            for p in self.publishers.values_mut().filter(|p| p.refused.is_some()) {
-                if let Stage::Ask { at, .. } = &mut p.stage {
-                    *at = (*at).min(now + RETRY_FIRST);
-                }
-            }
-        }
-        let publishers = &self.publishers;
-        self.hosts.retain(|id, h| {
-            let of_use = h.alive || publishers.values().any(|p| p.host == *id);
-            let until = h.changed + HOST_MAY_RETURN;
-            if !of_use && now < until {
-                later(until);
-            }
-            of_use || now < until
-        });
-        next
-    }
-
-    fn ask_all(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
-        let mut next: Option<MonotonicNs> = None;
-        for (id, p) in &mut self.publishers {
-            let Stage::Ask { at, pause } = &mut p.stage else { continue };
-            if p.gone_since.is_some() {
-                continue;
-            }
-            if now >= *at {
-                Self::ask(common, &p.host, *id);
-                // If no answer comes.
-                *at = now + QUERY_WITHIN + *pause;
-                *pause = (*pause * 2).min(RETRY_LONGEST);
-            }
-            next = Some(next.map_or(*at, |n| n.min(*at)));
-        }
-        next
-    }
-
-    /// Asks the hosts that something is received from for the time.
+    /// Asks the hosts that send something which is received here for the time, and whether their lists have changed.
     fn probe(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+        let hosts = self.directory.hosts();
+        self.probing.retain(|id, _| hosts.contains_key(id));
         let mut next: Option<MonotonicNs> = None;
-        for (id, host) in self.hosts.iter_mut().filter(|(_, h)| h.alive) {
-            if !self.publishers.values().any(|p| p.host == *id && matches!(p.stage, Stage::Open(_))) {
-                continue;
+        for (id, host) in hosts.iter().filter(|(_, h)| h.alive && h.sends_something()) {
+            let probing = self.probing.entry(id.clone()).or_insert(Probing { since: host.changed, probes: 0, next: now });
+            if probing.since != host.changed {
+                *probing = Probing { since: host.changed, probes: 0, next: now };
             }
-            if now >= host.next_probe {
-                host.probes = host.probes.saturating_add(1);
-                host.next_probe = now + if host.probes < QUICK_PROBES { QUICK_PROBE } else { PROBE };
+            if now >= probing.next {
+                probing.probes = probing.probes.saturating_add(1);
+                probing.next = now + if probing.probes < QUICK_PROBES { QUICK_PROBE } else { PROBE };
                 ask_for_time(common, id, host.clock.clone());
             }
-            next = Some(next.map_or(host.next_probe, |n| n.min(host.next_probe)));
+            next = Some(next.map_or(probing.next, |n| n.min(probing.next)));
         }
         next
     }
@@ -346,12 +204,12 @@ impl Incoming {
     /// Says what of other hosts is wanted here.
     fn want(&mut self, common: &Common, now: MonotonicNs) {
         let mut wanted: BTreeMap<WantKey, QosMark> = BTreeMap::new();
-        for p in self.publishers.values().filter(|p| p.gone_since.is_none()) {
-            let Stage::Open(inlet) = &p.stage else { continue };
+        for p in self.directory.publishers().values().filter(|p| p.is_there()) {
+            let inlet = &p.inlet;
             inlet.look();
-            let measured = self.hosts.get(&p.host).is_some_and(|h| h.alive && lock(&h.clock).offset(now).is_some());
+            let measured = self.directory.hosts().get(&p.host).is_some_and(|h| h.alive && lock(&h.clock).offset(now).is_some());
             let Some(mark) = inlet.wanted().filter(|_| measured) else { continue };
-            let all = wanted.entry(p.want()).or_insert(mark);
+            let all = wanted.entry(want_key(p)).or_insert(mark);
             all.reliability = all.reliability.max(mark.reliability);
         }
         for (key, mark) in &wanted {
@@ -380,37 +238,41 @@ impl Incoming {
                 offset_error_ns: offset.map(|o| o.error_ns),
                 exchanges: clock.exchanges(),
                 clock_steps: clock.steps(),
+                problem: None,
             }
         };
-        self.hosts.iter().map(of).collect()
+        let foreign = self.foreign.iter().map(|(id, version)| HostReport {
+            host: id.to_string(),
+            alive: true,
+            problem: Some(foreign(*version)),
+            ..HostReport::default()
+        });
+        self.directory.hosts().iter().map(of).chain(foreign).collect()
     }
 
     pub(super) fn inlets_report(&self) -> Vec<InletReport> {
-        let of = |(id, p): (&u128, &RemotePublisher)| {
-            let Stage::Open(inlet) = &p.stage else { return None };
-            Some(InletReport {
-                topic: p.topic.to_string(),
-                from: inlet.host().to_string(),
-                node: inlet.offer.node.to_string(),
-                publisher: EndpointId(*id).to_string(),
-                schema: inlet.offer.schema.name.to_string(),
-                qos: inlet.offer.qos.clone(),
-                max_payload: inlet.offer.max_payload,
-                state: self.state(p, inlet),
-                figures: inlet.figures(),
-            })
+        let of = |(id, p): (&EndpointId, &Publisher<Arc<Inlet>>)| InletReport {
+            topic: p.topic.to_string(),
+            from: p.host.to_string(),
+            node: p.inlet.offer.node.to_string(),
+            publisher: id.to_string(),
+            schema: p.inlet.offer.schema.name.to_string(),
+            qos: p.inlet.offer.qos.clone(),
+            max_payload: p.inlet.offer.max_payload,
+            state: self.state(p),
+            figures: p.inlet.figures(),
         };
-        self.publishers.iter().filter_map(of).collect()
+        self.directory.publishers().iter().map(of).collect()
     }
 
-    fn state(&self, p: &RemotePublisher, inlet: &Inlet) -> InletState {
-        if self.hosts.get(&p.host).is_none_or(|h| !h.alive) {
+    fn state(&self, p: &Publisher<Arc<Inlet>>) -> InletState {
+        if self.directory.hosts().get(&p.host).is_none_or(|h| !h.alive) {
             InletState::HostGone
-        } else if p.gone_since.is_some() {
+        } else if !p.is_there() {
             InletState::PublisherGone
-        } else if inlet.wanted().is_none() {
+        } else if p.inlet.wanted().is_none() {
             InletState::NobodySubscribes
-        } else if self.wants.contains_key(&p.want()) {
+        } else if self.wants.contains_key(&want_key(p)) {
             InletState::Wanted
         } else {
             InletState::ClockUnknown
@@ -419,62 +281,59 @@ impl Incoming {
 
     /// What does not come from other hosts.
     pub(super) fn refusals(&self, now: MonotonicNs) -> Vec<Refusal> {
-        let refusal = |topic: &TopicName, host: &HostId, reason: String, again_ms: Option<u64>| Refusal {
-            topic: topic.to_string(),
-            host: host.to_string(),
+        let refusal = |n: NotReceived<'_>| Refusal {
+            topic: n.topic.to_string(),
+            host: n.host.to_string(),
             outgoing: false,
             subscription: false,
-            reason,
-            again_ms,
+            reason: n.reason,
+            again_ms: n.again.map(|at| at.since(now).as_millis() as u64),
         };
-        let of_publisher = |p: &RemotePublisher| {
-            let Stage::Ask { at, .. } = p.stage else { return None };
-            let reason = match &p.refused {
-                Some((reason, _)) => reason.clone(),
-                None if p.gone_since.is_some() => return None,
-                None => "it was asked for its offer and has not answered yet".to_owned(),
-            };
-            Some(refusal(&p.topic, &p.host, reason, Some(at.since(now).as_millis() as u64)))
-        };
-        let left_out = self.left_out.values().map(|(token, reason)| refusal(&token.topic, &token.host, reason.clone(), None));
-        self.publishers.values().filter_map(of_publisher).chain(left_out).collect()
+        self.directory.not_received().into_iter().map(refusal).collect()
     }
 }
 
-/// What a publisher's token says.
-#[derive(Clone)]
-pub(super) struct Token {
-    pub(super) host: HostId,
-    pub(super) id: EndpointId,
-    pub(super) schema: [u8; 32],
-    pub(super) qos: QosMark,
-    pub(super) topic: TopicName,
+fn too_many(common: &Common, host: &HostId) {
+    common.tell(format!("host '{}' is not heard: there are {MAX_HOSTS} already", host.name()));
+}
+
+/// Why nothing is carried to or from somebody.
+fn foreign(version: u16) -> String {
+    format!(
+        "it speaks version {version} of the network protocol, and this gateway version {VERSION}: install the same release of Driveline on both"
+    )
+}
+
+/// Asks a host for a list.
+fn ask(common: &Common, question: Question) {
+    let key = common.keys.key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
+    let name = question.host.name().to_owned();
+    let inbox = common.inbox.clone();
+    // After samples: a list may be long.
+    let get = common.session.get(key).timeout(LIST_WITHIN).priority(Priority::DataLow).callback(move |reply| {
+        let Ok(sample) = reply.result() else { return };
+        if sample.payload().len() <= MAX_LIST_LEN {
+            inbox.push(News::List { question: question.clone(), bytes: sample.payload().to_bytes().into_owned() });
+        }
+    });
+    if let Err(e) = get.wait() {
+        common.tell(format!("cannot ask host '{name}' for its publishers: {e}"));
+    }
 }
 
 fn ask_for_time(common: &Common, host: &HostId, clock: Arc<Mutex<ClockEstimate>>) {
     let key = common.keys.key(&Parsed::Clock(host.clone()));
-    let kicker = common.kicker.clone();
+    let (inbox, host) = (common.inbox.clone(), host.clone());
     let sent = MonotonicNs::now();
-    let get = common.session.get(key).timeout(QUERY_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
+    let get = common.session.get(key).timeout(TIME_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
     let asked = get.express(true).callback(move |reply| {
         let returned = MonotonicNs::now();
         let Ok(sample) = reply.result() else { return };
-        let bytes = sample.payload().to_bytes();
-        let Some((received, answered)) = times(&bytes) else { return };
-        let mut clock = lock(&clock);
-        clock.exchange(&Exchange { sent, received, answered, returned });
-        if clock.exchanges() == 1 {
-            // Now its samples can be wanted.
-            kicker.kick();
-        }
+        let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes()) else { return };
+        lock(&clock).exchange(&Exchange { sent, received, answered, returned });
+        // Now its samples can be wanted.
+        inbox.push(News::Counted { host: host.clone(), changes });
     });
     // It is asked again in a second.
     let _ = asked.wait();
-}
-
-/// The answer to a question for the time.
-fn times(bytes: &[u8]) -> Option<(MonotonicNs, MonotonicNs)> {
-    let (received, answered) = bytes.split_at_checked(8)?;
-    let time = |b: &[u8]| b.try_into().ok().map(|b| MonotonicNs(u64::from_le_bytes(b)));
-    Some((time(received)?, time(answered)?))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
-use super::conductor::Common;
+use super::conductor::{Common, Inbox, News};
 use super::lock;
 use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
@@ -9,11 +9,12 @@ use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed,
 use driveline_runtime::gateway::InletFigures;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig, PublisherEvent};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Reliability, TopicName};
-use std::collections::{BTreeMap, HashMap};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Reliability, Schema, TopicName};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 use twox_hash::XxHash3_64;
 use zenoh::bytes::ZBytes;
 use zenoh::qos::{CongestionControl, Priority};
@@ -23,8 +24,12 @@ use zenoh::{Session, Wait};
 /// Samples that wait for an inlet's own thread: an honest edge has one in flight.
 const MAX_QUEUED: usize = 4;
 
+/// The conductor is told of unknown publishers no more often than this: a list that is asked for tells of all.
+const TELL_AGAIN: Duration = Duration::from_millis(20);
+
 /// A publisher of another host.
 pub(super) struct Inlet {
+    pub(super) topic: TopicName,
     pub(super) offer: Offer,
     /// Whose samples are believed: the host that offers the publisher, and its clock.
     source: Mutex<(HostId, Arc<Mutex<ClockEstimate>>)>,
@@ -68,10 +73,13 @@ impl Inlet {
         offer: Offer,
         receiving: &Arc<Receiving>,
     ) -> Result<Arc<Self>, InletError> {
+        if offer.max_payload > topic.max_payload {
+            return Err(InletError::TooLong { offered: offer.max_payload, permitted: topic.max_payload });
+        }
         // The other host's name is part of the node's, as far as there is room.
         let node = format!("{}/{}", host.name(), offer.node).parse::<NodeName>().unwrap_or_else(|_| offer.node.clone());
         let max_payload = usize::try_from(offer.max_payload).unwrap_or(usize::MAX);
-        let mut config = PublisherConfig::new(topic.topic.clone(), node, offer.schema.clone(), max_payload);
+        let mut config = PublisherConfig::new(topic.topic.clone(), node, Schema::clone(&offer.schema), max_payload);
         config.qos = offer.qos.clone();
         config.pins = topic.pins;
         config.loans = 1;
@@ -82,6 +90,7 @@ impl Inlet {
         let watch = Watch { events, subscriptions: HashMap::new(), uncertain: false, figures: InletFigures::default() };
         let reliable = offer.qos.reliability == Reliability::Reliable;
         let inlet = Arc::new(Self {
+            topic: topic.topic.clone(),
             offer,
             source: Mutex::new((host.clone(), clock)),
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
@@ -131,10 +140,6 @@ impl Inlet {
         Some(QosMark { reliability, durability: self.offer.qos.durability })
     }
 
-    pub(super) fn host(&self) -> HostId {
-        lock(&self.source).0.clone()
-    }
-
     /// The publisher's host has a new gateway.
     pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>) {
         *lock(&self.source) = (host.clone(), clock);
@@ -153,13 +158,17 @@ impl Inlet {
     /// Takes a sample: copies it into a slot and publishes it. Where the topic is reliable this may wait for readers.
     fn take(&self, sample: &Arrived) -> Outcome {
         let (host, clock) = lock(&self.source).clone();
-        if host != sample.from {
+        if host.name() != sample.from.name() {
             return Outcome::Unknown;
+        }
+        if host != sample.from {
+            // Its host has a new gateway, whose list is not here yet.
+            return Outcome::NotYet;
         }
         let mut publishing = lock(&self.publishing);
         let now = MonotonicNs::now();
         // Nothing is asked for before the clock was measured.
-        let Some(offset) = lock(&clock).offset(now) else { return Outcome::Unknown };
+        let Some(offset) = lock(&clock).offset(now) else { return Outcome::NotYet };
         if !publishing.arrivals.is_new(sample.head.written) {
             return Outcome::Published;
         }
@@ -215,6 +224,8 @@ pub(super) enum InletError {
     Publisher(#[from] CreatePublisherError),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
+    #[error("its samples have up to {offered} bytes, and {permitted} are permitted here: raise `max_payload`")]
+    TooLong { offered: u64, permitted: u64 },
 }
 
 /// All inlets of this gateway, and what is done with what comes for them.
@@ -222,25 +233,43 @@ pub(super) struct Receiving {
     pub(super) session: Session,
     pub(super) keys: Keys,
     pub(super) me: HostId,
-    inlets: RwLock<BTreeMap<u128, Arc<Inlet>>>,
+    known: RwLock<Known>,
+    /// Where it is told that a publisher is not known.
+    inbox: Arc<Inbox>,
+    /// When that was last.
+    told: AtomicU64,
     /// Samples that were not even for an inlet.
     pub(super) unknown: AtomicU64,
     pub(super) damaged: AtomicU64,
 }
 
+/// Publishers of other hosts, by id.
+#[derive(Default)]
+struct Known {
+    inlets: BTreeMap<EndpointId, Arc<Inlet>>,
+    /// These will have none as things are.
+    refused: BTreeSet<EndpointId>,
+}
+
 impl Receiving {
-    pub(super) fn new(session: Session, keys: Keys, me: HostId) -> Self {
-        Self { session, keys, me, inlets: RwLock::default(), unknown: AtomicU64::new(0), damaged: AtomicU64::new(0) }
+    pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Self {
+        let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { session, keys, me, known: RwLock::default(), inbox, told, unknown, damaged }
     }
 
     pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
-        self.inlets.write().unwrap_or_else(PoisonError::into_inner).insert(id.0, inlet);
+        self.known.write().unwrap_or_else(PoisonError::into_inner).inlets.insert(id, inlet);
     }
 
     pub(super) fn remove(&self, id: EndpointId) {
-        let gone = self.inlets.write().unwrap_or_else(PoisonError::into_inner).remove(&id.0);
+        let gone = self.known.write().unwrap_or_else(PoisonError::into_inner).inlets.remove(&id);
         // Its segment is let go of outside of the lock.
         drop(gone);
+    }
+
+    /// Publishers that will have no inlet as things are.
+    pub(super) fn refuse(&self, refused: BTreeSet<EndpointId>) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).refused = refused;
     }
 
     /// A sample from the network.
@@ -259,11 +288,21 @@ impl Receiving {
             self.unknown.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let inlet = self.inlets.read().unwrap_or_else(PoisonError::into_inner).get(&head.publisher).cloned();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let inlet = known.inlets.get(&head.publisher()).cloned();
+        let refused = known.refused.contains(&head.publisher());
+        drop(known);
         let arrived = Arrived { from, head, payload: sample.payload().clone(), received };
-        let Some(inlet) = inlet.filter(|i| i.offer.topic == topic && QosMark::of(&i.offer.qos) == offered) else {
-            return self.answer(&arrived, offered, topic, Outcome::Unknown);
+        let Some(inlet) = inlet else {
+            if refused {
+                return self.answer(&arrived, offered, topic, Outcome::Unknown);
+            }
+            self.not_known(&arrived.from, &topic, received);
+            return self.answer(&arrived, offered, topic, Outcome::NotYet);
         };
+        if inlet.topic != topic || QosMark::of(&inlet.offer.qos) != offered {
+            return self.answer(&arrived, offered, topic, Outcome::Unknown);
+        }
         match inlet.queue.get() {
             None => self.finish(&inlet, &arrived),
             // More in flight than an edge may have: its own time-out brings them again.
@@ -271,13 +310,23 @@ impl Receiving {
         }
     }
 
+    /// Has the list be asked for which it should be in; strangers cannot have more done than that.
+    fn not_known(&self, from: &HostId, topic: &TopicName, now: MonotonicNs) {
+        let told = self.told.load(Ordering::Relaxed);
+        if now.0 >= told.saturating_add(TELL_AGAIN.as_nanos() as u64)
+            && self.told.compare_exchange(told, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.inbox.push(News::Unknown { from: from.clone(), topic: topic.clone() });
+        }
+    }
+
     fn finish(&self, inlet: &Inlet, sample: &Arrived) {
         let outcome = inlet.take(sample);
-        self.answer(sample, QosMark::of(&inlet.offer.qos), inlet.offer.topic.clone(), outcome);
+        self.answer(sample, QosMark::of(&inlet.offer.qos), inlet.topic.clone(), outcome);
     }
 
     fn answer(&self, to: &Arrived, offered: QosMark, topic: TopicName, outcome: Outcome) {
-        if outcome == Outcome::Unknown {
+        if matches!(outcome, Outcome::Unknown | Outcome::NotYet) {
             self.unknown.fetch_add(1, Ordering::Relaxed);
         }
         let Arrived { from, head, received, .. } = to;

@@ -5,15 +5,18 @@ use super::conductor::Common;
 use super::edge::{Edge, EdgeInbox, EdgeParts, access};
 use super::error::GatewayError;
 use crate::clock::ClockEstimate;
-use crate::wire::{HostId, Offer, Parsed, QosMark};
+use crate::wire::{HostId, List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer, Parsed, QosMark};
 use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal};
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitSet};
-use driveline_types::{EndpointId, MonotonicNs, Schema, TopicName};
+use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::sample::Locality;
 
 /// Most edges, each with a thread.
 const MAX_EDGES: usize = 256;
@@ -34,17 +37,20 @@ struct SentTopic {
     config: CarriedTopic,
     /// Tells of publishers; takes no samples.
     scout: Subscription,
+    /// What others are told of.
     publishers: BTreeMap<EndpointId, Offered>,
+    /// What they are not told of, because there is no room for it in the list: its node, and why.
+    left_out: BTreeMap<EndpointId, String>,
     /// Why publishers that are there are not offered.
     refusals: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// Says that the topic is sent from here; none before that was said.
+    _token: Option<LivelinessToken>,
 }
 
 /// A local publisher.
 struct Offered {
-    about: PublisherReport,
+    offer: Offer,
     gone_since: Option<MonotonicNs>,
-    /// What others are told by; none if that is not possible, which has been told.
-    _token: Option<LivelinessToken>,
 }
 
 impl SentTopic {
@@ -53,51 +59,69 @@ impl SentTopic {
         self.publishers.values().any(|p| p.gone_since.is_some())
     }
 
-    /// Tells others of the publishers that are there now, and of those that are gone while edges owe their last samples. Events
-    /// only say when to look: some may have been dropped.
-    fn compare(&mut self, common: &Common, offers: &Offers, owed: impl Fn(EndpointId) -> bool) {
+    /// Compares the list with the publishers that are there now, and those that are gone while edges owe their last samples. Events
+    /// only say when to look: some may have been dropped. Gives whether the list is another one now.
+    fn compare(&mut self, common: &Common, owed: impl Fn(EndpointId) -> bool) -> bool {
         let there = self.scout.publishers();
-        // Not held while Zenoh is called: its own threads look for offers.
-        let change = || offers.write().unwrap_or_else(PoisonError::into_inner);
         let now = MonotonicNs::now();
+        let before = self.publishers.len();
         self.publishers.retain(|id, offered| {
             let is_there = there.iter().any(|p| p.publisher == *id);
             let gone = if is_there { None } else { Some(*offered.gone_since.get_or_insert(now)) };
-            let stays = gone.is_none_or(|since| now < since + LINGERS || (now < since + LINGERS_LONGEST && owed(*id)));
-            if !stays {
-                change().remove(&id.0);
-            }
-            stays
+            gone.is_none_or(|since| now < since + LINGERS || (now < since + LINGERS_LONGEST && owed(*id)))
         });
+        let mut changed = self.publishers.len() != before;
+        self.left_out.retain(|id, _| there.iter().any(|p| p.publisher == *id));
+        // Who came first stays; whoever found no room takes what is free now.
         for MatchedPublisher { publisher, node, schema, qos, max_payload } in there {
             let Some(schema) = schema.filter(|_| !self.publishers.contains_key(&publisher)) else { continue };
-            let about = PublisherReport {
-                node: node.to_string(),
-                publisher: publisher.to_string(),
-                schema: schema.name.to_string(),
-                qos: qos.clone(),
-                max_payload,
-            };
-            let key = Parsed::Publisher {
-                host: common.me.clone(),
-                id: publisher,
-                schema: schema.hash().0,
-                qos: QosMark::of(&qos),
-                topic: self.config.topic.clone(),
-            };
-            let offer = Offer { version: 1, topic: self.config.topic.clone(), node, schema: Schema::clone(&schema), qos, max_payload };
-            let token = match offer.encode() {
-                Ok(encoded) => {
-                    change().insert(publisher.0, encoded);
-                    common.token(&key)
+            let offer = Offer { node, schema, qos, max_payload };
+            if let Err(why) = self.admit(publisher, offer) {
+                if self.left_out.insert(publisher, why.clone()).is_none() {
+                    common.tell(format!("topic '{}': a publisher is not offered to other hosts: {why}", self.config.topic));
                 }
-                Err(e) => {
-                    common.tell(format!("topic '{}': a publisher cannot be offered to other hosts: {e}", offer.topic));
-                    None
-                }
-            };
-            self.publishers.insert(publisher, Offered { about, gone_since: None, _token: token });
+                continue;
+            }
+            self.left_out.remove(&publisher);
+            changed = true;
         }
+        changed
+    }
+
+    /// Takes a publisher into the list. Gives why there is no room for it.
+    fn admit(&mut self, id: EndpointId, offer: Offer) -> Result<(), String> {
+        let node = offer.node.clone();
+        if self.publishers.len() >= MAX_LISTED {
+            return Err(format!(
+                "'{node}' is one too many: other hosts are told of {MAX_LISTED} publishers of a topic; have fewer, or use more topics"
+            ));
+        }
+        self.publishers.insert(id, Offered { offer, gone_since: None });
+        let Err(e) = self.encoded(u64::MAX) else { return Ok(()) };
+        self.publishers.remove(&id);
+        Err(match e {
+            ListError::TooLong { .. } => {
+                format!("no room for '{node}': what other hosts are told of a topic's types has at most {MAX_LIST_LEN} bytes; use one type")
+            }
+            e => format!("'{node}': {e}"),
+        })
+    }
+
+    /// The list, as others get it.
+    fn encoded(&self, change: u64) -> Result<Vec<u8>, ListError> {
+        let publishers = self.publishers.iter().map(|(id, o)| (*id, o.offer.clone())).collect();
+        List { topic: self.config.topic.clone(), change, publishers }.encode()
+    }
+
+    fn reports(&self) -> Vec<PublisherReport> {
+        let of = |(id, o): (&EndpointId, &Offered)| PublisherReport {
+            node: o.offer.node.to_string(),
+            publisher: id.to_string(),
+            schema: o.offer.schema.name.to_string(),
+            qos: o.offer.qos.clone(),
+            max_payload: o.offer.max_payload,
+        };
+        self.publishers.iter().map(of).collect()
     }
 }
 
@@ -115,8 +139,17 @@ type EdgeKey = (HostId, QosMark, TopicName);
 
 /// Edges by the key of their acknowledgements, for Zenoh's thread.
 pub(super) type Inboxes = Arc<RwLock<HashMap<EdgeKey, Arc<EdgeInbox>>>>;
-/// Offers by publisher, encoded, for Zenoh's thread.
-pub(super) type Offers = Arc<RwLock<HashMap<u128, Vec<u8>>>>;
+/// What others are told on request, for Zenoh's thread.
+pub(super) type Lists = Arc<RwLock<Listed>>;
+
+/// Lists of publishers.
+#[derive(Default)]
+pub(super) struct Listed {
+    /// Encoded.
+    pub(super) of_topic: HashMap<TopicName, Vec<u8>>,
+    /// How many changes there were of all of them.
+    pub(super) changes: u64,
+}
 
 /// See the module.
 pub(super) struct Outgoing {
@@ -125,12 +158,13 @@ pub(super) struct Outgoing {
     /// As many as there are hosts and topics, at most.
     failed: BTreeMap<EdgeKey, Failed>,
     pub(super) inboxes: Inboxes,
-    pub(super) offers: Offers,
+    pub(super) lists: Lists,
 }
 
 impl Outgoing {
     pub(super) fn new(common: &Common, topics: &[CarriedTopic], set: &mut WaitSet) -> Result<Self, GatewayError> {
         let mut sent = BTreeMap::new();
+        let mut lists = Listed::default();
         for config in topics.iter().filter(|t| t.send) {
             let mut asked = SubscriptionConfig::new(config.topic.clone(), common.node.clone(), SchemaRequest::Any);
             asked.max_held = 1;
@@ -141,10 +175,25 @@ impl Outgoing {
             set.attach(&scout)?;
             set.set_muted(&scout, true);
             let refusals = Box::new(scout.refusal_source());
-            let topic = SentTopic { config: config.clone(), scout, publishers: BTreeMap::new(), refusals };
+            let (publishers, left_out) = (BTreeMap::new(), BTreeMap::new());
+            let topic = SentTopic { config: config.clone(), scout, publishers, left_out, refusals, _token: None };
+            if let Ok(list) = topic.encoded(0) {
+                lists.of_topic.insert(config.topic.clone(), list);
+            }
             sent.insert(config.topic.clone(), topic);
         }
-        Ok(Self { topics: sent, edges: BTreeMap::new(), failed: BTreeMap::new(), inboxes: Inboxes::default(), offers: Offers::default() })
+        let lists = Arc::new(RwLock::new(lists));
+        Ok(Self { topics: sent, edges: BTreeMap::new(), failed: BTreeMap::new(), inboxes: Inboxes::default(), lists })
+    }
+
+    /// Says which topics are sent from here, once others can ask for their publishers.
+    pub(super) fn announce(&mut self, common: &Common) -> Result<(), GatewayError> {
+        for (topic, sent) in &mut self.topics {
+            let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: topic.clone() });
+            let token = common.session.liveliness().declare_token(key.clone()).wait();
+            sent._token = Some(token.map_err(|e| GatewayError::Declare { what: key, reason: e.to_string() })?);
+        }
+        Ok(())
     }
 
     /// Looks at which local publishers have come and gone.
@@ -161,7 +210,9 @@ impl Outgoing {
                 let edges = &self.edges;
                 let name = &topic.config.topic.clone();
                 let owed = |publisher| edges.iter().any(|((_, _, of), edge)| of == name && edge.inbox.owes(publisher));
-                topic.compare(common, &self.offers, owed);
+                if topic.compare(common, owed) {
+                    tell_of_change(common, &self.lists, topic);
+                }
             }
         }
     }
@@ -250,7 +301,7 @@ impl Outgoing {
 
     /// Publishers of this host that others are told of.
     pub(super) fn publishers(&self, topic: &TopicName) -> Vec<PublisherReport> {
-        self.topics.get(topic).into_iter().flat_map(|t| t.publishers.values()).map(|p| p.about.clone()).collect()
+        self.topics.get(topic).into_iter().flat_map(SentTopic::reports).collect()
     }
 
     pub(super) fn report(&self) -> Vec<EdgeReport> {
@@ -276,10 +327,32 @@ impl Outgoing {
             again_ms: again.map(|at| at.since(now).as_millis() as u64),
         };
         let unread = self.topics.iter().flat_map(|(name, t)| (t.refusals)().into_iter().map(|why| refusal(name, "", why, None)));
+        let left_out = self.topics.iter().flat_map(|(name, t)| t.left_out.values().map(|why| refusal(name, "", why.clone(), None)));
         let of_edges = self.edges.iter().flat_map(|((to, _, topic), e)| {
             (e.inbox.refusals)().into_iter().map(move |why| refusal(topic, &to.to_string(), why, None)).collect::<Vec<_>>()
         });
         let failed = self.failed.iter().map(|((to, _, topic), f)| refusal(topic, &to.to_string(), f.reason.clone(), Some(f.at)));
-        unread.chain(of_edges).chain(failed).collect()
+        unread.chain(left_out).chain(of_edges).chain(failed).collect()
     }
+}
+
+/// Has others ask for a list that has changed.
+fn tell_of_change(common: &Common, lists: &Lists, topic: &SentTopic) {
+    let name = &topic.config.topic;
+    // Not held while Zenoh is called: its own threads look for lists.
+    let mut listed = lists.write().unwrap_or_else(PoisonError::into_inner);
+    let change = listed.changes + 1;
+    match topic.encoded(change) {
+        Ok(list) => {
+            listed.changes = change;
+            listed.of_topic.insert(name.clone(), list);
+        }
+        // Each that is in it has fitted before.
+        Err(e) => return common.tell(format!("topic '{name}': its publishers cannot be offered to other hosts: {e}")),
+    }
+    drop(listed);
+    let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: name.clone() });
+    // Whoever does not get it sees from the next one, or from an answer to its question for the time, that it has missed something.
+    let put = common.session.put(key, change.to_le_bytes().to_vec()).congestion_control(CongestionControl::Drop);
+    let _ = put.priority(Priority::InteractiveHigh).express(true).allowed_destination(Locality::Remote).wait();
 }

@@ -2,6 +2,7 @@
 //! From what stands under `network:` to a Zenoh session.
 
 use super::GatewayError;
+use crate::wire::MAX_LIST_LEN;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec};
 use serde_json::Value;
 use zenoh::Config;
@@ -38,7 +39,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         return Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: e.to_string() });
     }
     let mut config = Config::default();
-    let longest = gateway.topics.iter().map(|t| t.max_payload).max().unwrap_or(0);
+    let longest = gateway.topics.iter().map(|t| t.max_payload).fold(MAX_LIST_LEN as u64, u64::max);
     let mbit = spec.bandwidth_mbit();
     let (batch, send_buffer) = (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
     let (lease, batch, buffer) = (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes with a sample, and what comes back.
 
+use super::VERSION;
 use driveline_types::header::MAX_ORIGINS;
 use driveline_types::{EndpointId, MonotonicNs, Origin, SampleHeader, TopicId};
 use thiserror::Error;
 
-const VERSION: u16 = 1;
 const SENT_AGAIN: u16 = 1;
 const HAS_CHECKSUM: u16 = 2;
 const HEAD_LEN: usize = 104;
 const ORIGIN_LEN: usize = 48;
 const ACK_LEN: usize = 40;
+const TIME_LEN: usize = 24;
 /// Longest attachment of a sample, in bytes.
 pub const MAX_ATTACHMENT_LEN: usize = HEAD_LEN + MAX_ORIGINS * ORIGIN_LEN;
 
@@ -172,8 +173,10 @@ pub enum Outcome {
     Expired,
     /// It does not fit, or is damaged.
     Damaged,
-    /// There is no inlet for its publisher.
+    /// There is no inlet for its publisher, and there will be none.
     Unknown,
+    /// There is no inlet for its publisher yet: it may be sent again.
+    NotYet,
 }
 
 /// An acknowledgement: all samples of the edge up to `number` have arrived.
@@ -223,6 +226,7 @@ impl Ack {
             1 => Outcome::Expired,
             2 => Outcome::Damaged,
             3 => Outcome::Unknown,
+            4 => Outcome::NotYet,
             found => return Err(WireError::Outcome { found }),
         };
         Ok(Self {
@@ -232,5 +236,36 @@ impl Ack {
             received: MonotonicNs(words.u64(24)),
             answered: MonotonicNs(words.u64(32)),
         })
+    }
+}
+
+/// The answer to a question for the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Time {
+    /// When the question came, on the clock of the host that answers.
+    pub received: MonotonicNs,
+    /// When it was answered, on the same clock.
+    pub answered: MonotonicNs,
+    /// How many changes of its lists of publishers there were until then.
+    pub changes: u64,
+}
+
+impl Time {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; TIME_LEN] {
+        let mut out = [0; TIME_LEN];
+        for (to, word) in out.chunks_exact_mut(8).zip([self.received.0, self.answered.0, self.changes]) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// From bytes that anybody may have sent. `None`: they are too few or too many.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let words = Words(bytes);
+        let all = || Self { received: MonotonicNs(words.u64(0)), answered: MonotonicNs(words.u64(8)), changes: words.u64(16) };
+        (bytes.len() == TIME_LEN).then(all)
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Key expressions: names of hosts, tokens, queries and samples.
 
-use driveline_types::{Durability, EndpointId, Qos, Reliability, TopicName};
+use super::VERSION;
+use driveline_types::{Durability, Qos, Reliability, TopicName};
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,8 +10,8 @@ use std::str::FromStr;
 const MAX_KEY_LEN: usize = 512;
 /// Longest name of a host, in bytes.
 const MAX_HOST_NAME_LEN: usize = 63;
-/// What all keys of this version begin with.
-const ROOT: &str = "driveline/1";
+/// What the keys of all versions begin with.
+const ROOT: &str = "driveline";
 
 /// A gateway, from its start to its end: the name of its host, and a random number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,12 +58,8 @@ impl FromStr for HostId {
 }
 
 /// Exactly so many lower-case hexadecimal digits: one text for each number.
-fn plain_hex(text: &str, digits: usize) -> Option<&str> {
+pub(super) fn plain_hex(text: &str, digits: usize) -> Option<&str> {
     (text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(text)
-}
-
-fn endpoint(text: &str) -> Option<EndpointId> {
-    u128::from_str_radix(plain_hex(text, 32)?, 16).ok().map(EndpointId)
 }
 
 /// What of QoS decides how a topic is carried.
@@ -109,16 +106,10 @@ impl FromStr for QosMark {
 pub enum Parsed {
     /// Token: a gateway is there.
     Host(HostId),
-    /// Token: a host has a publisher.
-    Publisher {
-        /// Its host.
+    /// Token: a host sends a topic. Query: which publishers it has of it. Put: these have changed.
+    Topic {
+        /// The host.
         host: HostId,
-        /// Its id.
-        id: EndpointId,
-        /// Hash of its schema.
-        schema: [u8; 32],
-        /// What it offers.
-        qos: QosMark,
         /// Topic.
         topic: TopicName,
     },
@@ -134,13 +125,6 @@ pub enum Parsed {
         qos: QosMark,
         /// Topic.
         topic: TopicName,
-    },
-    /// Query: more about a publisher.
-    Offer {
-        /// Its host.
-        host: HostId,
-        /// Its id.
-        id: EndpointId,
     },
     /// Query: the time.
     Clock(HostId),
@@ -171,6 +155,7 @@ pub enum Parsed {
 /// Makes and reads the keys of one domain.
 #[derive(Clone, Debug)]
 pub struct Keys {
+    domain: String,
     prefix: String,
 }
 
@@ -180,7 +165,7 @@ impl Keys {
     pub fn new(domain: &str) -> Option<Self> {
         let permitted = |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
         let fits = (1..=64).contains(&domain.len()) && domain.bytes().all(permitted);
-        fits.then(|| Self { prefix: format!("{ROOT}/{domain}/") })
+        fits.then(|| Self { domain: domain.to_owned(), prefix: format!("{ROOT}/{VERSION}/{domain}/") })
     }
 
     /// The key of something.
@@ -189,12 +174,8 @@ impl Keys {
         let p = &self.prefix;
         match what {
             Parsed::Host(host) => format!("{p}host/{host}"),
-            Parsed::Publisher { host, id, schema, qos, topic } => {
-                let hash: String = schema.iter().map(|b| format!("{b:02x}")).collect();
-                format!("{p}pub/{host}/{:032x}/{hash}/{qos}/{topic}", id.0)
-            }
+            Parsed::Topic { host, topic } => format!("{p}pub/{host}/{topic}"),
             Parsed::Want { host, of, offered, qos, topic } => format!("{p}want/{host}/{of}/{offered}/{qos}/{topic}"),
-            Parsed::Offer { host, id } => format!("{p}offer/{host}/{:032x}", id.0),
             Parsed::Clock(host) => format!("{p}clock/{host}"),
             Parsed::Sample { to, from, offered, topic } => format!("{p}s/{to}/{from}/{offered}/{topic}"),
             Parsed::Ack { to, from, offered, topic } => format!("{p}a/{to}/{from}/{offered}/{topic}"),
@@ -207,10 +188,29 @@ impl Keys {
         format!("{}{kind}/**", self.prefix)
     }
 
-    /// Everything of one kind that is addressed to a host: `offer`, `s`, or `a`.
+    /// Everything of one kind that is addressed to a host: `pub`, `s`, or `a`.
     #[must_use]
     pub fn addressed(&self, kind: &str, to: &HostId) -> String {
         format!("{}{kind}/{to}/**", self.prefix)
+    }
+
+    /// The tokens of gateways of this domain, whatever version of the protocol they speak.
+    #[must_use]
+    pub fn hosts_of_all_versions(&self) -> String {
+        format!("{ROOT}/*/{}/host/*", self.domain)
+    }
+
+    /// The version that a key of [`Self::hosts_of_all_versions`] is of, and the gateway; `None`: it is none, or of this version.
+    #[must_use]
+    pub fn of_another_version(&self, key: &str) -> Option<(u16, HostId)> {
+        if key.len() > MAX_KEY_LEN {
+            return None;
+        }
+        let mut parts = key.strip_prefix(ROOT)?.strip_prefix('/')?.split('/');
+        let version = parts.next().filter(|v| v.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
+        let named = parts.next()? == self.domain && parts.next()? == "host";
+        let host = parts.next()?.parse().ok()?;
+        (named && version != VERSION && parts.next().is_none()).then_some((version, host))
     }
 
     /// What a key means. `None`: nothing in this version and domain.
@@ -224,19 +224,9 @@ impl Keys {
         match kind {
             "host" => host(rest).map(Parsed::Host),
             "clock" => host(rest).map(Parsed::Clock),
-            "offer" => {
-                let (h, id) = rest.split_once('/')?;
-                Some(Parsed::Offer { host: host(h)?, id: endpoint(id)? })
-            }
             "pub" => {
-                let mut parts = rest.splitn(5, '/');
-                let (host, id) = (host(parts.next()?)?, endpoint(parts.next()?)?);
-                let hash = plain_hex(parts.next()?, 64)?;
-                let mut schema = [0; 32];
-                for (i, byte) in schema.iter_mut().enumerate() {
-                    *byte = u8::from_str_radix(hash.get(2 * i..2 * i + 2)?, 16).ok()?;
-                }
-                Some(Parsed::Publisher { host, id, schema, qos: parts.next()?.parse().ok()?, topic: parts.next()?.parse().ok()? })
+                let (h, topic) = rest.split_once('/')?;
+                Some(Parsed::Topic { host: host(h)?, topic: topic.parse().ok()? })
             }
             "want" => {
                 let mut parts = rest.splitn(5, '/');

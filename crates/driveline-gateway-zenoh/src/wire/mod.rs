@@ -4,11 +4,14 @@
 
 mod attachment;
 mod keys;
-mod offer;
+mod list;
 
-pub use attachment::{Ack, MAX_ATTACHMENT_LEN, Outcome, SampleHead, WireError};
+pub use attachment::{Ack, MAX_ATTACHMENT_LEN, Outcome, SampleHead, Time, WireError};
 pub use keys::{HostId, Keys, Parsed, QosMark};
-pub use offer::{MAX_OFFER_LEN, Offer, OfferError};
+pub use list::{List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer};
+
+/// Of this protocol: keys, attachments, acknowledgements and lists have one.
+pub const VERSION: u16 = 2;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 use super::*;
 use driveline_types::{Durability, EndpointId, MonotonicNs, Origin, Origins, Qos, Reliability, SampleHeader, Schema, TopicId};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn host(name: &str, n: u64) -> HostId {
     HostId::new(name, n).unwrap()
@@ -12,14 +13,12 @@ fn mark() -> QosMark {
 }
 
 /// One key of each kind.
-fn all(a: HostId, b: HostId, id: u128, schema: [u8; 32], topic: &str) -> Vec<Parsed> {
+fn all(a: HostId, b: HostId, topic: &str) -> Vec<Parsed> {
     let topic = || topic.parse().unwrap();
-    let id = EndpointId(id);
     vec![
         Parsed::Host(a.clone()),
         Parsed::Clock(a.clone()),
-        Parsed::Offer { host: a.clone(), id },
-        Parsed::Publisher { host: a.clone(), id, schema, qos: mark(), topic: topic() },
+        Parsed::Topic { host: a.clone(), topic: topic() },
         Parsed::Want {
             host: a.clone(),
             of: b.clone(),
@@ -35,16 +34,14 @@ fn all(a: HostId, b: HostId, id: u128, schema: [u8; 32], topic: &str) -> Vec<Par
 #[test]
 fn keys_are_as_the_protocol_page_has_them() {
     let keys = Keys::new("pilot").unwrap();
-    let made: Vec<_> =
-        all(host("car", 0xab), host("roof-1", u64::MAX), 7, [0x1f; 32], "camera/front").iter().map(|k| keys.key(k)).collect();
+    let made: Vec<_> = all(host("car", 0xab), host("roof-1", u64::MAX), "camera/front").iter().map(|k| keys.key(k)).collect();
     let expected = [
-        "driveline/1/pilot/host/car.00000000000000ab",
-        "driveline/1/pilot/clock/car.00000000000000ab",
-        "driveline/1/pilot/offer/car.00000000000000ab/00000000000000000000000000000007",
-        &format!("driveline/1/pilot/pub/car.00000000000000ab/00000000000000000000000000000007/{}/rv/camera/front", "1f".repeat(32)),
-        "driveline/1/pilot/want/car.00000000000000ab/roof-1.ffffffffffffffff/rv/bv/camera/front",
-        "driveline/1/pilot/s/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
-        "driveline/1/pilot/a/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
+        "driveline/2/pilot/host/car.00000000000000ab",
+        "driveline/2/pilot/clock/car.00000000000000ab",
+        "driveline/2/pilot/pub/car.00000000000000ab/camera/front",
+        "driveline/2/pilot/want/car.00000000000000ab/roof-1.ffffffffffffffff/rv/bv/camera/front",
+        "driveline/2/pilot/s/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
+        "driveline/2/pilot/a/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
     ];
     assert_eq!(made, expected);
     assert!(made.iter().all(|k| Keys::new("other").unwrap().parse(k).is_none()), "another domain's");
@@ -59,19 +56,20 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
         assert!(Keys::new(bad).is_none(), "{bad}");
     }
     let keys = Keys::new("d").unwrap();
-    let id = "0".repeat(32);
     for bad in [
-        "driveline/1/d/host/car",
-        "driveline/1/d/host/car.1",
-        "driveline/1/d/host/car.00000000000000AB",
-        "driveline/2/d/host/car.00000000000000ab",
-        "driveline/1/d/host/car.00000000000000ab/more",
-        "driveline/1/d/s/car.00000000000000ab/b.00000000000000ab/a//b",
-        "driveline/1/d/s/car.00000000000000ab/b.00000000000000ab/*",
-        "driveline/1/d/want/car.00000000000000ab/b.00000000000000ab/xx/t",
-        &format!("driveline/1/d/offer/car.00000000000000ab/+{}", &id[1..]),
-        &format!("driveline/1/d/pub/car.00000000000000ab/{id}/{}/rv/t", "g".repeat(64)),
-        &format!("driveline/1/d/s/car.00000000000000ab/b.00000000000000ab/{}", "t".repeat(600)),
+        "driveline/2/d/host/car",
+        "driveline/2/d/host/car.1",
+        "driveline/2/d/host/car.00000000000000AB",
+        "driveline/1/d/host/car.00000000000000ab",
+        "driveline/2/d/host/car.00000000000000ab/more",
+        "driveline/2/d/s/car.00000000000000ab/b.00000000000000ab/a//b",
+        "driveline/2/d/s/car.00000000000000ab/b.00000000000000ab/*",
+        "driveline/2/d/want/car.00000000000000ab/b.00000000000000ab/xx/t",
+        "driveline/2/d/pub/car.00000000000000ab",
+        "driveline/2/d/pub/car.00000000000000ab/*",
+        "driveline/2/d/pub/car.+0000000000000ab/t",
+        "driveline/2/d/offer/car.00000000000000ab/t",
+        &format!("driveline/2/d/s/car.00000000000000ab/b.00000000000000ab/{}", "t".repeat(600)),
     ] {
         assert_eq!(keys.parse(bad), None, "{bad}");
     }
@@ -82,7 +80,7 @@ fn an_attachment_is_laid_out_as_the_protocol_page_says() {
     let head = SampleHead { number: 0x0102, publisher: 0xaa, written: 9, sent: MonotonicNs(5), ..SampleHead::default() };
     let bytes = head.encode();
     assert_eq!(bytes.len(), 104);
-    assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[1, 0][..], &[2, 1][..], 0xaa, 9, 5));
+    assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5));
     let mut header = SampleHeader::default();
     header.origins.set((0..8).map(|t| Origin { topic: TopicId(t), idle_ns: t, ..Origin::default() }), 3);
     let full = SampleHead { header, ..head };
@@ -100,50 +98,103 @@ fn damaged_attachments_and_acknowledgements_are_refused_by_name() {
         bytes[at] = byte;
         SampleHead::decode(&bytes)
     };
-    assert_eq!(with(0, 2), Err(WireError::Version { found: 2 }));
+    assert_eq!(with(0, 1), Err(WireError::Version { found: 1 }));
     assert_eq!(with(4, 9), Err(WireError::Origins { found: 9 }));
     assert_eq!(with(4, 1), Err(WireError::Length { found: 104, expected: 152 }));
     let mut ack = Ack::default().encode();
     assert_eq!(Ack::decode(&ack[1..]), Err(WireError::Length { found: 39, expected: 40 }));
-    ack[2] = 4;
-    assert_eq!(Ack::decode(&ack), Err(WireError::Outcome { found: 4 }));
+    ack[2] = 5;
+    assert_eq!(Ack::decode(&ack), Err(WireError::Outcome { found: 5 }));
     ack[0] = 0;
     assert_eq!(Ack::decode(&ack), Err(WireError::Version { found: 0 }));
 }
 
+#[test]
+fn gateways_of_other_versions_are_known_by_their_tokens() {
+    let keys = Keys::new("d").unwrap();
+    assert_eq!(keys.hosts_of_all_versions(), "driveline/*/d/host/*");
+    let old = Some((1, host("car", 0xab)));
+    assert_eq!(keys.of_another_version("driveline/1/d/host/car.00000000000000ab"), old);
+    for bad in [
+        "driveline/2/d/host/car.00000000000000ab",
+        "driveline/1/e/host/car.00000000000000ab",
+        "driveline/1/d/pub/car.00000000000000ab",
+        "driveline/1/d/host/car.00000000000000ab/more",
+        "driveline/1/d/host/car",
+        "driveline/+1/d/host/car.00000000000000ab",
+        "driveline/65536/d/host/car.00000000000000ab",
+        "driveline//d/host/car.00000000000000ab",
+        "other/1/d/host/car.00000000000000ab",
+    ] {
+        assert_eq!(keys.of_another_version(bad), None, "{bad}");
+    }
+}
+
 fn offer() -> Offer {
-    Offer {
-        version: 1,
-        topic: "camera/front".parse().unwrap(),
-        node: "camera".parse().unwrap(),
-        schema: Schema::bytes("bytes", "raw", ""),
-        qos: Qos::default(),
-        max_payload: 1 << 20,
+    let schema = Arc::new(Schema::bytes("bytes", "raw", ""));
+    Offer { node: "camera".parse().unwrap(), schema, qos: Qos::default(), max_payload: 1 << 20 }
+}
+
+fn list() -> List {
+    let other = Offer { schema: Arc::new(Schema::bytes("other", "raw", "x")), ..offer() };
+    let publishers = vec![(EndpointId(7), offer()), (EndpointId(8), other), (EndpointId(9), offer())];
+    List { topic: "camera/front".parse().unwrap(), change: 3, publishers }
+}
+
+#[test]
+fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
+    let bytes = list().encode().unwrap();
+    assert_eq!(List::decode(&bytes).unwrap(), list());
+    let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(json["schemas"].as_array().map(Vec::len), Some(2), "each type once");
+    assert_eq!(json["publishers"][0]["id"], "0".repeat(31) + "7");
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut json = json.clone();
+        change(&mut json);
+        List::decode(json.to_string().as_bytes()).map_err(|e| e.to_string())
+    };
+    assert_eq!(changed(&|j| j["later"] = 3.into()), Ok(list()));
+    type Change = dyn Fn(&mut serde_json::Value);
+    let refused: [(&Change, &str); 9] = [
+        (&|j| j["version"] = 1.into(), "version 1"),
+        (&|j| *j = serde_json::json!({ "version": 3 }), "version 3"),
+        (&|j| j["topic"] = "/a".into(), "not valid"),
+        (&|j| j["publishers"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
+        (&|j| j["publishers"][1]["id"] = "7".into(), "not the id"),
+        (&|j| j["publishers"][1]["schema"] = 2.into(), "no schema 2"),
+        (&|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(), "may have 64"),
+        (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "may have"),
+        (&|j| j["publishers"] = 3.into(), "cannot be read"),
+    ];
+    for (change, text) in refused {
+        let found = changed(change);
+        assert!(found.as_ref().is_err_and(|e| e.contains(text)), "{text}: {found:?}");
+    }
+    let long = Offer { schema: Arc::new(Schema::bytes("bytes", "raw", "x".repeat(MAX_LIST_LEN))), ..offer() };
+    let too_long = List { publishers: vec![(EndpointId(7), long)], ..list() };
+    assert!(matches!(too_long.encode(), Err(ListError::TooLong { .. })));
+}
+
+#[test]
+fn offers_that_nobody_may_make_are_refused_one_by_one() {
+    assert_eq!(offer().check(), Ok(()));
+    let qos = |qos: Qos| Offer { qos, ..offer() };
+    for (bad, text) in [
+        (qos(Qos { depth: 0, ..Qos::default() }), "depth"),
+        (qos(Qos { lifespan_ms: Some(0), ..Qos::default() }), "0 ms"),
+        (Offer { schema: Arc::new(Schema::bytes("bytes", "raw", "x".repeat(Schema::MAX_DEFINITION_LEN + 1))), ..offer() }, "definition"),
+        (Offer { schema: Arc::new(Schema::bytes("b".repeat(300), "raw", "")), ..offer() }, "too long"),
+    ] {
+        assert!(bad.check().is_err_and(|e| e.contains(text)), "{text}");
     }
 }
 
 #[test]
-fn offers_of_later_releases_are_read_and_impossible_ones_are_refused() {
-    let bytes = offer().encode().unwrap();
-    assert_eq!(Offer::decode(&bytes).unwrap(), offer());
-    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
-        let mut json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        change(&mut json);
-        Offer::decode(json.to_string().as_bytes()).map_err(|e| e.to_string())
-    };
-    assert_eq!(changed(&|j| j["later"] = 3.into()), Ok(offer()));
-    type Change = dyn Fn(&mut serde_json::Value);
-    let refused: [(&Change, &str); 6] = [
-        (&|j| j["version"] = 2.into(), "version 2"),
-        (&|j| j["topic"] = "/a".into(), "not valid"),
-        (&|j| j["qos"]["depth"] = 0.into(), "depth"),
-        (&|j| j["qos"]["lifespan_ms"] = 0.into(), "0 ms"),
-        (&|j| j["schema"]["definition"] = "x".repeat(Schema::MAX_DEFINITION_LEN + 1).into(), "definition"),
-        (&|j| j["padding"] = "x".repeat(MAX_OFFER_LEN).into(), "may have"),
-    ];
-    for (change, text) in refused {
-        assert!(changed(change).is_err_and(|e| e.contains(text)), "{text}");
-    }
+fn an_answer_to_a_question_for_the_time_has_three_numbers() {
+    let time = Time { received: MonotonicNs(5), answered: MonotonicNs(6), changes: 7 };
+    assert_eq!(Time::decode(&time.encode()), Some(time));
+    assert_eq!((time.encode()[0], time.encode()[8], time.encode()[16]), (5, 6, 7));
+    assert_eq!((Time::decode(&time.encode()[..16]), Time::decode(&[0; 25])), (None, None));
 }
 
 fn origins() -> impl Strategy<Value = Vec<[u64; 6]>> {
@@ -165,34 +216,34 @@ proptest! {
     }
 
     #[test]
-    fn acknowledgements_round_trip(w: [u64; 4], outcome in 0usize..4) {
-        let outcome = [Outcome::Published, Outcome::Expired, Outcome::Damaged, Outcome::Unknown][outcome];
+    fn acknowledgements_round_trip(w: [u64; 4], outcome in 0usize..5) {
+        let outcome = [Outcome::Published, Outcome::Expired, Outcome::Damaged, Outcome::Unknown, Outcome::NotYet][outcome];
         let ack = Ack { outcome, number: w[0], sent: MonotonicNs(w[1]), received: MonotonicNs(w[2]), answered: MonotonicNs(w[3]) };
         prop_assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
     }
 
     #[test]
     fn any_bytes_give_something_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), origins in 0u16..10) {
-        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), Offer::decode(&bytes));
+        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), List::decode(&bytes).is_ok(), Time::decode(&bytes));
         let mut closer = bytes;
         if closer.len() >= 8 {
-            closer[..6].copy_from_slice(&[1, 0, 0, 0, origins as u8, 0]);
+            closer[..6].copy_from_slice(&[2, 0, 0, 0, origins as u8, 0]);
             closer.resize(104 + 48 * usize::from(origins), 0);
             prop_assert_eq!(SampleHead::decode(&closer).is_ok(), origins <= 8);
         }
     }
 
     #[test]
-    fn keys_round_trip(a in "[a-zA-Z0-9_-]{1,63}", b in "[a-z]{1,9}", n: u64, m: u64, id: u128, schema: [u8; 32], topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}") {
+    fn keys_round_trip(a in "[a-zA-Z0-9_-]{1,63}", b in "[a-z]{1,9}", n: u64, m: u64, topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}") {
         let keys = Keys::new("d").unwrap();
-        for k in all(host(&a, n), host(&b, m), id, schema, &topic) {
+        for k in all(host(&a, n), host(&b, m), &topic) {
             prop_assert_eq!(keys.parse(&keys.key(&k)), Some(k));
         }
     }
 
     /// Two texts never mean the same, so a key cannot pass for another one.
     #[test]
-    fn what_is_understood_is_written_in_one_way(key in "driveline/1/d/(s|a|host|pub|want|offer|clock)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
+    fn what_is_understood_is_written_in_one_way(key in "driveline/2/d/(s|a|host|pub|want|clock)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
         let keys = Keys::new("d").unwrap();
         if let Some(parsed) = keys.parse(&key) { prop_assert_eq!(keys.key(&parsed), key); }
     }

@@ -114,7 +114,7 @@ pub struct NetworkReport {
 }
 
 /// Another host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     /// Name and number of its gateway's start.
     pub host: String,
@@ -131,6 +131,9 @@ pub struct HostReport {
     pub exchanges: u64,
     /// How often one of the two clocks has stepped.
     pub clock_steps: u64,
+    /// Why nothing is carried to or from it, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A topic that a gateway was told to carry.

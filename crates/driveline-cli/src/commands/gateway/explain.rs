@@ -57,7 +57,7 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
 
 /// Who could.
 fn others(report: &Report) -> String {
-    let there: Vec<_> = report.hosts.iter().filter(|h| h.alive).map(|h| format!("'{}'", short(&h.host))).collect();
+    let there: Vec<_> = report.hosts.iter().filter(|h| h.alive && h.problem.is_none()).map(|h| format!("'{}'", short(&h.host))).collect();
     if !there.is_empty() {
         return format!("; known: {}", there.join(", "));
     }
@@ -147,7 +147,16 @@ mod tests {
 
     fn host(alive: bool) -> HostReport {
         let (offset_ns, offset_error_ns) = (Some(-3_000_000), Some(50_000));
-        HostReport { host: "trunk.01".into(), alive, for_ms: 7_000, offset_ns, offset_error_ns, exchanges: 3, clock_steps: 0 }
+        HostReport {
+            host: "trunk.01".into(),
+            alive,
+            for_ms: 7_000,
+            offset_ns,
+            offset_error_ns,
+            exchanges: 3,
+            clock_steps: 0,
+            problem: None,
+        }
     }
 
     fn report(topic: TopicReport) -> Report {

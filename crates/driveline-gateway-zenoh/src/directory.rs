@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which publishers other hosts have, and which of them have an inlet here: `docs/protocols/network.md`, section 3. No thread, no
+//! network, no clock: what was heard and the time are given, and what to ask is said.
+//!
+//! Announcements and answers may come late, twice, in any order, or not at all. In the end exactly the living publishers have inlets.
+
+use crate::clock::ClockEstimate;
+use crate::wire::{HostId, List, Offer};
+use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Most hosts that are heard.
+pub const MAX_HOSTS: usize = 64;
+/// Most publishers of other hosts.
+pub const MAX_PUBLISHERS: usize = 1024;
+/// Most of these that publish one topic.
+pub const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
+/// A list is asked for no sooner than this after the question before was answered …
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+/// … or not answered; and then less and less often.
+const UNANSWERED: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(60);
+/// When a list is asked for again in which something was refused; then less and less often.
+const REFUSED: Duration = Duration::from_secs(5);
+/// Samples of somebody who is not known have a list asked for no more often than this.
+const UNKNOWN: Duration = Duration::from_secs(1);
+/// How long the inlet of a publisher that is listed no longer waits for samples that are on their way.
+const LINGERS: Duration = Duration::from_secs(1);
+/// How long what a host has published here waits for the host to come back.
+const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
+
+/// Where publishers of other hosts become publishers of this one.
+pub trait Inlets {
+    /// One of them.
+    type Inlet;
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    fn open(
+        &mut self,
+        from: &HostId,
+        clock: &Arc<Mutex<ClockEstimate>>,
+        id: EndpointId,
+        topic: &TopicName,
+        offer: &Offer,
+    ) -> Result<Self::Inlet, String>;
+    /// Its publisher's host has a new gateway, which goes on with it.
+    fn goes_on(&mut self, inlet: &Self::Inlet, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>);
+    /// Ends one.
+    fn close(&mut self, id: EndpointId, inlet: Self::Inlet);
+    /// Says something to people.
+    fn tell(&mut self, line: String);
+}
+
+/// Another host.
+pub struct Host {
+    /// Its gateway is there.
+    pub alive: bool,
+    /// When it last came or went.
+    pub changed: MonotonicNs,
+    /// Its clock.
+    pub clock: Arc<Mutex<ClockEstimate>>,
+    /// How many changes of its lists there were, as far as all were heard. `None`: it was not asked yet.
+    change: Option<u64>,
+    listings: BTreeMap<TopicName, Listing>,
+    /// No list of this host is to be asked for before.
+    next: Option<MonotonicNs>,
+}
+
+/// What is known of the publishers that a host has of a topic.
+#[derive(Default)]
+struct Listing {
+    /// The host says that it sends the topic.
+    announced: bool,
+    /// When to ask for the list.
+    due: Option<MonotonicNs>,
+    /// When it was asked for last, and the number of that question.
+    asked: Option<(MonotonicNs, u64)>,
+    /// That question was not answered.
+    waiting: bool,
+    /// How many questions, one after the other, brought nothing that could be used.
+    in_vain: u32,
+    /// The change that the newest list has.
+    applied: Option<u64>,
+    /// The newest change that was told of.
+    told: u64,
+    /// A change may have been missed since it was asked for.
+    stale: bool,
+    /// What is in the list and has no inlet, and why.
+    refused: BTreeMap<EndpointId, String>,
+    /// How many lists in a row had such.
+    refusals: u32,
+    /// Why the list itself could not be used.
+    unusable: Option<String>,
+}
+
+impl Host {
+    /// Whether it says that it sends a topic which is received here.
+    pub fn sends_something(&self) -> bool {
+        self.listings.values().any(|l| l.announced)
+    }
+
+    /// Has a list asked for at `at`, or as soon after it as is permitted.
+    fn schedule(next: &mut Option<MonotonicNs>, listing: &mut Listing, at: MonotonicNs) {
+        let pause = if listing.waiting { UNANSWERED } else { ASK_AGAIN };
+        let at = listing.asked.map_or(at, |(asked, _)| at.max(asked + pause));
+        let due = listing.due.map_or(at, |d| d.min(at));
+        listing.due = Some(due);
+        *next = Some(next.map_or(due, |n| n.min(due)));
+    }
+
+    fn all_may_have_changed(&mut self, now: MonotonicNs) {
+        for listing in self.listings.values_mut().filter(|l| l.announced) {
+            (listing.stale, listing.in_vain) = (true, 0);
+            Self::schedule(&mut self.next, listing, now);
+        }
+    }
+}
+
+/// A publisher of another host that has an inlet here.
+pub struct Publisher<I> {
+    /// Its host.
+    pub host: HostId,
+    /// Its topic.
+    pub topic: TopicName,
+    /// Its inlet.
+    pub inlet: I,
+    /// What its inlet was made with.
+    offer: Offer,
+    gone: Option<Gone>,
+}
+
+#[derive(Clone, Copy)]
+struct Gone {
+    since: MonotonicNs,
+    /// Its host is there, and does not list it.
+    for_good: bool,
+}
+
+impl<I> Publisher<I> {
+    /// Neither it nor its host is known to be gone.
+    pub fn is_there(&self) -> bool {
+        self.gone.is_none()
+    }
+}
+
+/// A question for a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Of which host.
+    pub host: HostId,
+    /// Of which topic.
+    pub topic: TopicName,
+    /// Which question: goes with the answer.
+    pub number: u64,
+}
+
+/// Something that is not received, and why.
+pub struct NotReceived<'a> {
+    /// Of which host.
+    pub host: &'a HostId,
+    /// Of which topic.
+    pub topic: &'a TopicName,
+    /// Why.
+    pub reason: String,
+    /// When it is tried again.
+    pub again: Option<MonotonicNs>,
+}
+
+/// There are so many hosts that this one is not heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyHosts;
+
+/// See the module.
+pub struct Directory<I> {
+    topics: BTreeSet<TopicName>,
+    hosts: BTreeMap<HostId, Host>,
+    publishers: BTreeMap<EndpointId, Publisher<I>>,
+    questions: u64,
+    /// Something has gone: what was refused for want of room may have some.
+    room: bool,
+}
+
+impl<I> Directory<I> {
+    /// Of these topics.
+    pub fn new(topics: impl IntoIterator<Item = TopicName>) -> Self {
+        let topics = topics.into_iter().collect();
+        Self { topics, hosts: BTreeMap::new(), publishers: BTreeMap::new(), questions: 0, room: false }
+    }
+
+    /// Hosts that are there, or may come back.
+    pub fn hosts(&self) -> &BTreeMap<HostId, Host> {
+        &self.hosts
+    }
+
+    /// Publishers that have an inlet.
+    pub fn publishers(&self) -> &BTreeMap<EndpointId, Publisher<I>> {
+        &self.publishers
+    }
+
+    /// A host, which may not have said that it is there yet.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn host(&mut self, id: &HostId, now: MonotonicNs) -> Result<&mut Host, TooManyHosts> {
+        if !self.hosts.contains_key(id) && self.hosts.len() >= MAX_HOSTS {
+            // One that may yet return gives way to one that is there: its gateway's next start is another.
+            let of_use = |h: &HostId| self.publishers.values().any(|p| p.host == *h);
+            let gone = self.hosts.iter().filter(|(h, state)| !state.alive && !of_use(h));
+            let longest = gone.min_by_key(|(_, state)| state.changed).map(|(h, _)| h.clone()).ok_or(TooManyHosts)?;
+            self.hosts.remove(&longest);
+        }
+        let new = || Host { alive: false, changed: now, clock: Arc::default(), change: None, listings: BTreeMap::new(), next: None };
+        Ok(self.hosts.entry(id.clone()).or_insert_with(new))
+    }
+
+    /// A gateway has come or gone. Gives whether that is new.
+    ///
+    /// # Errors
+    /// There are too many hosts.
+    pub fn host_is(&mut self, id: &HostId, alive: bool, now: MonotonicNs) -> Result<bool, TooManyHosts> {
+        let host = self.host(id, now)?;
+        if host.alive == alive {
+            return Ok(false);
+        }
+        (host.alive, host.changed, host.change) = (alive, now, None);
+        if alive {
+            host.all_may_have_changed(now);
+        } else {
+            for p in self.publishers.values_mut().filter(|p| p.host == *id) {
+                p.gone.get_or_insert(Gone { since: now, for_good: false });
+            }
+            self.room = true;
+        }
+        Ok(true)
+    }
+
+    /// A host says that it sends a topic, or says so no longer.
+    ///
+    /// # Errors
+    /// There are too many hosts.
+    pub fn topic_is(&mut self, id: &HostId, topic: &TopicName, announced: bool, now: MonotonicNs) -> Result<(), TooManyHosts> {
+        if !self.topics.contains(topic) || (!announced && !self.hosts.contains_key(id)) {
+            return Ok(());
+        }
+        let host = self.host(id, now)?;
+        let listing = host.listings.entry(topic.clone()).or_default();
+        listing.announced = announced;
+        if announced {
+            listing.stale = true;
+            Host::schedule(&mut host.next, listing, now);
+        }
+        Ok(())
+    }
+
+    /// A host says that it has changed the list of a topic, as its change number `change`.
+    pub fn changed(&mut self, id: &HostId, topic: &TopicName, change: u64, now: MonotonicNs) {
+        let Some(host) = self.hosts.get_mut(id) else { return };
+        let before = host.change;
+        if before.is_some_and(|b| change > b) {
+            host.change = Some(change);
+        }
+        if before.is_some_and(|b| change > b.saturating_add(1)) {
+            // Some that came before it did not come here.
+            host.all_may_have_changed(now);
+        }
+        let Some(listing) = host.listings.get_mut(topic) else { return };
+        listing.told = listing.told.max(change);
+        if listing.announced && listing.applied.is_none_or(|a| a < change) {
+            Host::schedule(&mut host.next, listing, now);
+        }
+    }
+
+    /// A host was asked for the time, and has answered that its lists had so many changes.
+    pub fn counted(&mut self, id: &HostId, changes: u64, now: MonotonicNs) {
+        let Some(host) = self.hosts.get_mut(id).filter(|h| h.alive) else { return };
+        match host.change {
+            // What changes after this answer is told with the next numbers, so lists that are asked for from now on miss nothing.
+            None => host.change = Some(changes),
+            Some(known) if changes > known => {
+                host.change = Some(changes);
+                host.all_may_have_changed(now);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A sample came whose publisher is not known.
+    pub fn unknown(&mut self, id: &HostId, topic: &TopicName, now: MonotonicNs) {
+        let Some(host) = self.hosts.get_mut(id) else { return };
+        let Some(listing) = host.listings.get_mut(topic).filter(|l| l.announced) else { return };
+        let at = listing.asked.map_or(now, |(asked, _)| now.max(asked + UNKNOWN));
+        Host::schedule(&mut host.next, listing, at);
+    }
+
+    /// The lists to be asked for now; and when to look again.
+    pub fn questions(&mut self, now: MonotonicNs) -> (Vec<Question>, Option<MonotonicNs>) {
+        if std::mem::take(&mut self.room) {
+            for host in self.hosts.values_mut() {
+                for listing in host.listings.values_mut().filter(|l| l.announced && !l.refused.is_empty()) {
+                    Host::schedule(&mut host.next, listing, now);
+                }
+            }
+        }
+        let mut questions = Vec::new();
+        let mut next: Option<MonotonicNs> = None;
+        for (id, host) in self.hosts.iter_mut().filter(|(_, h)| h.alive && h.change.is_some()) {
+            if host.next.is_some_and(|n| now >= n) {
+                for (topic, listing) in host.listings.iter_mut().filter(|(_, l)| l.announced && l.due.is_some_and(|d| now >= d)) {
+                    self.questions += 1;
+                    questions.push(Question { host: id.clone(), topic: topic.clone(), number: self.questions });
+                    listing.asked = Some((now, self.questions));
+                    (listing.waiting, listing.stale) = (true, false);
+                    listing.due = Some(now + pause(UNANSWERED, listing.in_vain));
+                    listing.in_vain = listing.in_vain.saturating_add(1);
+                }
+                host.next = host.listings.values().filter(|l| l.announced).filter_map(|l| l.due).min();
+            }
+            next = [next, host.next].into_iter().flatten().min();
+        }
+        (questions, next)
+    }
+
+    /// A question was answered with something that is no list.
+    pub fn unusable(&mut self, question: &Question, reason: String, inlets: &mut impl Inlets<Inlet = I>) {
+        let listing = self.hosts.get_mut(&question.host).and_then(|h| h.listings.get_mut(&question.topic));
+        let Some(listing) = listing.filter(|l| l.asked.is_some_and(|(_, n)| n == question.number)) else { return };
+        // It is asked for again as if it had not been answered.
+        if listing.unusable.as_ref() != Some(&reason) {
+            inlets.tell(format!("topic '{}': nothing is received from host '{}': {reason}", question.topic, question.host.name()));
+        }
+        listing.unusable = Some(reason);
+    }
+
+    /// A question was answered.
+    pub fn listed(&mut self, question: &Question, list: &List, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) {
+        let Question { host: id, topic, number } = question;
+        if list.topic != *topic {
+            return self.unusable(question, format!("it lists topic '{}' instead", list.topic), inlets);
+        }
+        // What comes from a host that is gone again is asked for when it is back.
+        let Some(host) = self.hosts.get(id).filter(|h| h.alive) else { return };
+        let clock = host.clock.clone();
+        let Some(listing) = host.listings.get(topic).filter(|l| l.announced && l.asked.is_some()) else { return };
+        if listing.applied.is_some_and(|a| list.change < a) {
+            return;
+        }
+        let before = listing.refused.clone();
+        let mut refused = BTreeMap::new();
+        for (publisher, offer) in &list.publishers {
+            if let Err(reason) = self.take(id, &clock, *publisher, list, offer, now, inlets) {
+                if before.get(publisher) != Some(&reason) {
+                    inlets.tell(format!("topic '{topic}': a publisher of host '{}' is not received: {reason}", id.name()));
+                }
+                refused.insert(*publisher, reason);
+            }
+        }
+        let listed = |id: EndpointId| list.publishers.iter().any(|(l, _)| *l == id);
+        for (publisher, p) in self.publishers.iter_mut().filter(|(_, p)| p.host == *id && p.topic == *topic) {
+            if !listed(*publisher) && p.gone.is_none_or(|g| !g.for_good) {
+                p.gone = Some(Gone { since: now, for_good: true });
+            }
+        }
+        let Some(host) = self.hosts.get_mut(id) else { return };
+        let Some(listing) = host.listings.get_mut(topic) else { return };
+        let progress = listing.applied.is_none_or(|a| a < list.change);
+        listing.applied = Some(list.change);
+        listing.refused = refused;
+        listing.unusable = None;
+        if listing.asked.is_none_or(|(_, last)| last != *number) {
+            return;
+        }
+        (listing.waiting, listing.due) = (false, None);
+        if listing.told > list.change || listing.stale {
+            // Whoever tells of changes that its lists never have is asked less and less often.
+            let times = if progress { 0 } else { listing.in_vain };
+            Host::schedule(&mut host.next, listing, now + pause(ASK_AGAIN, times));
+            return;
+        }
+        listing.in_vain = 0;
+        if listing.refused.is_empty() {
+            listing.refusals = 0;
+        } else {
+            // What was missing here (memory, a free place) may be there then.
+            let at = now + pause(REFUSED, listing.refusals);
+            listing.refusals = listing.refusals.saturating_add(1);
+            Host::schedule(&mut host.next, listing, at);
+        }
+    }
+
+    /// A publisher is in a list. Gives why it has no inlet.
+    #[allow(clippy::too_many_arguments, reason = "all of one answer")]
+    fn take(
+        &mut self,
+        host: &HostId,
+        clock: &Arc<Mutex<ClockEstimate>>,
+        id: EndpointId,
+        list: &List,
+        offer: &Offer,
+        now: MonotonicNs,
+        inlets: &mut impl Inlets<Inlet = I>,
+    ) -> Result<(), String> {
+        if let Some(known) = self.publishers.get_mut(&id) {
+            if known.topic != list.topic || !same_terms(&known.offer, offer) {
+                return Err("it is known here with another topic, type, QoS or length".into());
+            }
+            if known.host != *host {
+                if self.hosts.get(&known.host).is_some_and(|h| h.alive) {
+                    return Err(format!("host '{}' has the same one", known.host));
+                }
+                if known.host.name() != host.name() {
+                    return Err(format!(
+                        "it was one of host '{}', and what that has published is kept for {HOST_MAY_RETURN:?}",
+                        known.host
+                    ));
+                }
+                // Its host has a new gateway.
+                known.host = host.clone();
+                inlets.goes_on(&known.inlet, host, clock);
+            }
+            known.gone = None;
+            return Ok(());
+        }
+        offer.check()?;
+        self.make_room(&list.topic, now, inlets)?;
+        let inlet = inlets.open(host, clock, id, &list.topic, offer)?;
+        let (host, topic, offer) = (host.clone(), list.topic.clone(), offer.clone());
+        self.publishers.insert(id, Publisher { host, topic, inlet, offer, gone: None });
+        Ok(())
+    }
+
+    /// What is left of publishers that are gone gives way, first what promises least; nothing of one that is there does.
+    fn make_room(&mut self, topic: &TopicName, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Result<(), String> {
+        let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count() >= MAX_PUBLISHERS_OF_TOPIC;
+        if !of_topic && self.publishers.len() < MAX_PUBLISHERS {
+            return Ok(());
+        }
+        let promises = |qos: &Qos| (qos.durability == Durability::TransientLocal, qos.reliability == Reliability::Reliable);
+        let gone = self.publishers.iter().filter(|(_, p)| !of_topic || p.topic == *topic).filter_map(|(id, p)| {
+            let gone = p.gone?;
+            Some((!gone.for_good, promises(&p.offer.qos), gone.since, *id))
+        });
+        let Some((_, _, since, id)) = gone.min() else {
+            return Err(format!(
+                "there are too many: {MAX_PUBLISHERS_OF_TOPIC} of a topic and {MAX_PUBLISHERS} in all can be received; \
+                 have fewer publishers of other hosts, or receive fewer topics here"
+            ));
+        };
+        if let Some(p) = self.publishers.remove(&id) {
+            let (host, gone) = (p.host.name(), now.since(since).as_secs());
+            inlets
+                .tell(format!("topic '{}': what a publisher of host '{host}', gone for {gone} s, has left gave way to a new one", p.topic));
+            inlets.close(id, p.inlet);
+        }
+        Ok(())
+    }
+
+    /// Lets go of publishers and hosts that are gone for good. Gives when to look again.
+    pub fn forget(&mut self, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Option<MonotonicNs> {
+        let mut next: Option<MonotonicNs> = None;
+        let mut over = |until: MonotonicNs| {
+            if now < until {
+                next = Some(next.map_or(until, |n| n.min(until)));
+            }
+            now >= until
+        };
+        let until = |g: Gone| g.since + if g.for_good { LINGERS } else { HOST_MAY_RETURN };
+        let gone: Vec<EndpointId> =
+            self.publishers.iter().filter(|(_, p)| p.gone.is_some_and(|g| over(until(g)))).map(|(id, _)| *id).collect();
+        for id in gone {
+            if let Some(p) = self.publishers.remove(&id) {
+                inlets.close(id, p.inlet);
+                self.room = true;
+            }
+        }
+        let publishers = &self.publishers;
+        self.hosts.retain(|id, h| h.alive || publishers.values().any(|p| p.host == *id) || !over(h.changed + HOST_MAY_RETURN));
+        next
+    }
+
+    /// Publishers that are listed and will not be received as things are.
+    pub fn refused(&self) -> BTreeSet<EndpointId> {
+        self.hosts.values().filter(|h| h.alive).flat_map(|h| h.listings.values()).flat_map(|l| l.refused.keys().copied()).collect()
+    }
+
+    /// What is not received, and why.
+    pub fn not_received(&self) -> Vec<NotReceived<'_>> {
+        let mut all = Vec::new();
+        for (host, state) in self.hosts.iter().filter(|(_, h)| h.alive) {
+            for (topic, listing) in state.listings.iter().filter(|(_, l)| l.announced) {
+                let mut not = |reason: &str| all.push(NotReceived { host, topic, reason: reason.to_owned(), again: listing.due });
+                match &listing.unusable {
+                    Some(reason) => not(reason),
+                    None if listing.applied.is_none() && listing.waiting => not("it was asked for its publishers and has not answered yet"),
+                    None => {}
+                }
+                listing.refused.values().for_each(|reason| not(reason));
+            }
+        }
+        all
+    }
+}
+
+/// Whether an inlet that was made with one serves the other: nodes may have another name after a restart.
+fn same_terms(a: &Offer, b: &Offer) -> bool {
+    a.schema == b.schema && a.qos == b.qos && a.max_payload == b.max_payload
+}
+
+/// Doubles each time, up to a minute.
+fn pause(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(1 << times.min(12)).min(LONGEST)
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use driveline_types::Schema;
+
+#[path = "directory_world.rs"]
+mod world;
+
+const MS: u64 = 1_000_000;
+
+fn at(ms: u64) -> MonotonicNs {
+    MonotonicNs(1_000_000 * MS + ms * MS)
+}
+
+fn host(name: &str, start: u64) -> HostId {
+    HostId::new(name, start).unwrap()
+}
+
+fn topic(name: &str) -> TopicName {
+    name.parse().unwrap()
+}
+
+fn offer(qos: Qos) -> Offer {
+    Offer { node: "n".parse().unwrap(), schema: Arc::new(Schema::bytes("b", "raw", "")), qos, max_payload: 8 }
+}
+
+fn list(name: &str, change: u64, publishers: &[u128]) -> List {
+    let publishers = publishers.iter().map(|id| (EndpointId(*id), offer(Qos::default()))).collect();
+    List { topic: topic(name), change, publishers }
+}
+
+/// Inlets that are open, and whose they are.
+#[derive(Default)]
+struct Open {
+    inlets: BTreeMap<EndpointId, HostId>,
+    /// Nothing can be opened.
+    full: bool,
+    told: Vec<String>,
+}
+
+impl Inlets for Open {
+    type Inlet = (EndpointId, TopicName);
+
+    fn open(
+        &mut self,
+        from: &HostId,
+        _: &Arc<Mutex<ClockEstimate>>,
+        id: EndpointId,
+        topic: &TopicName,
+        _: &Offer,
+    ) -> Result<Self::Inlet, String> {
+        if self.full {
+            return Err("no memory".into());
+        }
+        assert!(self.inlets.insert(id, from.clone()).is_none(), "{id} has an inlet already");
+        Ok((id, topic.clone()))
+    }
+
+    fn goes_on(&mut self, (id, _): &Self::Inlet, from: &HostId, _: &Arc<Mutex<ClockEstimate>>) {
+        let before = self.inlets.insert(*id, from.clone());
+        assert!(before.is_some_and(|b| b.name() == from.name() && b != *from), "{id} goes on at another host");
+    }
+
+    fn close(&mut self, id: EndpointId, _: Self::Inlet) {
+        assert!(self.inlets.remove(&id).is_some(), "{id} has no inlet");
+    }
+
+    fn tell(&mut self, line: String) {
+        self.told.push(line);
+    }
+}
+
+/// One receiving gateway.
+struct Side {
+    directory: Directory<(EndpointId, TopicName)>,
+    open: Open,
+}
+
+impl Side {
+    fn new() -> Self {
+        Self { directory: Directory::new([topic("t"), topic("u")]), open: Open::default() }
+    }
+
+    /// A host has come, with its topics, and was asked for the time.
+    fn with(hosts: &[&HostId]) -> Self {
+        let mut side = Self::new();
+        hosts.iter().for_each(|h| side.comes(h, at(0)));
+        side
+    }
+
+    fn comes(&mut self, host: &HostId, now: MonotonicNs) {
+        self.directory.host_is(host, true, now).unwrap();
+        for name in ["t", "u"] {
+            self.directory.topic_is(host, &topic(name), true, now).unwrap();
+        }
+        self.directory.counted(host, 0, now);
+    }
+
+    fn goes(&mut self, host: &HostId, now: MonotonicNs) {
+        self.directory.host_is(host, false, now).unwrap();
+    }
+
+    /// What is asked now, of topic `t`.
+    fn asks(&mut self, now: MonotonicNs) -> Option<Question> {
+        self.directory.questions(now).0.into_iter().find(|q| q.topic == topic("t"))
+    }
+
+    fn answers(&mut self, question: &Question, list: &List, now: MonotonicNs) {
+        self.directory.listed(question, list, now, &mut self.open);
+    }
+
+    /// Asks the host for the list and gets this.
+    #[track_caller]
+    fn lists(&mut self, host: &HostId, list: &List, now: MonotonicNs) {
+        let asked = self.directory.questions(now).0;
+        let question = asked.iter().find(|q| q.host == *host && q.topic == list.topic).expect("a question");
+        self.answers(question, list, now);
+    }
+
+    fn forgets(&mut self, now: MonotonicNs) {
+        self.directory.forget(now, &mut self.open);
+    }
+
+    fn inlets(&self) -> Vec<u128> {
+        self.open.inlets.keys().map(|id| id.0).collect()
+    }
+
+    fn there(&self) -> Vec<u128> {
+        self.directory.publishers().iter().filter(|(_, p)| p.is_there()).map(|(id, _)| id.0).collect()
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        self.directory.not_received().into_iter().filter(|n| *n.topic == topic("t")).map(|n| n.reason).collect()
+    }
+}
+
+#[test]
+fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
+    let a = host("a", 1);
+    let mut side = Side::new();
+    side.directory.host_is(&a, true, at(0)).unwrap();
+    side.directory.topic_is(&a, &topic("t"), true, at(0)).unwrap();
+    side.directory.topic_is(&a, &topic("elsewhere"), true, at(0)).unwrap();
+    assert_eq!(side.directory.questions(at(0)), (Vec::new(), None), "what it changes before would be missed");
+    side.directory.counted(&a, 3, at(1));
+    let (questions, next) = side.directory.questions(at(1));
+    assert_eq!((questions.len(), next), (1, Some(at(501))));
+    assert!(side.reasons()[0].contains("has not answered"), "{:?}", side.reasons());
+    side.answers(&questions[0], &list("t", 3, &[7]), at(2));
+    assert_eq!((side.inlets(), side.directory.questions(at(60_000))), (vec![7], (Vec::new(), None)));
+    assert!(side.reasons().is_empty());
+}
+
+#[test]
+fn a_question_without_an_answer_is_repeated_less_and_less_often() {
+    let a = host("a", 1);
+    let mut side = Side::with(&[&a]);
+    let (mut now, mut pauses) = (at(0), Vec::new());
+    for _ in 0..10 {
+        assert!(side.asks(now).is_some());
+        let next = side.directory.questions(now).1.unwrap();
+        pauses.push(next.since(now).as_millis());
+        now = next;
+    }
+    assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000]);
+    // News of a change do not have it asked all the time.
+    side.asks(now);
+    side.directory.changed(&a, &topic("t"), 1, now);
+    assert_eq!(side.asks(now), None);
+    assert!(side.asks(now + UNANSWERED).is_some());
+}
+
+#[test]
+fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
+    let a = host("a", 1);
+    let mut side = Side::with(&[&a]);
+    let both = |side: &mut Side, now| side.directory.questions(now).0;
+    for q in both(&mut side, at(0)) {
+        let empty = List { topic: q.topic.clone(), ..list("t", 0, &[]) };
+        side.answers(&q, &empty, at(0));
+    }
+    side.directory.changed(&a, &topic("t"), 1, at(100));
+    let asked = both(&mut side, at(100));
+    assert_eq!(asked.len(), 1, "only what has changed");
+    // It changes again while the answer is on its way.
+    side.directory.changed(&a, &topic("t"), 2, at(101));
+    side.answers(&asked[0], &list("t", 1, &[7]), at(102));
+    assert_eq!(side.inlets(), [7]);
+    let again = side.asks(at(130)).expect("the second change");
+    side.answers(&again, &list("t", 2, &[7, 8]), at(131));
+    // An answer that was overtaken says nothing.
+    side.answers(&asked[0], &list("t", 1, &[7]), at(132));
+    assert_eq!((side.there(), side.asks(at(10_000))), (vec![7, 8], None));
+    // Number 3 was missed: nobody knows of which topic.
+    side.directory.changed(&a, &topic("elsewhere"), 4, at(10_000));
+    let asked = both(&mut side, at(10_000));
+    assert_eq!(asked.len(), 2);
+    for q in asked {
+        let same = List {
+            topic: q.topic.clone(),
+            publishers: if q.topic == topic("t") { list("t", 2, &[7, 8]).publishers } else { Vec::new() },
+            ..list("t", 2, &[])
+        };
+        side.answers(&q, &same, at(10_001));
+    }
+    assert!(both(&mut side, at(20_000)).is_empty());
+    // And nobody told of number 5, but the answer for the time.
+    side.directory.counted(&a, 5, at(20_000));
+    assert_eq!(both(&mut side, at(20_000)).len(), 2);
+}
+
+#[test]
+fn an_answer_may_be_older_than_what_was_missed_since_its_question() {
+    let a = host("a", 1);
+    let mut side = Side::with(&[&a]);
+    let first = side.asks(at(0)).unwrap();
+    side.directory.counted(&a, 5, at(1));
+    side.answers(&first, &list("t", 0, &[]), at(2));
+    let second = side.asks(at(30)).expect("nobody knows whether that was all");
+    side.answers(&second, &list("t", 0, &[]), at(31));
+    assert_eq!(side.asks(at(10_000)), None);
+    // An answer that comes after the next question is none to that one.
+    side.directory.unknown(&a, &topic("t"), at(20_000));
+    let third = side.asks(at(20_000)).unwrap();
+    side.directory.counted(&a, 6, at(20_001));
+    assert!(side.asks(at(20_500)).is_some());
+    side.answers(&third, &list("t", 0, &[]), at(20_501));
+    assert!(side.asks(at(21_500)).is_some(), "that was not answered");
+}
+
+#[test]
+fn who_tells_of_changes_that_its_lists_never_have_is_asked_less_and_less_often() {
+    let a = host("a", 1);
+    let mut side = Side::with(&[&a]);
+    side.directory.changed(&a, &topic("t"), u64::MAX, at(0));
+    let (mut now, mut asked) = (at(0), 0);
+    while now < at(600_000) {
+        for q in side.directory.questions(now).0 {
+            asked += 1;
+            let same = List { topic: q.topic.clone(), ..list("t", 1, &[]) };
+            side.answers(&q, &same, now);
+        }
+        now = side.directory.questions(now).1.unwrap_or(at(600_000)).max(now + Duration::from_millis(1));
+    }
+    assert!((5..40).contains(&asked), "asked {asked} times in ten minutes");
+}
+
+#[test]
+fn a_sample_of_somebody_unknown_has_the_list_asked_for_once_a_second() {
+    let a = host("a", 1);
+    let mut side = Side::with(&[&a]);
+    side.lists(&a, &list("t", 0, &[]), at(0));
+    let mut asked = 0;
+    for ms in 0..5_000 {
+        side.directory.unknown(&a, &topic("t"), at(ms));
+        side.directory.unknown(&a, &topic("elsewhere"), at(ms));
+        side.directory.unknown(&host("stranger", 1), &topic("t"), at(ms));
+        if let Some(q) = side.asks(at(ms)) {
+            asked += 1;
+            side.answers(&q, &list("t", 0, &[]), at(ms));
+        }
+    }
+    assert_eq!(asked, 4);
+}
+
+#[test]
+fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_over() {
+    let a = host("a", 1);
+    for answers in [true, false] {
+        let mut side = Side::with(&[&a]);
+        side.lists(&a, &list("t", 1, &[7, 8]), at(0));
+        side.goes(&a, at(1_000));
+        side.comes(&a, at(31_000));
+        side.forgets(at(60_000));
+        assert_eq!((side.inlets(), side.there()), (vec![7, 8], vec![]), "asked for and not answered");
+        if answers {
+            side.lists(&a, &list("t", 2, &[8]), at(60_000));
+            assert_eq!(side.there(), [8]);
+            side.forgets(at(60_999));
+            assert_eq!(side.inlets(), [7, 8], "what is on its way still comes");
+            side.forgets(at(61_000));
+            assert_eq!(side.inlets(), [8]);
+            side.forgets(at(600_000));
+            assert_eq!(side.inlets(), [8]);
+        } else {
+            side.forgets(at(60_999));
+            assert_eq!(side.inlets(), [7, 8]);
+            side.forgets(at(61_000));
+            assert!(side.inlets().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
+    let (a, next, other) = (host("a", 1), host("a", 2), host("b", 1));
+    let mut side = Side::with(&[&a]);
+    side.lists(&a, &list("t", 1, &[7, 8]), at(0));
+    // Another host says that they are its own; and the next gateway comes before the first is known to be gone.
+    side.comes(&other, at(100));
+    side.comes(&next, at(100));
+    side.lists(&other, &list("t", 1, &[7]), at(100));
+    assert!(side.reasons().iter().any(|r| r.contains("has the same one")), "{:?}", side.reasons());
+    let whose = |side: &Side, id| side.directory.publishers()[&EndpointId(id)].host.clone();
+    assert_eq!(whose(&side, 7), a);
+    side.goes(&a, at(200));
+    side.comes(&next, at(200));
+    let mut changed = list("t", 1, &[7, 8]);
+    changed.publishers[1].1.max_payload = 9;
+    let asked = side.directory.questions(at(1_000)).0;
+    for q in asked.iter().filter(|q| q.topic == topic("t")) {
+        side.answers(q, &changed, at(1_000));
+    }
+    // 7 has gone on at one of both that are there, which is the one that is called so.
+    assert_eq!((whose(&side, 7), whose(&side, 8)), (next, a));
+    assert!(side.reasons().iter().any(|r| r.contains("another topic, type, QoS or length")), "{:?}", side.reasons());
+    side.forgets(at(60_200));
+    assert_eq!(side.inlets(), [7], "what was left of the one that is not the same");
+}
+
+#[test]
+fn what_a_host_has_left_is_taken_by_no_host_of_another_name_before_it_is_forgotten() {
+    let (a, b) = (host("a", 1), host("b", 1));
+    let mut side = Side::with(&[&a, &b]);
+    side.lists(&a, &list("t", 1, &[7]), at(0));
+    side.goes(&a, at(1_000));
+    side.lists(&b, &list("t", 1, &[7]), at(1_000));
+    assert!(side.reasons().iter().any(|r| r.contains("was one of host 'a.")), "{:?}", side.reasons());
+    assert_eq!((side.inlets(), side.there()), (vec![7], vec![]));
+    side.forgets(at(61_000));
+    side.lists(&b, &list("t", 1, &[7]), at(61_000));
+    assert_eq!((side.there(), side.open.inlets[&EndpointId(7)].clone()), (vec![7], b));
+}
+
+#[test]
+fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least() {
+    let (a, b) = (host("a", 1), host("b", 1));
+    let mut side = Side::with(&[&a, &b]);
+    let ids: Vec<u128> = (1..=MAX_PUBLISHERS_OF_TOPIC as u128).collect();
+    let mut full = list("t", 1, &ids);
+    full.publishers[0].1.qos.reliability = Reliability::Reliable;
+    full.publishers[1].1.qos.durability = Durability::TransientLocal;
+    side.lists(&a, &full, at(0));
+    side.lists(&b, &list("t", 1, &[100]), at(500));
+    let reasons = side.reasons();
+    assert!(reasons.len() == 1 && reasons[0].contains("too many"), "{reasons:?}");
+    assert_eq!(side.directory.refused(), BTreeSet::from([EndpointId(100)]));
+    // The first host is gone and comes back: its publishers are the same ones.
+    side.goes(&a, at(1_000));
+    side.comes(&a, at(1_100));
+    side.lists(&a, &full, at(1_200));
+    assert_eq!((side.there().len(), side.open.inlets.len()), (64, 64));
+    // It is gone again, and stays away for now: whoever is there takes its places, but for as many as are needed.
+    side.goes(&a, at(2_000));
+    side.lists(&b, &list("t", 2, &(100..162).collect::<Vec<_>>()), at(2_100));
+    assert_eq!((side.there().len(), side.open.inlets.len()), (62, 64));
+    assert!(side.inlets().starts_with(&[1, 2]), "they promise more than the others");
+    side.directory.changed(&b, &topic("t"), 3, at(2_200));
+    side.lists(&b, &list("t", 3, &(100..163).collect::<Vec<_>>()), at(2_200));
+    assert!(side.inlets().starts_with(&[2]), "what is kept for late subscriptions goes last");
+    assert!(side.open.told.iter().any(|l| l.contains("gave way")), "{:?}", side.open.told);
+    side.comes(&a, at(3_000));
+    side.lists(&a, &full, at(3_000));
+    assert_eq!((side.there().len(), side.directory.refused().len()), (64, 63), "nobody who is there gives way");
+}
+
+#[test]
+fn what_was_refused_is_tried_again_and_at_once_when_somebody_has_gone() {
+    let (a, b) = (host("a", 1), host("b", 1));
+    let mut side = Side::with(&[&a, &b]);
+    side.lists(&b, &list("t", 1, &[1]), at(0));
+    side.open.full = true;
+    side.lists(&a, &list("t", 1, &[7]), at(500));
+    assert_eq!((side.reasons(), side.asks(at(5_499))), (vec!["no memory".to_owned()], None));
+    let again = side.asks(at(5_500)).unwrap();
+    side.answers(&again, &list("t", 1, &[7]), at(5_500));
+    assert_eq!((side.open.told.len(), side.asks(at(15_499))), (1, None), "told once, and with longer pauses");
+    side.open.full = false;
+    side.directory.changed(&b, &topic("t"), 2, at(6_000));
+    side.lists(&b, &list("t", 2, &[]), at(6_000));
+    side.forgets(at(7_000));
+    side.lists(&a, &list("t", 1, &[7]), at(7_000));
+    assert_eq!((side.inlets(), side.reasons()), (vec![7], vec![]));
+}
+
+#[test]
+fn answers_that_cannot_be_used_are_told_and_asked_for_again() {
+    let a = host("a", 1);
+    let mut side = Side::with(&[&a]);
+    side.lists(&a, &List { topic: topic("t"), ..list("u", 1, &[7]) }, at(0));
+    assert_eq!(side.inlets(), [7]);
+    let mut bad = list("t", 2, &[7, 8]);
+    bad.publishers[1].1.qos.depth = 0;
+    side.directory.changed(&a, &topic("t"), 2, at(100));
+    side.lists(&a, &bad, at(100));
+    assert!(side.reasons().iter().any(|r| r.contains("depth")), "{:?}", side.reasons());
+    assert_eq!(side.there(), [7], "the others are received");
+    side.directory.changed(&a, &topic("t"), 3, at(200));
+    let q = side.asks(at(200)).unwrap();
+    side.answers(&q, &list("u", 3, &[]), at(200));
+    assert!(side.reasons().iter().any(|r| r.contains("lists topic 'u' instead")), "{:?}", side.reasons());
+    assert_eq!(side.there(), [7]);
+    assert!(side.asks(at(700)).is_some());
+}
+
+#[test]
+fn one_host_too_many_is_heard_when_another_is_gone() {
+    let mut side = Side::new();
+    for n in 0..MAX_HOSTS as u64 {
+        side.comes(&host("h", n), at(n));
+    }
+    let late = host("late", 1);
+    assert_eq!(side.directory.host_is(&late, true, at(100)), Err(TooManyHosts));
+    side.goes(&host("h", 5), at(200));
+    assert_eq!(side.directory.host_is(&late, true, at(300)), Ok(true));
+    assert!(!side.directory.hosts().contains_key(&host("h", 5)));
+}

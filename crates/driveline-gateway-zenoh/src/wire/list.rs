@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The publishers that a host has of a topic, as its gateway lists them.
+
+use super::VERSION;
+use driveline_types::{EndpointId, NodeName, Qos, Schema, TopicName};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Longest list that is sent or read, in bytes.
+pub const MAX_LIST_LEN: usize = 256 * 1024;
+/// Most publishers of a topic in a list.
+pub const MAX_LISTED: usize = 64;
+const MAX_NAME_LEN: usize = 256;
+
+/// A publisher, as its gateway describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// Node that publishes.
+    pub node: NodeName,
+    /// Type.
+    pub schema: Arc<Schema>,
+    /// Offered QoS.
+    pub qos: Qos,
+    /// Longest payload, in bytes.
+    pub max_payload: u64,
+}
+
+/// All publishers of a topic on one host that others may have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// Topic.
+    pub topic: TopicName,
+    /// Number of its last change, among all changes of this gateway's lists; 0: nothing has changed yet.
+    pub change: u64,
+    /// Each once.
+    pub publishers: Vec<(EndpointId, Offer)>,
+}
+
+/// On the wire: a type stands once, whoever has it. Keys that are not known are ignored.
+#[derive(Serialize, Deserialize)]
+struct Text<'a> {
+    version: u16,
+    topic: TopicName,
+    change: u64,
+    schemas: Vec<Cow<'a, Schema>>,
+    publishers: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    id: String,
+    node: NodeName,
+    /// Which of the schemas.
+    schema: usize,
+    qos: Qos,
+    max_payload: u64,
+}
+
+/// Why a list was refused.
+#[derive(Debug, Error)]
+pub enum ListError {
+    /// It is longer than any list.
+    #[error("the list of publishers has {len} bytes and may have {MAX_LIST_LEN}")]
+    TooLong {
+        /// Its length.
+        len: usize,
+    },
+    /// It is not what a list looks like.
+    #[error("the list of publishers cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is for another release.
+    #[error("the list of publishers has version {0}, and this release knows {VERSION}")]
+    Version(u16),
+    /// There is something in it that cannot be.
+    #[error("the list of publishers is not possible: {0}")]
+    Impossible(String),
+}
+
+impl List {
+    /// As bytes.
+    ///
+    /// # Errors
+    /// [`ListError`] if it is too long to be sent.
+    pub fn encode(&self) -> Result<Vec<u8>, ListError> {
+        let mut schemas: Vec<Cow<'_, Schema>> = Vec::new();
+        let mut publishers = Vec::with_capacity(self.publishers.len());
+        for (id, offer) in &self.publishers {
+            let schema = schemas.iter().position(|s| **s == *offer.schema).unwrap_or_else(|| {
+                schemas.push(Cow::Borrowed(&offer.schema));
+                schemas.len() - 1
+            });
+            let (id, node, qos) = (format!("{:032x}", id.0), offer.node.clone(), offer.qos.clone());
+            publishers.push(Entry { id, node, schema, qos, max_payload: offer.max_payload });
+        }
+        let bytes = serde_json::to_vec(&Text { version: VERSION, topic: self.topic.clone(), change: self.change, schemas, publishers })?;
+        if bytes.len() > MAX_LIST_LEN { Err(ListError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
+    }
+
+    /// From bytes that anybody may have sent.
+    ///
+    /// # Errors
+    /// [`ListError`] if it is none. What a publisher in it may not offer is for [`Offer::check`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, ListError> {
+        if bytes.len() > MAX_LIST_LEN {
+            return Err(ListError::TooLong { len: bytes.len() });
+        }
+        // Before anything else, so that another release's is called that.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u16,
+        }
+        let Versioned { version } = serde_json::from_slice(bytes)?;
+        if version != VERSION {
+            return Err(ListError::Version(version));
+        }
+        let text: Text<'static> = serde_json::from_slice(bytes)?;
+        let refuse = |reason: String| Err(ListError::Impossible(reason));
+        if text.publishers.len() > MAX_LISTED {
+            return refuse(format!("it has {} publishers and may have {MAX_LISTED}", text.publishers.len()));
+        }
+        let schemas: Vec<Arc<Schema>> = text.schemas.into_iter().map(|s| Arc::new(s.into_owned())).collect();
+        let mut publishers: Vec<(EndpointId, Offer)> = Vec::with_capacity(text.publishers.len());
+        for entry in text.publishers {
+            let Some(id) = super::keys::plain_hex(&entry.id, 32).and_then(|hex| u128::from_str_radix(hex, 16).ok()).map(EndpointId) else {
+                return refuse(format!("'{:.40}' is not the id of a publisher", entry.id));
+            };
+            let Some(schema) = schemas.get(entry.schema).cloned() else {
+                return refuse(format!("it has no schema {}", entry.schema));
+            };
+            if publishers.iter().any(|(known, _)| *known == id) {
+                return refuse(format!("publisher {id} stands in it twice"));
+            }
+            publishers.push((id, Offer { node: entry.node, schema, qos: entry.qos, max_payload: entry.max_payload }));
+        }
+        Ok(Self { topic: text.topic, change: text.change, publishers })
+    }
+}
+
+impl Offer {
+    /// Whether anybody may offer that.
+    ///
+    /// # Errors
+    /// What is not possible.
+    pub fn check(&self) -> Result<(), String> {
+        let Qos { depth, deadline_ms, lifespan_ms, lease_ms, .. } = self.qos;
+        if depth == 0 || depth > Qos::MAX_DEPTH {
+            return Err(format!("its depth is {depth} and must be between 1 and {}", Qos::MAX_DEPTH));
+        }
+        if [deadline_ms, lifespan_ms, lease_ms].contains(&Some(0)) {
+            return Err("its QoS has a time of 0 ms".into());
+        }
+        if self.schema.definition.len() > Schema::MAX_DEFINITION_LEN {
+            return Err(format!("its type's definition has {} bytes", self.schema.definition.len()));
+        }
+        if self.schema.name.len() > MAX_NAME_LEN || self.schema.encoding.len() > MAX_NAME_LEN {
+            return Err("its type's name or encoding is too long".into());
+        }
+        Ok(())
+    }
+}
