@@ -15,6 +15,11 @@ const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// … and for each byte of it: 1 MB/s is the slowest link on which nothing is given up.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
+/// What the receiver has no inlet for yet is sent again after this, and then less and less often …
+const NOT_YET_FIRST: Duration = Duration::from_millis(10);
+/// … but no less often than that.
+const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
+
 /// A sample that was handed to Zenoh and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flying {
@@ -36,7 +41,7 @@ pub struct WindowCounters {
     pub sent_again: u64,
     /// Acknowledged as published there.
     pub delivered: u64,
-    /// Acknowledged as dropped there.
+    /// Acknowledged as dropped there, or there was no inlet for too long.
     pub refused: u64,
     /// Given up because no acknowledgement came.
     pub unacknowledged: u64,
@@ -52,6 +57,12 @@ pub struct Window {
     flying: VecDeque<Flying>,
     bytes: usize,
     last: u64,
+    /// Nothing follows the last one before it is acknowledged: its publisher may have no inlet there yet.
+    alone: bool,
+    /// How often the receiver has said that of the one in flight.
+    not_yet: u32,
+    /// It has said so last: the one in flight is to be sent again.
+    again: bool,
     counters: WindowCounters,
 }
 
@@ -73,7 +84,16 @@ impl Window {
     /// Nothing in flight.
     #[must_use]
     pub fn new(reliable: bool) -> Self {
-        Self { reliable, flying: VecDeque::with_capacity(MAX_IN_FLIGHT), bytes: 0, last: 0, counters: WindowCounters::default() }
+        Self {
+            reliable,
+            flying: VecDeque::with_capacity(MAX_IN_FLIGHT),
+            bytes: 0,
+            last: 0,
+            alone: false,
+            not_yet: 0,
+            again: false,
+            counters: WindowCounters::default(),
+        }
     }
 
     /// Whether samples are sent until they have arrived.
@@ -85,12 +105,13 @@ impl Window {
     /// Whether another sample may be taken and sent.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.flying.is_empty() || !self.reliable && self.flying.len() < MAX_IN_FLIGHT && self.bytes < FULL_AT_BYTES
+        self.flying.is_empty() || !self.reliable && !self.alone && self.flying.len() < MAX_IN_FLIGHT && self.bytes < FULL_AT_BYTES
     }
 
-    /// A sample is about to be sent. Gives its number.
-    pub fn send(&mut self, len: usize, now: MonotonicNs) -> u64 {
+    /// A sample is about to be sent. Gives its number. `alone`: nothing follows it before it is acknowledged, so that it can be sent again.
+    pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> u64 {
         self.last += 1;
+        (self.alone, self.not_yet, self.again) = (alone, 0, false);
         self.counters.sent += 1;
         self.counters.sent_bytes += len as u64;
         self.fly(self.last, len, now);
@@ -102,7 +123,24 @@ impl Window {
         self.counters.sent_again += 1;
         self.flying.clear();
         self.bytes = 0;
+        self.again = false;
         self.fly(self.last, len, now);
+    }
+
+    /// The receiver has no inlet for the last sample yet, so it stays in flight and is due again after a pause. `false`: it is not in
+    /// flight, or something may have followed it.
+    pub fn not_yet(&mut self, number: u64, now: MonotonicNs) -> bool {
+        let may_stay = self.reliable || self.alone;
+        if !may_stay || number != self.last || self.flying.back().is_none_or(|f| f.number != number) {
+            return false;
+        }
+        // Those before it have arrived.
+        self.acknowledged(&Ack { number: number - 1, ..Ack::default() });
+        let pause = NOT_YET_FIRST.saturating_mul(1 << self.not_yet.min(10)).min(NOT_YET_LONGEST);
+        self.not_yet = self.not_yet.saturating_add(1);
+        self.again = true;
+        self.flying.iter_mut().for_each(|f| f.until = now + pause);
+        true
     }
 
     fn fly(&mut self, number: u64, len: usize, now: MonotonicNs) {
@@ -142,7 +180,7 @@ impl Window {
         if self.deadline().is_none_or(|d| now < d) {
             return Overdue::Nothing;
         }
-        if let (true, Some(only)) = (self.reliable, self.flying.front()) {
+        if let (true, Some(only)) = (self.reliable || self.again, self.flying.front()) {
             return Overdue::Again { number: only.number };
         }
         self.give_up(|f| now >= f.until);

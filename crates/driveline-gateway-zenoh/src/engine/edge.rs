@@ -5,7 +5,7 @@ use super::counters::EdgeCounters;
 use super::lock;
 use crate::clock::{ClockEstimate, Exchange};
 use crate::window::{Overdue, Window};
-use crate::wire::{Ack, HostId, Keys, Parsed, QosMark, SampleHead};
+use crate::wire::{Ack, HostId, Keys, Outcome, Parsed, QosMark, SampleHead};
 use bytes::Bytes;
 use driveline_runtime::gateway::Notices;
 use driveline_runtime::network::CarriedTopic;
@@ -13,8 +13,8 @@ use driveline_shm::{
     Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest, Subscription, SubscriptionConfig,
     SubscriptionEvent, WaitBackend, WaitSet,
 };
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos};
-use std::collections::VecDeque;
+use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -30,6 +30,12 @@ const SMALL_BYTES: usize = 8 * 1024;
 const MAX_WAITING_ACKS: usize = 64;
 /// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
 const BREATH: Duration = Duration::from_millis(20);
+
+/// How long samples of a publisher that the other host has no inlet for yet are sent again, and others of the edge wait. Then each that it
+/// has none for is dropped at once, until it has one.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Publishers of which it is remembered whether they have an inlet. Beyond, it is found out again.
+const MAX_STANDING: usize = 256;
 
 /// What others say to an edge's thread.
 pub(super) struct EdgeInbox {
@@ -164,6 +170,8 @@ impl Edge {
             subscription,
             set,
             window: Window::new(reliable),
+            latched: mark.durability == Durability::TransientLocal,
+            standing: BTreeMap::new(),
             held: None,
             period,
             every: u64::from(parts.topic.every.unwrap_or(1).max(1)),
@@ -184,6 +192,14 @@ impl Drop for Edge {
     }
 }
 
+/// Whether a publisher has an inlet on the other host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Received,
+    /// Not yet; and until when that is waited for.
+    Awaited(MonotonicNs),
+}
+
 struct Sender {
     session: Session,
     key: String,
@@ -193,7 +209,10 @@ struct Sender {
     subscription: Subscription,
     set: WaitSet,
     window: Window,
-    /// Of a reliable edge: the sample in flight, which may have to be sent again.
+    /// Late subscriptions are to get earlier samples, so the first one of a publisher counts although it is sent best effort.
+    latched: bool,
+    standing: BTreeMap<EndpointId, Standing>,
+    /// The sample in flight that may have to be sent again.
     held: Option<(Bytes, SampleHead)>,
     period: Option<Duration>,
     /// Of a publisher's samples only each whose number is a multiple of this is sent.
@@ -216,9 +235,8 @@ impl Sender {
             let parked = self.inbox.parked.load(Ordering::Acquire);
             if parked && !was_parked {
                 self.window.parted();
-                if self.window.in_flight() == 0 {
-                    self.held = None;
-                }
+                self.standing.clear();
+                self.let_go();
             }
             was_parked = parked;
             let now = MonotonicNs::now();
@@ -258,16 +276,53 @@ impl Sender {
         for (ack, returned) in waiting {
             let exchange = Exchange { sent: ack.sent, received: ack.received, answered: ack.answered, returned };
             lock(&self.clock).exchange(&exchange);
-            if self.window.acknowledged(&ack) && self.window.in_flight() == 0 {
-                self.held = None;
+            let held = self.held.as_ref().filter(|(_, head)| head.number == ack.number).map(|(_, head)| head.publisher());
+            match (held, ack.outcome) {
+                (Some(publisher), Outcome::NotYet) => {
+                    if self.waits_for(publisher, returned) && self.window.not_yet(ack.number, returned) {
+                        continue;
+                    }
+                }
+                (Some(_), Outcome::Unknown) | (None, _) => {}
+                (Some(publisher), _) => self.stands(publisher, Standing::Received),
+            }
+            if self.window.acknowledged(&ack) {
+                self.let_go();
             }
         }
+    }
+
+    /// What is not in flight is not sent again.
+    fn let_go(&mut self) {
+        if self.window.in_flight() == 0 {
+            self.held = None;
+        }
+    }
+
+    fn stands(&mut self, publisher: EndpointId, standing: Standing) {
+        if self.standing.len() >= MAX_STANDING && !self.standing.contains_key(&publisher) {
+            self.standing.clear();
+        }
+        self.standing.insert(publisher, standing);
+    }
+
+    /// The other host has no inlet of a publisher yet: whether that is still waited for.
+    fn waits_for(&mut self, publisher: EndpointId, now: MonotonicNs) -> bool {
+        if let Some(Standing::Awaited(until)) = self.standing.get(&publisher) {
+            return now < *until;
+        }
+        self.stands(publisher, Standing::Awaited(now + PATIENCE));
+        true
     }
 
     /// Gives up or repeats what was not acknowledged. `true`: new samples may be taken.
     fn due(&mut self, now: MonotonicNs) -> bool {
         match self.window.overdue(now) {
-            Overdue::Nothing | Overdue::GivenUp => true,
+            Overdue::Nothing => true,
+            Overdue::GivenUp => {
+                self.let_go();
+                true
+            }
             Overdue::Again { .. } => {
                 let Some((bytes, head)) = self.held.clone() else { return true };
                 self.window.send_again(bytes.len(), now);
@@ -305,9 +360,10 @@ impl Sender {
             // On a fixed grid as long as samples keep up with it.
             self.next_take = (self.next_take + period).max(now + period / 2);
         }
+        let alone = self.latched && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
         let head = SampleHead {
             sent_again: false,
-            number: self.window.send(sample.payload().len(), now),
+            number: self.window.send(sample.payload().len(), alone, now),
             publisher: sample.publisher().0,
             written: sample.written(),
             sent: now,
@@ -316,7 +372,7 @@ impl Sender {
         // While Zenoh has no room, handing over takes as long as the link does.
         self.tell_what_is_owed(false);
         let bytes = Bytes::from_owner(Pinned(sample));
-        self.held = self.window.is_reliable().then(|| (bytes.clone(), head.clone()));
+        self.held = (alone || self.window.is_reliable()).then(|| (bytes.clone(), head.clone()));
         self.put(bytes, head);
         true
     }

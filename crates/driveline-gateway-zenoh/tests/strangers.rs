@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A gateway and somebody who speaks its protocol by hand, step by step: what comes in an order that two gateways rarely have.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
+use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use driveline_runtime::gateway::EdgeFigures;
+use rig::{Host, carried, eventually, publisher_options, subscription_options};
+use serde_json::json;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use zenoh::liveliness::LivelinessToken;
+use zenoh::sample::SampleKind;
+use zenoh::{Session, Wait};
+
+const TOPIC: &str = "map";
+
+/// A gateway with this topic, and somebody else.
+struct Meeting {
+    host: Host,
+    /// What the gateway calls itself.
+    gateway: HostId,
+    session: Session,
+    keys: Keys,
+    me: HostId,
+    _dir: tempfile::TempDir,
+}
+
+impl Meeting {
+    fn new(sends: bool, qos: &Qos) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let endpoint = format!("tcp/127.0.0.1:{port}");
+        let network = json!({ "host": "car", "listen": [endpoint] });
+        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, qos)]);
+        host.start();
+        let mut config = zenoh::Config::default();
+        for (key, value) in [
+            ("connect/endpoints", json!([endpoint]).to_string()),
+            ("connect/timeout_ms", "-1".into()),
+            ("connect/exit_on_failure", "false".into()),
+            ("connect/retry", "{ period_init_ms: 50, period_max_ms: 200, period_increase_factor: 2 }".into()),
+            ("listen/endpoints", "[]".into()),
+            ("scouting/multicast/enabled", "false".into()),
+        ] {
+            config.insert_json5(key, &value).expect(key);
+        }
+        let session = zenoh::open(config).wait().expect("a session");
+        let (keys, me) = (Keys::new("test").unwrap(), HostId::new("stranger", 7).unwrap());
+        let found = Arc::new(Mutex::new(None));
+        let (of_callback, parse) = (found.clone(), keys.clone());
+        let tokens = session.liveliness().declare_subscriber(keys.tokens("host")).history(true);
+        let heard = tokens.callback(move |token| {
+            if let (SampleKind::Put, Some(Parsed::Host(host))) = (token.kind(), parse.parse(token.key_expr().as_str())) {
+                *of_callback.lock().unwrap() = Some(host).filter(|h| h.name() == "car");
+            }
+        });
+        let heard = heard.wait().expect("tokens");
+        eventually("known", || found.lock().unwrap().is_some());
+        drop(heard);
+        let gateway = found.lock().unwrap().clone().unwrap();
+        Self { host, gateway, session, keys, me, _dir: dir }
+    }
+
+    fn token(&self, what: &Parsed) -> LivelinessToken {
+        self.session.liveliness().declare_token(self.keys.key(what)).wait().expect("a token")
+    }
+
+    fn topic(&self) -> Parsed {
+        Parsed::Topic { host: self.me.clone(), topic: TOPIC.parse().unwrap() }
+    }
+
+    /// Sends the gateway a sample, and gives what it answers.
+    fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
+        let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+        let head = SampleHead { sent_again: false, number, publisher, written: 1, sent: MonotonicNs::now(), header };
+        let topic = TOPIC.parse().unwrap();
+        let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
+        self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
+        eventually("acknowledged", || answers.lock().unwrap().iter().any(|a| a.number == number));
+        answers.lock().unwrap().iter().find(|a| a.number == number).unwrap().outcome
+    }
+}
+
+fn mark(reliability: Reliability, durability: Durability) -> QosMark {
+    QosMark { reliability, durability }
+}
+
+/// What a gateway does whose sample is answered with *not yet* so many times before it is taken.
+fn sent_to_one_who_knows_later(offered: QosMark, refusals: usize) -> (Vec<SampleHead>, EdgeFigures) {
+    let QosMark { reliability, durability } = offered;
+    let qos = Qos { depth: 4, reliability, durability, max_blocking_ms: 10_000, ..Qos::default() };
+    let meeting = Meeting::new(true, &qos);
+    let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
+    let (session, keys, of_callback) = (meeting.session.clone(), meeting.keys.clone(), heads.clone());
+    let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me));
+    let samples = samples.callback(move |sample| {
+        let received = MonotonicNs::now();
+        let Some(Parsed::Sample { to, from, offered, topic }) = keys.parse(sample.key_expr().as_str()) else { return };
+        let head = SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap();
+        let mut heads = of_callback.lock().unwrap();
+        let outcome = if heads.len() < refusals { Outcome::NotYet } else { Outcome::Published };
+        let ack = Ack { outcome, number: head.number, sent: head.sent, received, answered: MonotonicNs::now() };
+        heads.push(head);
+        let key = keys.key(&Parsed::Ack { to: from, from: to, offered, topic });
+        session.put(key, ack.encode().to_vec()).wait().unwrap();
+    });
+    let _samples = samples.wait().unwrap();
+    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    eventually("watched", || publisher.matched() >= 1);
+    let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
+    let (host, of) = (meeting.me.clone(), meeting.gateway.clone());
+    let _want = meeting.token(&Parsed::Want { host, of, offered, qos: offered, topic: TOPIC.parse().unwrap() });
+    eventually("wanted", || publisher.matched() == 2);
+    let loan = publisher.loan(8).unwrap();
+    publisher.publish(loan).unwrap();
+    let mut figures = EdgeFigures::default();
+    eventually("settled", || {
+        figures = meeting.host.report().and_then(|r| Some(r.edges.first()?.figures)).unwrap_or_default();
+        figures.delivered + figures.refused == 1
+    });
+    let heads = heads.lock().unwrap().clone();
+    (heads, figures)
+}
+
+#[test]
+fn what_must_not_be_lost_is_sent_again_to_one_who_does_not_know_its_publisher_yet() {
+    for offered in [mark(Reliability::Reliable, Durability::Volatile), mark(Reliability::BestEffort, Durability::TransientLocal)] {
+        let (heads, figures) = sent_to_one_who_knows_later(offered, 3);
+        assert_eq!((figures.delivered, figures.refused, figures.sent_again), (1, 0, 3), "{offered}: {figures:?}");
+        assert_eq!(heads.iter().map(|h| (h.number, h.sent_again)).collect::<Vec<_>>(), [(1, false), (1, true), (1, true), (1, true)]);
+    }
+    // Of what may be lost the next one is newer.
+    let (heads, figures) = sent_to_one_who_knows_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
+    assert_eq!((heads.len(), figures.delivered, figures.refused, figures.sent_again), (1, 0, 1, 0), "{figures:?}");
+}
+
+#[test]
+fn nobody_is_waited_for_longer_than_some_seconds() {
+    let (heads, figures) = sent_to_one_who_knows_later(mark(Reliability::Reliable, Durability::Volatile), usize::MAX);
+    assert_eq!((figures.delivered, figures.refused), (0, 1), "{figures:?}");
+    // With pauses of 10 ms that double up to a second there is room for 16 in ten seconds.
+    assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
+}
+
+#[test]
+fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
+    let qos = Qos { depth: 4, durability: Durability::TransientLocal, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let schema = Arc::new(Schema::bytes("bytes", "raw", ""));
+    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema, qos, max_payload: 64 };
+    let topic = TOPIC.parse().unwrap();
+    let list = Arc::new(Mutex::new(List { topic, change: 1, publishers: vec![(EndpointId(1), offer.clone())] }));
+    let asked = Arc::new(Mutex::new(0));
+    let (listed, count) = (list.clone(), asked.clone());
+    let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
+        *count.lock().unwrap() += 1;
+        let bytes = listed.lock().unwrap().encode().unwrap();
+        query.reply(query.key_expr().clone(), bytes).wait().unwrap();
+    });
+    let clock = meeting.session.declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone()))).callback(|query| {
+        // It never tells of the change.
+        let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+        query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+    });
+    let (_lists, _clock) = (lists.wait().unwrap(), clock.wait().unwrap());
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let of_callback = answers.clone();
+    let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
+    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let _acks = acks.wait().unwrap();
+    let _tokens = [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
+    eventually("received", || subscription.matched() == 1);
+    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    assert_eq!((meeting.send(&answers, offered, 1, 1), *asked.lock().unwrap()), (Outcome::Published, 1));
+
+    // The second one is not in the list, and nobody says that it has changed.
+    assert_eq!(meeting.send(&answers, offered, 2, 2), Outcome::NotYet);
+    eventually("asked again", || *asked.lock().unwrap() == 2);
+    list.lock().unwrap().publishers.push((EndpointId(2), Offer { node: "second".parse().unwrap(), ..offer.clone() }));
+    let mut number = 2;
+    eventually("received", || {
+        number += 1;
+        meeting.send(&answers, offered, number, 2) == Outcome::Published
+    });
+    let mut received = Vec::new();
+    while let Some(sample) = subscription.take().unwrap() {
+        received.push(sample.payload().unwrap()[0]);
+    }
+    assert_eq!(received, [1, 2]);
+
+    // A third one is refused, so there is nothing to wait for.
+    let too_long = Offer { max_payload: 65, ..offer };
+    list.lock().unwrap().publishers.push((EndpointId(3), too_long));
+    eventually("refused", || {
+        number += 1;
+        meeting.send(&answers, offered, number, 3) == Outcome::Unknown
+    });
+    let report = meeting.host.report().unwrap();
+    assert!(report.refused.iter().any(|r| r.reason.contains("64 are permitted here")), "{:?}", report.refused);
+}
+
+#[test]
+fn a_gateway_of_another_release_is_named_with_the_remedy() {
+    let meeting = Meeting::new(false, &Qos::default());
+    let old = meeting.session.liveliness().declare_token("driveline/1/test/host/old.00000000000000ab").wait().unwrap();
+    let problem = |meeting: &Meeting| {
+        let report = meeting.host.report()?;
+        report.hosts.into_iter().find(|h| h.host == "old.00000000000000ab")?.problem
+    };
+    let mut text = None;
+    eventually("told", || {
+        text = problem(&meeting);
+        text.is_some()
+    });
+    assert!(text.as_ref().is_some_and(|t| t.contains("version 1") && t.contains("same release")), "{text:?}");
+    drop(old);
+    eventually("gone", || problem(&meeting).is_none());
+}
