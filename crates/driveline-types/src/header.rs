@@ -21,8 +21,10 @@ const FLAG_CHECKSUM: u64 = 1;
 const FLAG_MORE_SEQUENCE: u64 = 2;
 const FLAG_CLOCK_ERROR: u64 = 4;
 const FLAG_REMOTE: u64 = 8;
+const FLAG_SERVICE: u64 = 16;
 const CLOCK_ERROR: usize = FIRST_ORIGIN + MAX_ORIGINS * ORIGIN_WORDS;
 const REMOTE: usize = CLOCK_ERROR + 1;
+const SERVICE: usize = REMOTE + 4;
 
 /// One source that a sample descends from, and where its age went.
 ///
@@ -262,6 +264,8 @@ pub struct SampleHeader {
     pub clock_error_ns: u64,
     /// How the sample came to this host, if another one published it.
     pub remote: Option<Remote>,
+    /// Of requests and responses only: whom it is for, or what it answers ([`crate::service`]).
+    pub service: Option<u64>,
     /// What this sample descends from.
     pub origins: Origins,
 }
@@ -306,7 +310,8 @@ impl SampleHeader {
 
     /// Takes over another header; of the origins, only those in use are copied.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { sequence, publish_time, wall_offset_ns, trace_id, payload_len, checksum, clock_error_ns, remote, origins } = other;
+        let Self { sequence, publish_time, wall_offset_ns, trace_id, payload_len, checksum, clock_error_ns, remote, service, origins } =
+            other;
         self.sequence = *sequence;
         self.publish_time = *publish_time;
         self.wall_offset_ns = *wall_offset_ns;
@@ -315,6 +320,7 @@ impl SampleHeader {
         self.checksum = *checksum;
         self.clock_error_ns = *clock_error_ns;
         self.remote = *remote;
+        self.service = *service;
         self.origins.copy_from(origins);
     }
 
@@ -337,6 +343,10 @@ impl SampleHeader {
             flags |= FLAG_REMOTE;
             let words = [r.host, r.lost, r.transit_ns as u64, r.offset_error_ns];
             words.into_iter().enumerate().for_each(|(i, w)| store(REMOTE + i, w));
+        }
+        if let Some(word) = self.service {
+            flags |= FLAG_SERVICE;
+            store(SERVICE, word);
         }
         store(0, u64::from(HEADER_VERSION) | u64::from(self.origins.len) << 16 | flags << 32);
         store(1, written);
@@ -383,6 +393,7 @@ impl SampleHeader {
             transit_ns: load(REMOTE + 2) as i64,
             offset_error_ns: load(REMOTE + 3),
         });
+        self.service = ((first >> 32) & FLAG_SERVICE != 0).then(|| load(SERVICE));
         // What lies beyond `len` is cut off everywhere, so it need not be cleared.
         self.origins.len = len;
         self.origins.dropped = sixth as u32;
@@ -420,7 +431,7 @@ impl SampleHeader {
 }
 
 // Room to grow is part of the contract.
-const _: () = assert!(REMOTE + 4 + 3 <= HEADER_WORDS);
+const _: () = assert!(SERVICE + 1 + 2 <= HEADER_WORDS);
 
 #[cfg(test)]
 #[path = "header_tests.rs"]

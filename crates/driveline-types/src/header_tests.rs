@@ -113,11 +113,11 @@ fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
 
 proptest! {
     #[test]
-    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64)>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
+    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
         let mut origins = Origins::default();
         for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: t ^ 9, ..Origin::default() }); }
         let remote = way.map(|(host, lost, transit_ns, offset_error_ns)| Remote { host, lost, transit_ns, offset_error_ns });
-        let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, clock_error_ns: error, remote, origins };
+        let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, clock_error_ns: error, remote, service, origins };
         prop_assert_eq!(SampleHeader::decode(&h.encode()), Ok(h));
     }
 

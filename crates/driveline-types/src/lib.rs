@@ -22,6 +22,7 @@ pub mod plain;
 pub mod protobuf;
 pub mod qos;
 pub mod schema;
+pub mod service;
 pub mod time;
 
 pub use driveline_derive::{Plain, plain_type};
@@ -31,6 +32,7 @@ pub use plain::{NoTail, PayloadError, Plain, PlainField, PlainLayout, PlainMut, 
 pub use protobuf::ProtobufMessage;
 pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
 pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};
+pub use service::ServiceName;
 pub use time::{MonotonicNs, wall_offset_ns};
 
 // The derive macro names these crates through the type's own dependency, so that a user needs only one.

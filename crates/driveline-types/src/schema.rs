@@ -130,7 +130,13 @@ impl Schema {
         } else {
             first_line_difference(&offered.definition, &expected.definition)
         };
-        Err(TypeMismatch { topic: topic.to_owned(), offered: offered.name.to_string(), expected: expected.name.to_string(), difference })
+        Err(TypeMismatch {
+            topic: topic.to_owned(),
+            offered: offered.name.to_string(),
+            expected: expected.name.to_string(),
+            hashes: Box::new([offered.hash(), expected.hash()]),
+            difference,
+        })
     }
 }
 
@@ -151,7 +157,10 @@ fn first_line_difference(offered: &str, expected: &str) -> String {
 /// Two ends of a topic disagree about its type.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "topic '{topic}': the publisher's type '{offered}' and the subscription's type '{expected}' differ: {difference}; build both ends from the same definition"
+    "topic '{topic}': the publisher's type '{offered}' (hash {}) and the subscription's type '{expected}' (hash {}) differ: \
+     {difference}; build both ends from the same definition",
+    hashes[0],
+    hashes[1]
 )]
 pub struct TypeMismatch {
     /// The topic.
@@ -160,6 +169,8 @@ pub struct TypeMismatch {
     pub offered: String,
     /// The subscription's type.
     pub expected: String,
+    /// Their hashes, in this order.
+    pub hashes: Box<[SchemaHash; 2]>,
     /// The first thing that differs.
     pub difference: String,
 }
