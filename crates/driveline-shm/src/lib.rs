@@ -118,10 +118,10 @@ pub use self::{
     list::{Survey, list, survey},
     loan::Loan,
     participant::Participant,
-    publisher::Publisher,
+    publisher::{MatchedSubscription, Progress, Publisher},
     room::RoomWatch,
     sample::{Copied, Sample},
-    subscription::Subscription,
+    subscription::{Publishers, Subscription},
     sys::memory::{AvailableMemory, available_memory},
     waitset::{Kicker, WaitBackend, WaitSet, Wake},
 };

@@ -86,6 +86,17 @@ impl PubMatch {
         self.page.word(CURSOR_AT)
     }
 
+    /// Whether this is the process that the match was made in.
+    pub(crate) fn is_here(&self) -> bool {
+        self.page.is_here()
+    }
+
+    /// Whether it is decided which sample it reads first.
+    pub(crate) fn has_begun(&self) -> bool {
+        // Acquire pairs with the Release after which the control thread let the match begin.
+        self.believed.load(Acquire) != NOT_BEGUN
+    }
+
     /// The half of the cursor that changes: what a waiting publisher sleeps on.
     pub(crate) fn cursor_futex(&self) -> &AtomicU32 {
         self.page.half_word(CURSOR_AT + if cfg!(target_endian = "little") { 0 } else { 4 })

@@ -305,6 +305,12 @@ impl Subscription {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
+    /// The same for whoever does not own the subscription.
+    #[must_use]
+    pub fn publishers_view(&self) -> Publishers {
+        Publishers { inlet: Arc::clone(&self.inlet), birthplace: self.birthplace }
+    }
+
     /// Publishers that are gone and have left samples that were not read yet. Allocates if there are any.
     #[must_use]
     pub fn unread_of_gone(&mut self) -> Vec<EndpointId> {
@@ -319,6 +325,33 @@ impl Subscription {
     pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
         let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
         move || if birthplace.is_here() { crate::queue::lock(&inlet.refusals).values().cloned().collect() } else { Vec::new() }
+    }
+}
+
+/// The publishers that a subscription is matched with, seen by others than its owner. Any thread.
+#[derive(Clone, Debug)]
+pub struct Publishers {
+    inlet: Arc<Inlet>,
+    birthplace: Birthplace,
+}
+
+impl Publishers {
+    /// All matched publishers that are there. Locks and allocates.
+    #[must_use]
+    pub fn list(&self) -> Vec<MatchedPublisher> {
+        if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
+    }
+
+    /// Why a publisher that is there is not matched, if there is such a one. Locks.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        if self.birthplace.is_here() { crate::queue::lock(&self.inlet.refusals).values().next().cloned() } else { None }
+    }
+
+    /// A number that changes whenever publishers come or go. One atomic load.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.inlet.generation()
     }
 }
 
