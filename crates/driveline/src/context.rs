@@ -8,8 +8,9 @@ use crate::parameters::Parameters;
 use crate::raw::{RawPublisher, RawSubscription};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS};
-use driveline_types::{NodeName, PayloadKind, Qos, Schema, TopicName};
-use std::collections::BTreeMap;
+use driveline_types::service::is_reserved;
+use driveline_types::{NameError, NodeName, PayloadKind, Qos, Schema, ServiceName, TopicName};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +54,21 @@ pub struct Context {
 struct Inner {
     participant: Participant,
     topics: Mutex<BTreeMap<TopicName, Weak<LocalTopic>>>,
+    /// Services that are offered here.
+    services: Mutex<BTreeSet<ServiceName>>,
     next_id: AtomicU64,
+}
+
+/// A service that is offered by this process. Ends when it is dropped.
+pub(crate) struct Offer {
+    context: Context,
+    service: ServiceName,
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        self.context.inner.services.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.service);
+    }
 }
 
 impl Context {
@@ -65,7 +80,9 @@ impl Context {
         let participant = Participant::open(ParticipantConfig { domain_dir: options.domain_dir, name: options.name })?;
         // Ids are unique within the process; the start keeps trace ids of two processes apart.
         let start = participant.id().0 as u64;
-        Ok(Self { inner: Arc::new(Inner { participant, topics: Mutex::default(), next_id: AtomicU64::new(start) }) })
+        Ok(Self {
+            inner: Arc::new(Inner { participant, topics: Mutex::default(), services: Mutex::default(), next_id: AtomicU64::new(start) }),
+        })
     }
 
     /// Creates a node.
@@ -89,6 +106,12 @@ impl Context {
 
     pub(crate) fn participant(&self) -> &Participant {
         &self.inner.participant
+    }
+
+    /// Has the process offer a service; `None` if it does already.
+    pub(crate) fn offer(&self, service: &ServiceName) -> Option<Offer> {
+        let mut services = self.inner.services.lock().unwrap_or_else(PoisonError::into_inner);
+        services.insert(service.clone()).then(|| Offer { context: self.clone(), service: service.clone() })
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -122,6 +145,10 @@ impl Node {
         self.name.as_str()
     }
 
+    pub(crate) fn node_name(&self) -> &NodeName {
+        &self.name
+    }
+
     /// The node's parameters.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
@@ -139,7 +166,7 @@ impl Node {
     /// # Errors
     /// [`EndpointError`] if the name or an option is not possible, or memory is short.
     pub fn raw_publisher(&self, topic: &str, schema: Schema, options: PublisherOptions) -> Result<RawPublisher, EndpointError> {
-        let name: TopicName = topic.parse()?;
+        let name = topic_name(topic)?;
         check(topic, &schema, options.reach, &options.qos)?;
         within(topic, "loans", options.loans, 1..=MAX_LOANS)?;
         within(topic, "pins", options.pins, 0..=MAX_PINS)?;
@@ -154,7 +181,7 @@ impl Node {
     /// # Errors
     /// [`EndpointError`] if the name or an option is not possible.
     pub fn raw_subscription(&self, topic: &str, schema: Schema, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
-        let name: TopicName = topic.parse()?;
+        let name = topic_name(topic)?;
         check(topic, &schema, options.reach, &options.qos)?;
         within(topic, "max_held", options.max_held, 1..=MAX_HELD)?;
         RawSubscription::new(&self.context, &self.name, name, schema, options)
@@ -175,6 +202,16 @@ impl Node {
     pub fn bytes_subscription(&self, topic: &str, encoding: &str, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
         self.raw_subscription(topic, Schema::bytes("bytes", encoding.to_owned(), ""), options)
     }
+}
+
+/// A topic of an application's own.
+fn topic_name(topic: &str) -> Result<TopicName, NameError> {
+    if is_reserved(topic) {
+        let reason =
+            "'_service' begins the names of topics that services are made of; make a client or a service with the name that follows it";
+        return Err(NameError { name: topic.to_owned(), reason });
+    }
+    topic.parse()
 }
 
 fn check(topic: &str, schema: &Schema, reach: Reach, qos: &Qos) -> Result<(), EndpointError> {

@@ -38,6 +38,18 @@ pub enum EndpointError {
         /// What is permitted.
         reason: String,
     },
+    /// An option of a client or a service is out of range.
+    #[error("service '{service}': {option} = {value} is not possible: {reason}")]
+    ServiceOption {
+        /// The service.
+        service: String,
+        /// Which option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What is permitted.
+        reason: String,
+    },
     /// Objects are values of one language; they cannot leave the process.
     #[error("topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', or use a plain or protobuf type")]
     ObjectBeyondProcess {

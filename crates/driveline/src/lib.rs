@@ -35,6 +35,7 @@ mod options;
 mod parameters;
 mod raw;
 mod scope;
+pub mod service;
 mod trigger;
 mod typed;
 
@@ -57,8 +58,12 @@ pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 pub use parameters::{ParameterValue, Parameters};
 pub use raw::{
-    DisplacedValues, PublishedCounter, PublisherEvents, PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription,
+    DisplacedValues, Parcel, PublishedCounter, PublisherEvents, PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription,
     SubscriptionStats,
+};
+pub use service::{
+    AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder, Service, ServiceCallback, ServiceError,
+    ServiceOptions,
 };
 pub use trigger::{Trigger, synchronize};
 pub use typed::{Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample, ValueSubscription};

@@ -262,6 +262,11 @@ impl<V: Send + Sync + 'static> Value for Object<V> {
 
 struct Shared<V: Value>(V::Inner);
 
+/// A value as it moves inside the process.
+pub(crate) fn shared<V: Value>(value: V::Inner) -> Arc<dyn LocalObject> {
+    Arc::new(Shared::<V>(value))
+}
+
 impl<V: Value> LocalObject for Shared<V> {
     fn language(&self) -> Language {
         Language::Rust

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One callback or timer in an executor.
 
+use super::attention::Attention;
 use super::gate::Gate;
 use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{EndpointEvent, Severity};
@@ -199,6 +200,7 @@ pub(super) struct Entry {
     pub(super) name: Arc<str>,
     pub(super) group: CallbackGroup,
     callback: Callback,
+    attention: Option<Arc<dyn Attention>>,
     state: Mutex<State>,
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
@@ -242,6 +244,7 @@ impl Entry {
         trigger: Trigger,
         ports: Vec<InputPort>,
         callback: Callback,
+        attention: Option<Arc<dyn Attention>>,
     ) -> Result<Self, String> {
         let timer = match &trigger {
             Trigger::Timer { period, .. } => Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false }),
@@ -256,6 +259,7 @@ impl Entry {
             name: name.into(),
             group,
             callback,
+            attention,
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
             max_age,
@@ -339,7 +343,8 @@ impl Entry {
     /// When the entry wants to be looked at next, whatever arrives.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
         let deadline = self.deadline.load(Ordering::Acquire);
-        (deadline != NEVER).then_some(MonotonicNs(deadline))
+        let timer = (deadline != NEVER).then_some(MonotonicNs(deadline));
+        timer.into_iter().chain(self.attention.as_ref().and_then(|a| a.deadline())).min()
     }
 
     /// Whether an input cannot be served before one of its samples is given back.
@@ -375,7 +380,15 @@ impl Entry {
             let samples = ports.iter().map(|_| None).collect();
             return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
         }
-        let polled = trigger.poll(ports, &self.skips);
+        let mut polled = trigger.poll(ports, &self.skips);
+        if !matches!(polled, Polled::Run { .. }) && self.attention.as_ref().is_some_and(|a| a.is_due(now)) {
+            // Once more: what came before it fell due goes first.
+            polled = trigger.poll(ports, &self.skips);
+            if !matches!(polled, Polled::Run { .. }) {
+                let samples = ports.iter().map(|_| None).collect();
+                return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: None });
+            }
+        }
         let starved = matches!(polled, Polled::HeldLimit);
         if starved && !self.starved.load(Ordering::Relaxed) {
             self.skips.held_limit.fetch_add(1, Ordering::Relaxed);

@@ -6,12 +6,16 @@
 //! claimed under its group's rule; entries whose group is busy are left out of the wait, and whoever ends that call
 //! looks again. An executor with one thread has no hand-over at all.
 
+mod attention;
+mod current;
 mod entry;
 mod gate;
 mod record;
 mod schedule;
 mod worker;
 
+pub(crate) use attention::Attention;
+pub(crate) use current::{ExecutorId, current};
 pub use entry::{CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, TimerTick};
 pub use record::{CallbackRecord, InputRecord, Observer};
 pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
@@ -19,6 +23,7 @@ pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 use crate::error::ExecutorError;
 use crate::raw::RawSubscription;
 use crate::trigger::{InputPort, Trigger};
+use driveline_shm::Kicker;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
@@ -161,9 +166,19 @@ impl Executor {
         o: CallbackOptions,
         callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
+        self.add_attentive(o, None, callback)
+    }
+
+    /// As [`Self::add_callback`], also called, without samples, when something else than its inputs wants attention.
+    pub(crate) fn add_attentive(
+        &self,
+        o: CallbackOptions,
+        attention: Option<Arc<dyn Attention>>,
+        callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
+    ) -> Result<CallbackHandle, ExecutorError> {
         let ports =
             o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None, unseen: false }).collect();
-        let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback));
+        let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback), attention);
         let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
         self.shared.add(entry.clone(), &self.options.name)?;
         Ok(CallbackHandle { entry })
@@ -189,6 +204,15 @@ impl Executor {
                 callback(&tick);
             }
         })
+    }
+
+    /// Has the executor look again, for whoever changes what an [`Attention`] waits for.
+    pub(crate) fn kicker(&self) -> Kicker {
+        self.shared.kicker()
+    }
+
+    pub(crate) fn id(&self) -> ExecutorId {
+        self.shared.id()
     }
 
     /// Who gets a record of every call. Set it before the start.

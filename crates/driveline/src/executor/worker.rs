@@ -5,6 +5,7 @@
 //! them. A thread that finds no work becomes the leader, or sleeps if there is one; a leader that found work gives the
 //! flag back before it runs the callback and wakes one sleeper, if any. So whenever a thread is idle there is a leader.
 
+use super::current::{self, ExecutorId};
 use super::entry::{Entry, Poll};
 use super::record::Observer;
 use crate::error::ExecutorError;
@@ -18,6 +19,7 @@ use std::time::Duration;
 const EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Shared {
+    id: ExecutorId,
     entries: OnceLock<Vec<Arc<Entry>>>,
     waiting_entries: Mutex<Vec<Arc<Entry>>>,
     wait_set: Mutex<WaitSet>,
@@ -43,6 +45,7 @@ impl Shared {
     pub(super) fn new(threads: usize, spin: Duration) -> std::io::Result<Self> {
         let wait_set = WaitSet::new(WaitBackend::Auto).map_err(std::io::Error::other)?;
         Ok(Self {
+            id: ExecutorId::fresh(),
             entries: OnceLock::new(),
             waiting_entries: Mutex::default(),
             kicker: wait_set.kicker(),
@@ -75,6 +78,14 @@ impl Shared {
         attached.map_err(|e| ExecutorError::Trigger { callback: entry.name.to_string(), reason: e.to_string() })?;
         waiting.push(entry);
         Ok(())
+    }
+
+    pub(super) fn id(&self) -> ExecutorId {
+        self.id
+    }
+
+    pub(super) fn kicker(&self) -> Kicker {
+        self.kicker.clone()
     }
 
     pub(super) fn set_observer(&self, observer: Arc<dyn Observer>) {
@@ -120,6 +131,7 @@ impl Shared {
                 Poll::Due(job) => {
                     self.next.store(i + 1, Ordering::Relaxed);
                     before_call();
+                    let _current = current::enter(self.id);
                     if job.run(self.observer.get().map(Arc::as_ref)) {
                         self.kicker.kick();
                     }

@@ -18,7 +18,7 @@ pub(crate) use held::HeldToken;
 pub(crate) use publisher::{Displaced, LocalLoan, LocalPublisher};
 pub(crate) use queue::LocalQueue;
 pub(crate) use reader::LocalReader;
-pub(crate) use topic::{LocalEnd, LocalTopic};
+pub(crate) use topic::{LocalEnd, LocalTopic, Peer};
 
 use crate::error::EncodeError;
 use driveline_types::SampleHeader;

@@ -2,7 +2,7 @@
 //! The sending end inside the process.
 
 use super::topic::{Reader, Writer};
-use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic};
+use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic, Peer};
 use crate::error::LoanError;
 use crossbeam_queue::ArrayQueue;
 use driveline_types::{Durability, SampleHeader};
@@ -101,6 +101,11 @@ impl LocalPublisher {
         self.readers.len()
     }
 
+    /// The readers that are matched now.
+    pub(crate) fn peers(&self) -> Vec<Peer> {
+        self.topic.reading_peers(&self.end)
+    }
+
     /// Looks at the list of readers again if it changed; grows the pool so that they can all be as slow as they may.
     fn refresh(&mut self) {
         let generation = self.topic.generation();
@@ -109,7 +114,7 @@ impl LocalPublisher {
         }
         self.seen_generation = generation;
         self.readers = self.topic.readers_of(&self.end);
-        let held: usize = self.readers.iter().map(|r| r.queue.depth() + r.max_held as usize).sum();
+        let held: usize = self.readers.iter().map(|r| r.keeps).sum();
         let wanted = self.loans as usize + self.kept() + held + 1;
         self.capacity = self.capacity.max(wanted);
         for buffer in self.end.take_spare() {

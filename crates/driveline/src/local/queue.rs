@@ -105,6 +105,11 @@ impl LocalQueue {
         self.ring.is_empty()
     }
 
+    /// Whether a sample can come without another's giving way.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.ring.is_full()
+    }
+
     pub(crate) fn depth(&self) -> usize {
         self.ring.capacity()
     }

@@ -18,7 +18,7 @@ pub(crate) struct Next {
 }
 
 pub(crate) struct LocalReader {
-    topic: Arc<LocalTopic>,
+    pub(crate) topic: Arc<LocalTopic>,
     pub(crate) end: Arc<LocalEnd>,
     pub(crate) queue: Arc<LocalQueue>,
     held: HeldCounters,
@@ -29,11 +29,13 @@ pub(crate) struct LocalReader {
 }
 
 impl LocalReader {
-    pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, max_held: u32) -> Self {
+    /// `depth` is that of its queue, for all writers together, of which one writer fills at most `of_one`.
+    pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, depth: u32, of_one: u32, max_held: u32) -> Self {
         let reliable = end.qos.reliability == driveline_types::Reliability::Reliable;
-        let queue = Arc::new(LocalQueue::new(end.qos.depth, reliable));
-        topic.bring_buffers(&end, queue.depth() + max_held as usize);
-        topic.add_reader(end.clone(), queue.clone(), max_held);
+        let queue = Arc::new(LocalQueue::new(depth, reliable));
+        let keeps = (of_one + max_held) as usize;
+        topic.bring_buffers(&end, keeps);
+        topic.add_reader(end.clone(), queue.clone(), keeps);
         Self { topic, end, queue, held: HeldCounters::new(max_held), last: Vec::with_capacity(8), head: None, expired: 0 }
     }
 

@@ -3,6 +3,7 @@
 
 use super::{AlignedBytes, LocalQueue, LocalSample};
 use crate::event::EndpointEvent;
+use driveline_shm::Kicker;
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +61,20 @@ pub(crate) struct LocalEnd {
     pub(super) published: AtomicU64,
     /// Readers only: (writer, its last sequence before this reader came).
     baselines: Mutex<Vec<(u64, u64)>>,
+    /// Readers only, if they tell: (writer, its last sequence that was taken).
+    taken: Mutex<Vec<(u64, u64)>>,
+    /// Who is kicked by each event.
+    kicker: Mutex<Option<Kicker>>,
+}
+
+/// A matched end, as the other one sees it.
+pub(crate) struct Peer {
+    pub(crate) id: u64,
+    pub(crate) node: String,
+    pub(crate) depth: u32,
+    /// Readers only: whether its queue has room.
+    pub(crate) has_room: bool,
+    pub(crate) end: Arc<LocalEnd>,
 }
 
 impl LocalEnd {
@@ -75,6 +90,8 @@ impl LocalEnd {
             events: Mutex::default(),
             published: AtomicU64::new(0),
             baselines: Mutex::default(),
+            taken: Mutex::default(),
+            kicker: Mutex::default(),
         }
     }
 
@@ -135,6 +152,30 @@ impl LocalEnd {
             events.lost += 1;
         }
         events.waiting.push_back(event);
+        drop(events);
+        if let Some(kicker) = &*self.kicker.lock().unwrap_or_else(PoisonError::into_inner) {
+            kicker.kick();
+        }
+    }
+
+    /// `kicker` is kicked by each new event from now on.
+    pub(crate) fn kick_on_event(&self, kicker: Kicker) {
+        *self.kicker.lock().unwrap_or_else(PoisonError::into_inner) = Some(kicker);
+    }
+
+    /// A reader tells that it has taken a sample; the writer can ask. Locks.
+    pub(crate) fn note_taken(&self, writer: u64, sequence: u64) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken.iter_mut().find(|(w, _)| *w == writer) {
+            Some((_, last)) => *last = sequence.max(*last),
+            None => taken.push((writer, sequence)),
+        }
+    }
+
+    /// The last sequence of a writer that this reader has told to have taken; 0 if none.
+    pub(crate) fn taken_of(&self, writer: u64) -> u64 {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.iter().find(|(w, _)| *w == writer).map_or(0, |(_, sequence)| *sequence)
     }
 
     /// Last sequence of a writer that this reader cannot have missed.
@@ -149,6 +190,7 @@ impl LocalEnd {
 
     fn forget(&self, writer: u64) {
         self.baselines.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
     }
 
     pub(crate) fn poll_event(&self) -> Option<EndpointEvent> {
@@ -166,8 +208,8 @@ impl LocalEnd {
 pub(super) struct Reader {
     pub(super) end: Arc<LocalEnd>,
     pub(super) queue: Arc<LocalQueue>,
-    /// Samples it may hold besides its queue.
-    pub(super) max_held: u32,
+    /// Samples of one writer that it may keep, in its queue and held.
+    pub(super) keeps: usize,
 }
 
 pub(super) struct Writer {
@@ -199,7 +241,7 @@ impl LocalTopic {
     }
 
     /// Changes whenever an end comes or goes.
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
@@ -217,6 +259,31 @@ impl LocalTopic {
 
     pub(crate) fn writers_matching(&self, reader: &LocalEnd) -> usize {
         self.ends().writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()).count()
+    }
+
+    /// Readers that match a writer, as it sees them. Allocates.
+    pub(crate) fn reading_peers(&self, writer: &LocalEnd) -> Vec<Peer> {
+        let of = |r: Arc<Reader>| Peer {
+            id: r.end.id,
+            node: r.end.node.clone(),
+            depth: r.end.qos.depth,
+            has_room: r.queue.has_room(),
+            end: r.end.clone(),
+        };
+        self.readers_of(writer).into_iter().map(of).collect()
+    }
+
+    /// Writers that match a reader. Allocates.
+    pub(crate) fn writing_peers(&self, reader: &LocalEnd) -> Vec<Peer> {
+        let ends = self.ends();
+        let matching = ends.writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok());
+        let of = |w: &Writer| Peer { id: w.end.id, node: w.end.node.clone(), depth: w.end.qos.depth, has_room: true, end: w.end.clone() };
+        matching.map(of).collect()
+    }
+
+    /// Why a writer does not match a reader, if there is such a one.
+    pub(crate) fn refusal_of(&self, reader: &LocalEnd) -> Option<String> {
+        self.ends().writers.iter().find_map(|w| self.verdict(&w.end, reader).err())
     }
 
     fn verdict(&self, writer: &LocalEnd, reader: &LocalEnd) -> Result<(), String> {
@@ -280,7 +347,7 @@ impl LocalTopic {
         }
     }
 
-    pub(crate) fn add_reader(&self, end: Arc<LocalEnd>, queue: Arc<LocalQueue>, max_held: u32) {
+    pub(crate) fn add_reader(&self, end: Arc<LocalEnd>, queue: Arc<LocalQueue>, keeps: usize) {
         let mut ends = self.ends();
         let mut history: Vec<Arc<LocalSample>> = Vec::new();
         for w in &ends.writers {
@@ -301,7 +368,7 @@ impl LocalTopic {
         for sample in history.iter().skip(surplus) {
             queue.push(sample.clone(), None);
         }
-        ends.readers.push(Arc::new(Reader { end, queue, max_held }));
+        ends.readers.push(Arc::new(Reader { end, queue, keeps }));
         self.generation.fetch_add(1, Ordering::Release);
         drop(ends);
         // Here, not under the lock: the last handle of a value runs its destructor, which may want the lock.

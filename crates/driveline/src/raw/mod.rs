@@ -7,13 +7,16 @@
 //! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if somebody outside listens.
 
 mod events;
+mod matches;
 mod publisher;
 mod sample;
 mod subscription;
 mod watch;
 
 pub use events::PublisherEvents;
-pub use publisher::{DisplacedValues, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
+pub(crate) use matches::{Matches, Writer};
+pub(crate) use publisher::Progress;
+pub use publisher::{DisplacedValues, Parcel, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};

@@ -9,7 +9,8 @@ use crate::event::EndpointEvent;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
-use driveline_shm::PublisherConfig;
+use driveline_shm::{Kicker, PublisherConfig};
+use driveline_types::service::ShortId;
 use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,8 +43,44 @@ pub struct RawPublisher {
     published: PublishedCounter,
     events: Arc<EventSources>,
     max_payload: usize,
+    depth: u64,
     displaced: Displaced,
     context: Context,
+}
+
+/// What a service sends: bytes or a value.
+pub enum Parcel {
+    /// Bytes, in memory of the publisher.
+    Loan(RawLoan),
+    /// A value that moves as a pointer inside the process.
+    Object(Arc<dyn LocalObject>),
+}
+
+/// A matched subscription, as a client sees its server.
+pub(crate) struct MatchedReader {
+    pub(crate) id: ShortId,
+    pub(crate) node: String,
+    /// Whether one more sample pushes out none that it has not read.
+    pub(crate) has_room: bool,
+    pub(crate) progress: Progress,
+}
+
+/// How far a matched subscription has read, also once it is gone.
+pub(crate) enum Progress {
+    /// By the numbers of samples.
+    Inside { reader: Arc<LocalEnd>, writer: u64 },
+    /// By the numbers of those that were written.
+    Outside(driveline_shm::Progress),
+}
+
+impl Progress {
+    /// Whether it has taken a sample, given its number and how many were written for readers outside with it.
+    pub(crate) fn has_reached(&self, number: u64, written: u64) -> bool {
+        match self {
+            Self::Inside { reader, writer } => reader.taken_of(*writer) >= number,
+            Self::Outside(progress) => progress.position() >= written,
+        }
+    }
 }
 
 /// Counters of a publisher since its creation.
@@ -144,10 +181,23 @@ impl RawPublisher {
         let kind = schema.kind;
         let max_payload = o.max_payload;
         let keeps_history = o.qos.durability == Durability::TransientLocal;
-        let id = context.next_id();
+        let host = match o.reach {
+            Reach::Process => None,
+            Reach::Host | Reach::Network => {
+                let mut config = PublisherConfig::new(topic.clone(), node.clone(), schema.clone(), o.max_payload);
+                config.qos = o.qos.clone();
+                config.loans = o.loans;
+                config.pins = o.pins;
+                config.access = o.access;
+                let made = context.participant().create_publisher(config);
+                Some(made.map_err(|source| EndpointError::Publisher { topic: topic.to_string(), source })?)
+            }
+        };
+        // One number for both transports: what names this publisher to a service must not depend on the way that a request took.
+        let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let by_pointer = o.reach == Reach::Process || kind == PayloadKind::Protobuf;
         let local = if by_pointer {
-            let end = LocalEnd::new(id, node.as_str(), schema.clone(), o.qos.clone());
+            let end = LocalEnd::new(id, node.as_str(), schema, o.qos.clone());
             let has_buffers = matches!(kind, PayloadKind::Plain | PayloadKind::Bytes);
             let end = if has_buffers { end.with_buffers(max_payload) } else { end };
             // At host reach the host transport watches.
@@ -157,18 +207,6 @@ impl RawPublisher {
             Some(LocalPublisher::new(context.topic(&topic), end, o.loans))
         } else {
             None
-        };
-        let host = match o.reach {
-            Reach::Process => None,
-            Reach::Host | Reach::Network => {
-                let mut config = PublisherConfig::new(topic.clone(), node.clone(), schema, o.max_payload);
-                config.qos = o.qos;
-                config.loans = o.loans;
-                config.pins = o.pins;
-                config.access = o.access;
-                let made = context.participant().create_publisher(config);
-                Some(made.map_err(|source| EndpointError::Publisher { topic: topic.to_string(), source })?)
-            }
         };
         let header = SampleHeader::stamped_now();
         let ends = local.as_ref().map(|l| l.end.clone());
@@ -188,6 +226,7 @@ impl RawPublisher {
             published: PublishedCounter::default(),
             events: EventSources::new(ends, sources),
             max_payload,
+            depth: u64::from(o.qos.depth),
             displaced: Displaced::default(),
             context: context.clone(),
         })
@@ -292,6 +331,59 @@ impl RawPublisher {
     /// The values that gave way to the one just published. Drop them outside of locks that their destructors may want.
     pub fn take_displaced(&mut self) -> DisplacedValues {
         DisplacedValues(std::mem::take(&mut self.displaced))
+    }
+
+    /// Publishes what belongs to a service, with its word.
+    pub(crate) fn publish_for_service(&mut self, parcel: Parcel, word: u64) -> Result<u64, PublishError> {
+        self.header.service = Some(word);
+        let published = match parcel {
+            Parcel::Loan(loan) => self.publish(loan),
+            Parcel::Object(object) => self.publish_object(object, None),
+        };
+        self.header.service = None;
+        published
+    }
+
+    /// What names this publisher to a service.
+    pub(crate) fn short_id(&self) -> ShortId {
+        ShortId(self.id)
+    }
+
+    /// The subscriptions that get what is published next. Allocates.
+    pub(crate) fn readers(&mut self) -> Vec<MatchedReader> {
+        let (depth, id) = (self.depth, self.id);
+        let inside = self.local.iter().flat_map(LocalPublisher::peers).map(|p| MatchedReader {
+            id: ShortId(p.id),
+            node: p.node,
+            has_room: p.has_room,
+            progress: Progress::Inside { reader: p.end, writer: id },
+        });
+        let mut readers: Vec<_> = inside.collect();
+        if let Some(host) = &mut self.host {
+            let next = host.next_sequence();
+            readers.extend(host.subscriptions().into_iter().map(|m| MatchedReader {
+                id: m.subscription.into(),
+                node: m.node.to_string(),
+                has_room: m.position.saturating_add(depth) >= next,
+                progress: Progress::Outside(m.progress),
+            }));
+        }
+        readers
+    }
+
+    /// Number of samples that were written for readers outside.
+    pub(crate) fn written(&self) -> u64 {
+        self.host.as_ref().map_or(0, |h| h.next_sequence() - 1)
+    }
+
+    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or gone.
+    pub(crate) fn kick_on_event(&self, kicker: &Kicker) {
+        if let Some(local) = &self.local {
+            local.end.kick_on_event(kicker.clone());
+        }
+        if let Some(host) = &self.host {
+            host.kick_on_event(kicker.clone());
+        }
     }
 
     /// The present on both clocks.

@@ -3,6 +3,7 @@
 
 use crate::local::{HeldToken, LocalObject, LocalSample};
 use driveline_types::SampleHeader;
+use driveline_types::service::ShortId;
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,6 +43,19 @@ impl RawSample {
             Source::Host(s) => s.header(),
             Source::Local { sample, .. } => &sample.header,
         }
+    }
+
+    /// What names its publisher to a service.
+    pub(crate) fn publisher(&self) -> ShortId {
+        match &self.source {
+            Source::Host(s) => s.publisher().into(),
+            Source::Local { sample, .. } => ShortId(sample.publisher),
+        }
+    }
+
+    /// Whether it came without leaving the process.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.source, Source::Local { .. })
     }
 
     /// How many samples of this publisher were missed since the one before this.

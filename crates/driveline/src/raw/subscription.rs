@@ -3,7 +3,7 @@
 
 use super::publisher::check_memory;
 use super::watch::{Notifier, subscription_event};
-use super::{RawSample, Waker};
+use super::{Matches, RawSample, Waker};
 use crate::context::Context;
 use crate::error::{EndpointError, TakeError, WaitError};
 use crate::event::EndpointEvent;
@@ -11,6 +11,7 @@ use crate::local::{LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
 use crate::scope;
 use driveline_shm::{OwnProcess, SubscriptionConfig, WaitBackend, WaitSet};
+use driveline_types::service::ShortId;
 use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -63,13 +64,23 @@ impl RawSubscription {
         schema: Schema,
         o: SubscriptionOptions,
     ) -> Result<Self, EndpointError> {
-        // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle.
-        let end = Arc::new(LocalEnd::new(context.next_id(), node.as_str(), schema.clone(), o.qos.clone()));
-        let local_topic = context.topic(&topic);
-        check_memory(&topic, local_topic.buffers_for(&end, (o.qos.depth + o.max_held) as usize))?;
-        let local = Some(LocalReader::new(local_topic, end, o.max_held));
+        let depth = o.qos.depth;
+        Self::with_queue(context, node, topic, schema, o, depth)
+    }
+
+    /// As [`Self::new`], for publishers that keep no more than `qos.depth` samples unread; inside the process, `depth` of all
+    /// publishers together can wait.
+    pub(crate) fn with_queue(
+        context: &Context,
+        node: &NodeName,
+        topic: TopicName,
+        schema: Schema,
+        o: SubscriptionOptions,
+        depth: u32,
+    ) -> Result<Self, EndpointError> {
         let deadline = o.qos.deadline_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+        let (qos, of_one) = (o.qos.clone(), o.qos.depth);
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
@@ -84,6 +95,13 @@ impl RawSubscription {
                 Some(made.map_err(|source| EndpointError::Subscription { topic: topic.to_string(), source })?)
             }
         };
+        // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle. One number
+        // for both transports, as publishers have it.
+        let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
+        let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
+        let local_topic = context.topic(&topic);
+        check_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;
+        let local = Some(LocalReader::new(local_topic, end, depth, of_one, o.max_held));
         Ok(Self {
             topic,
             schema,
@@ -108,6 +126,17 @@ impl RawSubscription {
     #[must_use]
     pub fn topic(&self) -> &TopicName {
         &self.topic
+    }
+
+    /// What names this subscription to the clients of a service.
+    pub(crate) fn short_id(&self) -> ShortId {
+        ShortId(self.local.as_ref().map_or(0, |l| l.end.id))
+    }
+
+    /// Its publishers, for whoever does not own it.
+    pub(crate) fn matches(&self) -> Matches {
+        let local = self.local.as_ref().map(|l| (l.topic.clone(), l.end.clone()));
+        Matches::new(local, self.host.as_ref().map(driveline_shm::Subscription::publishers_view))
     }
 
     /// The schema that the subscription expects.

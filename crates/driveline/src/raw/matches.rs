@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The publishers of a subscription, for a server, whose subscription belongs to an executor.
+
+use super::RawSample;
+use crate::local::{LocalEnd, LocalTopic};
+use crate::options::Reach;
+use driveline_shm::Kicker;
+use driveline_types::service::ShortId;
+use std::sync::Arc;
+
+/// See the module. Any thread.
+pub(crate) struct Matches {
+    local: Option<(Arc<LocalTopic>, Arc<LocalEnd>)>,
+    host: Option<driveline_shm::Publishers>,
+}
+
+/// A matched publisher.
+pub(crate) struct Writer {
+    pub(crate) id: ShortId,
+    pub(crate) node: String,
+    /// Its history.
+    pub(crate) depth: u32,
+    /// By which way its samples come.
+    pub(crate) reach: Reach,
+}
+
+impl Matches {
+    pub(super) fn new(local: Option<(Arc<LocalTopic>, Arc<LocalEnd>)>, host: Option<driveline_shm::Publishers>) -> Self {
+        Self { local, host }
+    }
+
+    /// Changes whenever a publisher comes or goes. Two atomic loads.
+    pub(crate) fn generation(&self) -> u64 {
+        // Both only grow.
+        let local = self.local.as_ref().map_or(0, |(topic, _)| topic.generation());
+        local.wrapping_add(self.host.as_ref().map_or(0, driveline_shm::Publishers::generation))
+    }
+
+    /// `kicker` is kicked when publishers inside the process come or go. The host transport ends the wait of whom the subscription
+    /// is attached to.
+    pub(crate) fn kick_on_change(&self, kicker: &Kicker) {
+        if let Some((_, end)) = &self.local {
+            end.kick_on_event(kicker.clone());
+        }
+    }
+
+    /// Locks and allocates.
+    pub(crate) fn writers(&self) -> Vec<Writer> {
+        let local = self.local.iter().flat_map(|(topic, end)| topic.writing_peers(end));
+        let inside = local.map(|p| Writer { id: ShortId(p.id), node: p.node, depth: p.depth, reach: Reach::Process });
+        let host = self.host.iter().flat_map(driveline_shm::Publishers::list);
+        let outside = host.map(|p| Writer { id: p.publisher.into(), node: p.node.to_string(), depth: p.qos.depth, reach: Reach::Host });
+        inside.chain(outside).collect()
+    }
+
+    /// Why a publisher that is there is not matched, if there is such a one.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let local = || self.local.as_ref().and_then(|(topic, end)| topic.refusal_of(end));
+        self.host.as_ref().and_then(driveline_shm::Publishers::refusal).or_else(local)
+    }
+
+    /// Lets the publisher of a sample inside the process know that it was taken; outside, the transport does.
+    pub(crate) fn note_taken(&self, sample: &RawSample) {
+        if let (true, Some((_, end))) = (sample.is_local(), &self.local) {
+            end.note_taken(sample.publisher().0, sample.header().sequence);
+        }
+    }
+}

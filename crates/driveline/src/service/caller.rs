@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls whose outcome comes as a callback of an executor.
+
+use super::error::CallError;
+use super::requester::Requester;
+use super::{ClientStats, RawClient, ServiceCallback};
+use crate::error::{ExecutorError, LoanError};
+use crate::executor::{Attention, CallbackHandle, CallbackOptions, Executor};
+use crate::local::LocalObject;
+use crate::raw::{Parcel, PublisherEvents, RawLoan, RawSample};
+use crate::trigger::Trigger;
+use driveline_shm::Kicker;
+use driveline_types::MonotonicNs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+type Outcome = Result<RawSample, CallError>;
+type Then = Box<dyn FnOnce(Outcome) + Send>;
+
+/// Asks the one server of a service without waiting: the outcome of each call is a callback of the executor that the client was
+/// added to, triggered by the response. Clones are the same client; any thread, callbacks included.
+#[derive(Clone)]
+pub struct RawCaller(Arc<Shared>);
+
+struct Shared {
+    requester: Mutex<Requester<Then>>,
+    /// Where the end of a server shows, without the requester's lock.
+    events: PublisherEvents,
+    kicker: Kicker,
+}
+
+impl Shared {
+    fn requester(&self) -> MutexGuard<'_, Requester<Then>> {
+        self.requester.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attention for Shared {
+    fn is_due(&self, now: MonotonicNs) -> bool {
+        let mut stirred = false;
+        while self.events.poll().is_some() {
+            stirred = true;
+        }
+        let mut requester = self.requester();
+        if requester.pending() == 0 {
+            return false;
+        }
+        // Marked now, given up after the responses have been looked through once more.
+        requester.doom(stirred);
+        requester.deadline().is_some_and(|d| d <= now)
+    }
+
+    fn deadline(&self) -> Option<MonotonicNs> {
+        self.requester().deadline()
+    }
+}
+
+impl Executor {
+    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls. Only before the start.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.
+    pub fn add_raw_client(&self, client: RawClient, o: ServiceCallback) -> Result<(RawCaller, CallbackHandle), ExecutorError> {
+        let (requester, responses) = client.into_ends();
+        let kicker = self.kicker();
+        requester.kick_on_event(&kicker);
+        let events = requester.publisher().events();
+        let shared = Arc::new(Shared { requester: Mutex::new(requester), events, kicker });
+        let options =
+            CallbackOptions { name: o.name, group: o.group, trigger: Trigger::any(), inputs: vec![("responses".into(), responses)] };
+        let inside = Inside(shared.clone());
+        let handle = self.add_attentive(options, Some(shared.clone()), move |invocation| match invocation.sample(0) {
+            Some(sample) => {
+                let ended = inside.0.requester().accept(sample.clone());
+                // Not under the lock: it may call again.
+                if let Some((_, then, outcome)) = ended {
+                    then(outcome);
+                }
+            }
+            None => inside.0.give_up_the_lost(),
+        })?;
+        Ok((RawCaller(shared), handle))
+    }
+}
+
+/// The executor's handle: nobody hears of outcomes after it.
+struct Inside(Arc<Shared>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // What is to be done with outcomes may own the caller, and may do anything when it is dropped.
+        let calls = self.0.requester().close();
+        drop(calls);
+    }
+}
+
+impl Shared {
+    /// Those that were lost when the call began; what is lost meanwhile has its own turn.
+    fn give_up_the_lost(&self) {
+        let now = MonotonicNs::now();
+        loop {
+            let lost = self.requester().lost(now);
+            let Some((_, then, error)) = lost else { return };
+            then(Err(error));
+        }
+    }
+}
+
+impl RawCaller {
+    /// Memory for a request of `len` bytes (plain and bytes), whose content is unspecified.
+    ///
+    /// # Errors
+    /// [`CallError::Loan`] if it is longer than `max_request`, or loans are out.
+    pub fn loan(&self, len: usize) -> Result<RawLoan, CallError> {
+        self.loan_for(len).map_err(|source| CallError::Loan { service: self.service(), source })
+    }
+
+    pub(super) fn loan_for(&self, len: usize) -> Result<RawLoan, LoanError> {
+        self.0.requester().loan(len)
+    }
+
+    pub(super) fn service(&self) -> String {
+        self.0.requester().service()
+    }
+
+    /// Sends a loan. `then` is called once, on a thread of the executor: with the response, or with what became of the call within
+    /// `timeout`. If the executor is stopped before, it is dropped. In a callback, the request inherits what the callback has
+    /// consumed. Never waits for the server; allocates.
+    ///
+    /// # Errors
+    /// [`CallError`] if the request could not be sent: `then` is not called.
+    pub fn call_then(&self, request: RawLoan, timeout: Duration, then: impl FnOnce(Outcome) + Send + 'static) -> Result<(), CallError> {
+        self.send(Parcel::Loan(request), timeout, Box::new(then))
+    }
+
+    /// As [`Self::call_then`], for values (protobuf and objects).
+    ///
+    /// # Errors
+    /// As [`Self::call_then`].
+    pub fn call_object_then(
+        &self,
+        request: Arc<dyn LocalObject>,
+        timeout: Duration,
+        then: impl FnOnce(Outcome) + Send + 'static,
+    ) -> Result<(), CallError> {
+        self.send(Parcel::Object(request), timeout, Box::new(then))
+    }
+
+    pub(super) fn send(&self, request: Parcel, timeout: Duration, then: Then) -> Result<(), CallError> {
+        let sent = {
+            let mut requester = self.0.requester();
+            requester.look_at_events();
+            let server = requester.ready()?;
+            requester.send(server, request, timeout, then)?
+        };
+        drop(sent);
+        // For the time-out, which may be the nearest.
+        self.0.kicker.kick();
+        Ok(())
+    }
+
+    /// Whether exactly one server is there now.
+    #[must_use]
+    pub fn has_server(&self) -> bool {
+        self.0.requester().has_server()
+    }
+
+    /// Counters since creation.
+    #[must_use]
+    pub fn stats(&self) -> ClientStats {
+        self.0.requester().stats()
+    }
+}

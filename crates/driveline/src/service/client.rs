@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls that wait for their response.
+
+use super::error::CallError;
+use super::requester::{Requester, log};
+use super::{ClientOptions, ClientStats, check_client, whereabouts};
+use crate::context::Node;
+use crate::error::{EndpointError, LoanError, ReadError};
+use crate::local::LocalObject;
+use crate::raw::{Order, Parcel, RawLoan, RawSample, RawSubscription};
+use crate::scope;
+use driveline_shm::{WaitBackend, WaitSet};
+use driveline_types::{MonotonicNs, Schema, ServiceName};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Asks the one server of a service, of any payload kind. One thread at a time; responses outlive it.
+///
+/// A call allocates, makes system calls, and waits, at most for its time-out: it is for threads that may wait. In a callback of an
+/// executor it keeps that executor's thread; [`RawCaller`](super::RawCaller) does not.
+pub struct RawClient {
+    service: ServiceName,
+    requester: Requester<()>,
+    responses: RawSubscription,
+    wait: WaitSet,
+}
+
+impl Node {
+    /// A client of any payload kind. Reserves the memory for its requests.
+    ///
+    /// # Errors
+    /// [`EndpointError`] if the name or an option is not possible, or memory is short.
+    pub fn raw_client(&self, service: &str, request: Schema, response: Schema, options: ClientOptions) -> Result<RawClient, EndpointError> {
+        let name: ServiceName = service.parse()?;
+        check_client(service, [&request, &response], &options)?;
+        RawClient::new(self, name, request, response, &options)
+    }
+}
+
+impl RawClient {
+    fn new(node: &Node, service: ServiceName, request: Schema, response: Schema, o: &ClientOptions) -> Result<Self, EndpointError> {
+        let (requester, mut responses) = Requester::new(node, &service, request, response, o)?;
+        let os = |e: String| EndpointError::Os { topic: service.to_string(), source: std::io::Error::other(e) };
+        let mut wait = WaitSet::new(WaitBackend::Auto).map_err(|e| os(e.to_string()))?;
+        responses.attach(&mut wait).map_err(|e| os(e.to_string()))?;
+        requester.kick_on_event(&wait.kicker());
+        Ok(Self { service, requester, responses, wait })
+    }
+
+    /// The service's name.
+    #[must_use]
+    pub fn service(&self) -> &ServiceName {
+        &self.service
+    }
+
+    /// Waits until exactly one server is there (`true`) or the time is over (`false`).
+    pub fn wait_for_server(&mut self, timeout: Duration) -> bool {
+        let deadline = after(timeout);
+        loop {
+            self.look_at_events();
+            if self.requester.has_server() {
+                return true;
+            }
+            if MonotonicNs::now() >= deadline {
+                return false;
+            }
+            self.wait.wait(Some(deadline), Duration::ZERO);
+        }
+    }
+
+    /// Memory for a request of `len` bytes (plain and bytes), whose content is unspecified.
+    ///
+    /// # Errors
+    /// [`CallError::Loan`] if it is longer than `max_request`, or loans are out.
+    pub fn loan(&mut self, len: usize) -> Result<RawLoan, CallError> {
+        self.loan_for(len).map_err(|source| CallError::Loan { service: self.service.to_string(), source })
+    }
+
+    pub(super) fn loan_for(&mut self, len: usize) -> Result<RawLoan, LoanError> {
+        self.requester.loan(len)
+    }
+
+    /// Sends a loan and waits for the response, at most `timeout`. In a callback, the response counts as read.
+    ///
+    /// # Errors
+    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
+    pub fn call(&mut self, request: RawLoan, timeout: Duration) -> Result<RawSample, CallError> {
+        self.call_with(Parcel::Loan(request), timeout)
+    }
+
+    /// As [`Self::call`], for values (protobuf and objects).
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn call_object(&mut self, request: Arc<dyn LocalObject>, timeout: Duration) -> Result<RawSample, CallError> {
+        self.call_with(Parcel::Object(request), timeout)
+    }
+
+    pub(super) fn call_with(&mut self, request: Parcel, timeout: Duration) -> Result<RawSample, CallError> {
+        self.look_at_events();
+        // What came too late for earlier calls makes room, and is counted.
+        while let Ok(Some(sample)) = self.responses.next_sample(Order::Oldest) {
+            self.requester.accept(sample);
+        }
+        let server = self.requester.ready()?;
+        if whereabouts::is_ours(server.id) {
+            return Err(CallError::WouldDeadlock { service: self.service.to_string() });
+        }
+        let (number, displaced) = self.requester.send(server, request, timeout, ())?;
+        drop(displaced);
+        loop {
+            if let Some(outcome) = self.take(number) {
+                return outcome;
+            }
+            self.look_at_events();
+            if self.requester.doom(true) {
+                // What was published before the server went is there by now.
+                if let Some(outcome) = self.take(number) {
+                    return outcome;
+                }
+            }
+            if let Some((_, (), error)) = self.requester.lost(MonotonicNs::now()) {
+                return Err(error);
+            }
+            self.wait.wait(self.requester.deadline(), Duration::ZERO);
+        }
+    }
+
+    fn look_at_events(&mut self) {
+        self.requester.look_at_events();
+        while let Some(event) = self.responses.poll_event() {
+            log(self.service.as_str(), &event);
+        }
+    }
+
+    /// Looks for the response to a request. An outcome ends the call.
+    fn take(&mut self, number: u64) -> Option<Result<RawSample, CallError>> {
+        loop {
+            let sample = match self.responses.next_sample(Order::Oldest) {
+                Ok(sample) => sample?,
+                Err(e) => return Some(Err(self.requester.give_up(number, ReadError::Take(e)))),
+            };
+            if let Some((answered, (), outcome)) = self.requester.accept(sample)
+                && answered == number
+            {
+                if let Ok(sample) = &outcome {
+                    scope::read(sample.header());
+                }
+                return Some(outcome);
+            }
+        }
+    }
+
+    /// Counters since creation.
+    #[must_use]
+    pub fn stats(&self) -> ClientStats {
+        self.requester.stats()
+    }
+
+    /// Both ends, for an executor; no call is under way.
+    pub(super) fn into_ends<T>(self) -> (Requester<T>, RawSubscription) {
+        let Self { requester, responses, .. } = self;
+        (requester.without_calls(), responses)
+    }
+}
+
+/// A time-out as a time; one that is longer than time never comes.
+fn after(timeout: Duration) -> MonotonicNs {
+    MonotonicNs(MonotonicNs::now().0.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a server knows of its clients: who they are, and where their responses go.
+
+use super::objects::refusal_value;
+use super::server::RawRequest;
+use super::{RawResponder, ServiceOptions, ServiceStats, pins_for};
+use crate::context::Node;
+use crate::error::{EndpointError, LoanError, PublishError};
+use crate::executor::Attention;
+use crate::options::PublisherOptions;
+use crate::raw::{DisplacedValues, Matches, Parcel, RawPublisher, RawSample, Writer};
+use driveline_shm::Kicker;
+use driveline_types::service::{Answer, MAX_REFUSAL_LEN, Outcome, ShortId, cut_refusal};
+use driveline_types::{Durability, MonotonicNs, PayloadKind, Qos, Schema, ServiceName};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most response publishers, those that only refuse included.
+const MAX_PUBLISHERS: usize = 256;
+
+/// See the module. Shared by the server, its executor and its responders.
+pub(super) struct Desk {
+    node: Node,
+    pub(super) service: ServiceName,
+    /// What requests for this server name.
+    pub(super) id: ShortId,
+    schema: Schema,
+    options: ServiceOptions,
+    matches: Matches,
+    clients: Mutex<Clients>,
+    pub(super) counters: Counters,
+}
+
+#[derive(Default)]
+struct Clients {
+    ends: BTreeMap<ShortId, Arc<ClientEnd>>,
+    /// The clients as they were at this generation of the matches.
+    seen: u64,
+    /// It was said that there is no answer for some.
+    told: bool,
+}
+
+/// The server's end of one client.
+pub(super) struct ClientEnd {
+    publisher: Mutex<RawPublisher>,
+    pub(super) node: String,
+    /// Why this client gets nothing but refusals, if so.
+    refusal: Option<String>,
+    /// It is refused until there is room for one more.
+    waits_for_room: bool,
+    /// Calls that it may have under way.
+    pending: u32,
+    unanswered: AtomicU32,
+    gone: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    requests: AtomicU64,
+    pub(super) answered: AtomicU64,
+    pub(super) refused: AtomicU64,
+    no_room: AtomicU64,
+    client_gone: AtomicU64,
+    pub(super) undelivered: AtomicU64,
+    misaddressed: AtomicU64,
+}
+
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Desk {
+    pub(super) fn new(node: &Node, service: ServiceName, id: ShortId, schema: Schema, options: ServiceOptions, matches: Matches) -> Self {
+        Self { node: node.clone(), service, id, schema, options, matches, clients: Mutex::default(), counters: Counters::default() }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `kicker` is kicked when clients come or go.
+    pub(super) fn kick_on_change(&self, kicker: &Kicker) {
+        self.matches.kick_on_change(kicker);
+    }
+
+    /// Turns a sample of the request topic into a request, if it is one for this server and somebody is there for the answer.
+    pub(super) fn accept(self: &Arc<Self>, sample: RawSample) -> Option<RawRequest> {
+        self.matches.note_taken(&sample);
+        let header = sample.header();
+        if header.service != Some(self.id.0) {
+            count(&self.counters.misaddressed);
+            return None;
+        }
+        count(&self.counters.requests);
+        let Some(end) = self.end_of(sample.publisher()) else {
+            count(&self.counters.client_gone);
+            return None;
+        };
+        let before = end.unanswered.fetch_add(1, Ordering::AcqRel);
+        let too_many = before >= end.pending;
+        let refusal = end.refusal.clone();
+        let responder = RawResponder::new(self.clone(), end, header);
+        let text = match (refusal, too_many) {
+            (Some(text), _) => text,
+            (None, true) => {
+                format!("{before} earlier requests of this client are unanswered yet, which is its `pending`: the server is behind")
+            }
+            (None, false) => return Some(RawRequest { sample, responder }),
+        };
+        count(&self.counters.no_room);
+        responder.end(Outcome::NoRoom, &text);
+        None
+    }
+
+    /// The end of a client, made for its first request. `None`: it has gone, or cannot be told anything.
+    fn end_of(&self, client: ShortId) -> Option<Arc<ClientEnd>> {
+        let gone;
+        let found = {
+            let mut clients = self.clients();
+            gone = self.prune(&mut clients);
+            match clients.ends.get(&client) {
+                Some(end) if !(end.waits_for_room && self.has_room(&clients)) => Some(end.clone()),
+                _ => self.make_end(&mut clients, client),
+            }
+        };
+        // Unmapping takes time, and others may want the lock.
+        drop(gone);
+        found
+    }
+
+    fn has_room(&self, clients: &Clients) -> bool {
+        clients.ends.values().filter(|e| e.refusal.is_none()).count() < self.options.max_clients as usize
+    }
+
+    fn make_end(&self, clients: &mut Clients, client: ShortId) -> Option<Arc<ClientEnd>> {
+        let Some(writer) = self.matches.writers().into_iter().find(|w| w.id == client) else {
+            clients.ends.remove(&client);
+            return None;
+        };
+        let o = &self.options;
+        let (wanted, agreed) = (writer.depth, o.max_pending);
+        let waits_for_room = wanted <= agreed && !self.has_room(clients);
+        let refusal = if wanted > agreed {
+            let remedy = "lower its `pending`, or raise the server's max_pending";
+            Some(format!("the client wants {wanted} calls under way at once, and {agreed} are agreed to: {remedy}"))
+        } else if waits_for_room {
+            Some(format!("{} clients are served, and no more can be at a time: raise the server's max_clients", o.max_clients))
+        } else {
+            None
+        };
+        let made = match refusal {
+            None => self.publisher(&writer, o.max_response).map(|p| (p, None)).or_else(|e| {
+                let text = format!("no memory for this client's responses: {e}");
+                self.publisher(&writer, 0).map(|p| (p, Some(text)))
+            }),
+            Some(_) if clients.ends.len() >= MAX_PUBLISHERS => {
+                if !std::mem::replace(&mut clients.told, true) {
+                    tracing::error!(service = self.service.as_str(), "more than {MAX_PUBLISHERS} clients call; further ones get no answer");
+                }
+                return None;
+            }
+            Some(text) => self.publisher(&writer, 0).map(|p| (p, Some(text))),
+        };
+        let (publisher, refusal) = match made {
+            Ok(made) => made,
+            Err(e) => {
+                tracing::error!(service = self.service.as_str(), client = writer.node, "the client cannot be answered: {e}");
+                return None;
+            }
+        };
+        if let Some(text) = &refusal {
+            tracing::warn!(service = self.service.as_str(), client = writer.node, "the client is refused: {text}");
+        }
+        let end = Arc::new(ClientEnd {
+            publisher: Mutex::new(publisher),
+            node: writer.node,
+            refusal,
+            waits_for_room,
+            pending: writer.depth,
+            unanswered: AtomicU32::new(0),
+            gone: AtomicBool::new(false),
+        });
+        clients.ends.insert(client, end.clone());
+        Some(end)
+    }
+
+    fn publisher(&self, writer: &Writer, max_response: usize) -> Result<RawPublisher, EndpointError> {
+        let options = PublisherOptions {
+            reach: writer.reach,
+            // The client need not be matched yet when its first response is published.
+            qos: Qos { depth: writer.depth, durability: Durability::TransientLocal, ..Qos::default() },
+            max_payload: max_response.max(MAX_REFUSAL_LEN),
+            loans: writer.depth,
+            pins: pins_for(writer.depth, &self.options.access),
+            access: self.options.access.clone(),
+        };
+        let topic = self.service.responses(writer.id)?;
+        RawPublisher::new(self.node.context(), self.node.node_name(), topic, self.schema.clone(), options)
+    }
+
+    /// Takes out the clients that have gone, if any have come or gone.
+    fn prune(&self, clients: &mut Clients) -> Vec<Arc<ClientEnd>> {
+        let generation = self.matches.generation();
+        if generation == clients.seen {
+            return Vec::new();
+        }
+        clients.seen = generation;
+        let there: Vec<ShortId> = self.matches.writers().into_iter().map(|w| w.id).collect();
+        let left: Vec<ShortId> = clients.ends.keys().filter(|id| !there.contains(id)).copied().collect();
+        let gone: Vec<_> = left.iter().filter_map(|id| clients.ends.remove(id)).collect();
+        for end in &gone {
+            end.gone.store(true, Ordering::Relaxed);
+        }
+        gone
+    }
+
+    pub(super) fn stats(&self) -> ServiceStats {
+        let c = &self.counters;
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        ServiceStats {
+            requests: get(&c.requests),
+            answered: get(&c.answered),
+            refused: get(&c.refused),
+            no_room: get(&c.no_room),
+            client_gone: get(&c.client_gone),
+            undelivered: get(&c.undelivered),
+            misaddressed: get(&c.misaddressed),
+            clients: self.clients().ends.values().filter(|e| e.refusal.is_none()).count() as u64,
+        }
+    }
+}
+
+impl Attention for Desk {
+    /// Lets go of the memory for clients that have gone, also when no other one asks.
+    fn is_due(&self, _: MonotonicNs) -> bool {
+        let gone = self.prune(&mut self.clients());
+        drop(gone);
+        false
+    }
+
+    fn deadline(&self) -> Option<MonotonicNs> {
+        None
+    }
+}
+
+impl ClientEnd {
+    fn publisher(&self) -> MutexGuard<'_, RawPublisher> {
+        self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn loan(&self, len: usize) -> Result<crate::raw::RawLoan, LoanError> {
+        self.publisher().loan(len)
+    }
+
+    /// Publishes what becomes of a request. The values that gave way are to be dropped.
+    pub(super) fn publish(&self, parcel: Parcel, answer: Answer) -> Result<DisplacedValues, PublishError> {
+        let mut publisher = self.publisher();
+        let published = publisher.publish_for_service(parcel, answer.encode());
+        let displaced = publisher.take_displaced();
+        published.map(|_| displaced)
+    }
+
+    /// A text in place of a response.
+    pub(super) fn text(&self, kind: PayloadKind, text: &str) -> Result<Parcel, LoanError> {
+        let text = cut_refusal(text);
+        if matches!(kind, PayloadKind::Protobuf | PayloadKind::Object) {
+            return Ok(Parcel::Object(refusal_value(text)));
+        }
+        let mut loan = self.loan(text.len())?;
+        loan.payload_mut().copy_from_slice(text.as_bytes());
+        Ok(Parcel::Loan(loan))
+    }
+
+    /// One request is answered, or let go. Before the answer is published: the client may ask again as soon as it has it.
+    pub(super) fn settle(&self) {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Desk {
+    pub(super) fn kind(&self) -> PayloadKind {
+        self.schema.kind
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can become of a call and of an answer. The texts are for whoever reads them beside the car.
+
+use crate::error::{LoanError, PublishError, ReadError, WaitError};
+use driveline_types::service::Outcome;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A call brought no response.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// Nobody offers the service at this reach, or not yet.
+    #[error(
+        "service '{service}': no server is there (yet); start what offers it, check that both have the same domain and reach, and wait for it with \
+         wait_for_server()"
+    )]
+    NoServer {
+        /// The service.
+        service: String,
+    },
+    /// A server is there, but cannot be matched: another type, no rights.
+    #[error("service '{service}': its server does not match this client: {reason}")]
+    Mismatch {
+        /// The service.
+        service: String,
+        /// What the transport says, with both types and their hashes where these differ.
+        reason: String,
+    },
+    /// Who should answer is not decided: the request was not sent.
+    #[error("service '{service}': {} nodes offer it ({}), and one may: stop the others or rename their service", servers.len(), servers.join(", "))]
+    SeveralServers {
+        /// The service.
+        service: String,
+        /// Their nodes.
+        servers: Vec<String>,
+    },
+    /// As many calls are under way as the client may have.
+    #[error("service '{service}': {limit} calls are under way, which is this client's limit; wait for an outcome, or raise `pending`")]
+    Busy {
+        /// The service.
+        service: String,
+        /// The client's limit.
+        limit: usize,
+    },
+    /// The server has not taken earlier requests, and this one would push one of them out: it was not sent.
+    #[error(
+        "service '{service}': the server '{server}' has not taken earlier requests yet, and its queue is full; call less often, or find out what keeps it"
+    )]
+    QueueFull {
+        /// The service.
+        service: String,
+        /// The server's node.
+        server: String,
+    },
+    /// No response within the time-out.
+    #[error("service '{service}': no response after {} ms; the request was {}", after.as_millis(), taken(*was_taken))]
+    TimedOut {
+        /// The service.
+        service: String,
+        /// How long it was waited.
+        after: Duration,
+        /// Whether the server had taken the request: then it may be executed yet.
+        was_taken: bool,
+    },
+    /// The server ended or died before it answered.
+    #[error("service '{service}': the server went away without a response; the request was {}", taken(*was_taken))]
+    ServerGone {
+        /// The service.
+        service: String,
+        /// Whether it had taken the request: then it may have executed it. `false` also if that cannot be known any more.
+        was_taken: bool,
+    },
+    /// The server said no.
+    #[error("service '{service}': {}: {text}", what(*outcome))]
+    Refused {
+        /// The service.
+        service: String,
+        /// In which way.
+        outcome: Outcome,
+        /// Its words.
+        text: String,
+    },
+    /// The call would wait for a server that cannot run meanwhile.
+    #[error(
+        "service '{service}': its server runs on the executor whose callback calls it, and would wait for this callback to end; use call_then(), or give \
+         the server an executor of its own"
+    )]
+    WouldDeadlock {
+        /// The service.
+        service: String,
+    },
+    /// The executor that would hear of the outcome is gone.
+    #[error("service '{service}': the executor that this client was added to is gone, and nobody would hear of the outcome")]
+    ExecutorGone {
+        /// The service.
+        service: String,
+    },
+    /// There is no memory for the request.
+    #[error("service '{service}': no memory for the request (its greatest length is the client's max_request): {source}")]
+    Loan {
+        /// The service.
+        service: String,
+        /// What the transport says.
+        source: LoanError,
+    },
+    /// The request could not be published.
+    #[error("service '{service}': {source}")]
+    Publish {
+        /// The service.
+        service: String,
+        /// What the transport says.
+        source: PublishError,
+    },
+    /// The response could not be read.
+    #[error("service '{service}': {source}")]
+    Read {
+        /// The service.
+        service: String,
+        /// What the transport or the type says.
+        source: ReadError,
+    },
+    /// The kernel refused what waiting needs.
+    #[error("service '{service}': {source}")]
+    Wait {
+        /// The service.
+        service: String,
+        /// What the kernel says.
+        source: WaitError,
+    },
+}
+
+fn taken(was: bool) -> &'static str {
+    if was { "taken, and may have been executed" } else { "not taken" }
+}
+
+fn what(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Unanswered => "the server gave no answer",
+        Outcome::Panicked => "the server's callback failed",
+        Outcome::NoRoom => "the server has no room",
+        Outcome::Answered | Outcome::Refused | Outcome::Other(_) => "the server refused",
+    }
+}
+
+/// An answer could not be given.
+#[derive(Debug, Error)]
+pub enum AnswerError {
+    /// Who asked is not there any more.
+    #[error("service '{service}': the client '{client}' has gone; nobody gets this answer")]
+    ClientGone {
+        /// The service.
+        service: String,
+        /// The client's node.
+        client: String,
+    },
+    /// There is no memory for it.
+    #[error("service '{service}': no memory for the response (its greatest length is the service's max_response): {source}")]
+    Loan {
+        /// The service.
+        service: String,
+        /// What the transport says.
+        source: LoanError,
+    },
+    /// It could not be published.
+    #[error("service '{service}': {source}")]
+    Publish {
+        /// The service.
+        service: String,
+        /// What the transport says.
+        source: PublishError,
+    },
+}
+
+/// Why a server says no; the client gets the text, cut to 1024 bytes.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    /// A refusal with a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}

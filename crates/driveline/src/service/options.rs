@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What clients and services are created with, their bounds, and their counters.
+
+use super::requester::MAX_REQUESTS_HELD;
+use crate::error::EndpointError;
+use crate::executor::CallbackGroup;
+use crate::options::Reach;
+use driveline_shm::Access;
+use driveline_types::limits::MAX_PAYLOAD;
+use driveline_types::{PayloadKind, Schema};
+use std::ops::RangeInclusive;
+use thiserror::Error;
+
+/// Most calls of one client that may be under way.
+pub(super) const MAX_PENDING: u32 = 64;
+/// Most clients of one server.
+pub(super) const MAX_CLIENTS: u32 = 256;
+
+/// Options of a client. Memory for requests is reserved when it is created.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// `Process` or `Host`, as the server has it.
+    pub reach: Reach,
+    /// Longest request in bytes.
+    pub max_request: usize,
+    /// How many calls may be under way at once, and how many responses may be held: 1 to 64. The server reserves memory for
+    /// about four times as many responses, and for three more.
+    pub pending: u32,
+    /// Whose servers are believed, and who may read requests, at host reach.
+    pub access: Access,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self { reach: Reach::Process, max_request: 4096, pending: 1, access: Access::OwnUser }
+    }
+}
+
+/// Options of a service. Memory for a client's responses is reserved when its first request is taken.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// `Process` or `Host`.
+    pub reach: Reach,
+    /// Longest response in bytes.
+    pub max_response: usize,
+    /// How many clients are served at a time: 1 to 256. The others are told.
+    pub max_clients: u32,
+    /// How many calls of one client may be under way: 1 to 64. A client that wants more is told.
+    pub max_pending: u32,
+    /// How many requests of one client may be held at once: 1 to 8. More than one is needed where callbacks run at the same time,
+    /// or keep requests.
+    pub max_held: u32,
+    /// Who may call, at host reach.
+    pub access: Access,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self { reach: Reach::Process, max_response: 64 * 1024, max_clients: 8, max_pending: 8, max_held: 2, access: Access::OwnUser }
+    }
+}
+
+/// Name and group of the callback that answers requests, or takes the outcomes of calls.
+pub struct ServiceCallback {
+    /// Name, for records, logs and tools.
+    pub name: String,
+    /// Group.
+    pub group: CallbackGroup,
+}
+
+/// Creating a service failed.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// This process offers it already.
+    #[error("service '{service}': this process offers it already; one server may")]
+    Offered {
+        /// The service.
+        service: String,
+    },
+    /// Its subscription could not be created.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+/// Counters of a client since its creation. Every request ends in one of the next four, or is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientStats {
+    /// Requests sent.
+    pub requests: u64,
+    /// Responses that came in time.
+    pub answered: u64,
+    /// Refusals that came in time.
+    pub refused: u64,
+    /// Calls whose time was over.
+    pub timed_out: u64,
+    /// Calls whose server went away, or could not be heard.
+    pub server_gone: u64,
+    /// Responses that came too late and were dropped.
+    pub late: u64,
+    /// Samples on the response topic that answer nothing; dropped.
+    pub stray: u64,
+}
+
+/// Counters of a service since its creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceStats {
+    /// Requests taken, those below included.
+    pub requests: u64,
+    /// Responses published.
+    pub answered: u64,
+    /// Requests refused by the callback, let go unanswered, or met by a panic.
+    pub refused: u64,
+    /// Requests refused for lack of room: too many clients, or more calls under way than agreed, or no memory.
+    pub no_room: u64,
+    /// Requests dropped because their client had gone.
+    pub client_gone: u64,
+    /// Answers that nobody got because the client had gone.
+    pub undelivered: u64,
+    /// Requests dropped because they were meant for another server of that name.
+    pub misaddressed: u64,
+    /// Clients served now.
+    pub clients: u64,
+}
+
+/// Pins that a publisher needs for a peer's `held` samples: of a topic for other users, the transport grants one of them a half
+/// or a quarter.
+pub(super) fn pins_for(held: u32, access: &Access) -> u32 {
+    match access {
+        Access::OwnUser => held,
+        Access::Users(_) => held * 2,
+        Access::Anyone => held * 4,
+    }
+}
+
+pub(super) fn check_client(service: &str, schemas: [&Schema; 2], o: &ClientOptions) -> Result<(), EndpointError> {
+    reach(service, schemas, o.reach)?;
+    within(service, "pending", o.pending, 1..=MAX_PENDING)?;
+    length(service, "max_request", o.max_request)
+}
+
+pub(super) fn check_service(service: &str, schemas: [&Schema; 2], o: &ServiceOptions) -> Result<(), EndpointError> {
+    reach(service, schemas, o.reach)?;
+    within(service, "max_clients", o.max_clients, 1..=MAX_CLIENTS)?;
+    within(service, "max_pending", o.max_pending, 1..=MAX_PENDING)?;
+    within(service, "max_held", o.max_held, 1..=MAX_REQUESTS_HELD)?;
+    length(service, "max_response", o.max_response)
+}
+
+fn reach(service: &str, schemas: [&Schema; 2], reach: Reach) -> Result<(), EndpointError> {
+    if reach != Reach::Process && schemas.iter().any(|s| s.kind == PayloadKind::Object) {
+        return Err(EndpointError::ObjectBeyondProcess { topic: service.to_owned() });
+    }
+    if reach != Reach::Network {
+        return Ok(());
+    }
+    Err(option(service, "reach", "network".into(), "services reach the processes of this host: give 'process' or 'host'".into()))
+}
+
+fn within(service: &str, name: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), EndpointError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(option(service, name, value.to_string(), format!("it must be between {} and {}", range.start(), range.end())))
+}
+
+fn length(service: &str, name: &'static str, value: usize) -> Result<(), EndpointError> {
+    if value <= MAX_PAYLOAD {
+        return Ok(());
+    }
+    Err(option(service, name, value.to_string(), format!("at most {MAX_PAYLOAD} bytes are possible")))
+}
+
+fn option(service: &str, option: &'static str, value: String, reason: String) -> EndpointError {
+    EndpointError::ServiceOption { service: service.to_owned(), option, value, reason }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one answer to one request.
+
+use super::desk::{ClientEnd, Desk, count};
+use super::error::AnswerError;
+use crate::error::LoanError;
+use crate::local::LocalObject;
+use crate::raw::{Parcel, RawLoan};
+use crate::scope;
+use driveline_types::header::Arrival;
+use driveline_types::service::{Answer, Outcome};
+use driveline_types::{Lineage, MonotonicNs, SampleHeader};
+use std::cell::Cell;
+use std::sync::Arc;
+
+thread_local! {
+    /// The request whose callback runs on this thread: (its end, its number).
+    static SERVING: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Answers one request, once: at once or later, from any thread. Dropped, it tells the client that there is no answer.
+///
+/// Publishing an answer waits for nobody. It inherits the origins of the request; a callback that answers later than the one that
+/// took the request adds what it has consumed itself.
+#[must_use = "dropped, it tells the client that there is no answer"]
+pub struct RawResponder {
+    desk: Arc<Desk>,
+    end: Arc<ClientEnd>,
+    number: u64,
+    /// Of the request: what it descends from.
+    header: Box<SampleHeader>,
+    taken: MonotonicNs,
+    done: bool,
+}
+
+/// The callback of a request runs on this thread. Callbacks nest if one runs another executor.
+pub(super) struct Serving((usize, u64));
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        SERVING.set(self.0);
+    }
+}
+
+impl RawResponder {
+    pub(super) fn new(desk: Arc<Desk>, end: Arc<ClientEnd>, request: &SampleHeader) -> Self {
+        Self { desk, end, number: request.sequence, header: Box::new(*request), taken: MonotonicNs::now(), done: false }
+    }
+
+    fn key(&self) -> (usize, u64) {
+        (Arc::as_ptr(&self.end).addr(), self.number)
+    }
+
+    /// The callback for this request begins.
+    pub(super) fn serve(&self) -> Serving {
+        Serving(SERVING.replace(self.key()))
+    }
+
+    /// The client's node, as it calls itself.
+    #[must_use]
+    pub fn client(&self) -> &str {
+        &self.end.node
+    }
+
+    /// The request's number among the client's.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the client is known to have gone, so that an answer is of no use. One atomic load.
+    #[must_use]
+    pub fn client_is_gone(&self) -> bool {
+        self.end.is_gone()
+    }
+
+    /// Memory for a response of `len` bytes (plain and bytes), to be written in place; its content is unspecified.
+    ///
+    /// # Errors
+    /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
+    pub fn loan(&self, len: usize) -> Result<RawLoan, AnswerError> {
+        self.loan_for(len).map_err(|source| AnswerError::Loan { service: self.desk.service.to_string(), source })
+    }
+
+    pub(super) fn loan_for(&self, len: usize) -> Result<RawLoan, LoanError> {
+        self.end.loan(len)
+    }
+
+    /// Answers with a loan of this responder's.
+    ///
+    /// # Errors
+    /// [`AnswerError`]; the client is told that there is no answer, and why.
+    pub fn send(self, response: RawLoan) -> Result<(), AnswerError> {
+        self.send_parcel(Parcel::Loan(response))
+    }
+
+    /// Answers with a value (protobuf and objects).
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_object(self, response: Arc<dyn LocalObject>) -> Result<(), AnswerError> {
+        self.send_parcel(Parcel::Object(response))
+    }
+
+    pub(super) fn send_parcel(mut self, response: Parcel) -> Result<(), AnswerError> {
+        self.done = true;
+        self.end.settle();
+        let service = || self.desk.service.to_string();
+        if self.end.is_gone() {
+            count(&self.desk.counters.undelivered);
+            return Err(AnswerError::ClientGone { service: service(), client: self.end.node.clone() });
+        }
+        match self.publish(response, Outcome::Answered) {
+            Ok(()) => {
+                count(&self.desk.counters.answered);
+                Ok(())
+            }
+            Err(error) => {
+                self.tell(Outcome::Unanswered, &error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// There is no memory for the response: the client is told.
+    pub(super) fn fail(self, source: LoanError) -> AnswerError {
+        let error = AnswerError::Loan { service: self.desk.service.to_string(), source };
+        count(&self.desk.counters.refused);
+        self.end(Outcome::Unanswered, &error.to_string());
+        error
+    }
+
+    /// Says no; the client gets the text, cut to 1024 bytes.
+    pub fn refuse(self, text: &str) {
+        count(&self.desk.counters.refused);
+        self.end(Outcome::Refused, text);
+    }
+
+    /// Ends it without a response; the caller counts.
+    pub(super) fn end(mut self, outcome: Outcome, text: &str) {
+        self.done = true;
+        self.end.settle();
+        self.tell(outcome, text);
+    }
+
+    fn publish(&self, parcel: Parcel, outcome: Outcome) -> Result<(), AnswerError> {
+        let _lineage = self.continue_lineage();
+        let answer = Answer { request: self.number, outcome };
+        let published = self.end.publish(parcel, answer);
+        published.map(drop).map_err(|source| AnswerError::Publish { service: self.desk.service.to_string(), source })
+    }
+
+    /// The lineage of the request's own callback is that of the thread; elsewhere it is taken up again.
+    fn continue_lineage(&self) -> Option<scope::Scope> {
+        if scope::is_open() {
+            if SERVING.get() != self.key() {
+                scope::read(&self.header);
+            }
+            return None;
+        }
+        let mut lineage = Lineage::start(self.taken);
+        lineage.inherit(&self.header, Arrival::Triggered, self.taken);
+        Some(scope::enter(lineage))
+    }
+
+    fn tell(&self, outcome: Outcome, text: &str) {
+        if self.end.is_gone() {
+            count(&self.desk.counters.undelivered);
+            return;
+        }
+        let parcel = self.end.text(self.desk.kind(), text);
+        let told = parcel.map_err(|e| e.to_string()).and_then(|p| self.publish(p, outcome).map_err(|e| e.to_string()));
+        if let Err(error) = told {
+            tracing::error!(service = self.desk.service.as_str(), client = self.end.node, "the client cannot be told '{text}': {error}");
+        }
+    }
+}
+
+impl Drop for RawResponder {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        self.done = true;
+        count(&self.desk.counters.refused);
+        self.end.settle();
+        if std::thread::panicking() {
+            self.tell(Outcome::Panicked, "it panicked; the server's log tells more");
+        } else {
+            self.tell(Outcome::Unanswered, "the request was let go without an answer");
+        }
+    }
+}

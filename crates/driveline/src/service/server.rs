@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The answering end.
+
+use super::desk::Desk;
+use super::whereabouts::Whereabouts;
+use super::{RawResponder, ServiceCallback, ServiceError, ServiceOptions, ServiceStats, check_service};
+use crate::context::{Node, Offer};
+use crate::error::{ExecutorError, TakeError, WaitError};
+use crate::event::EndpointEvent;
+use crate::executor::{Attention, CallbackHandle, CallbackOptions, Executor};
+use crate::options::{SubscriptionOptions, WaitMode};
+use crate::raw::{RawSample, RawSubscription};
+use crate::trigger::Trigger;
+use driveline_types::{MonotonicNs, Qos, Reliability, Schema, ServiceName};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most requests that one take passes over because they are not for this server, or of clients that are gone.
+const MAX_PASSED_OVER: usize = 1024;
+
+/// Offers a service, of any payload kind. One thread at a time, or an executor's; requests and responders outlive it. Dropped, it
+/// offers nothing any more: its clients are told.
+pub struct RawService {
+    requests: RawSubscription,
+    desk: Arc<Desk>,
+    offer: Offer,
+}
+
+/// A request and what answers it.
+pub struct RawRequest {
+    /// The request, read where the client wrote it.
+    pub sample: RawSample,
+    /// What answers it.
+    pub responder: RawResponder,
+}
+
+impl Node {
+    /// Offers a service of any payload kind.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if the process offers it already, or the name or an option is not possible.
+    pub fn raw_service(&self, service: &str, request: Schema, response: Schema, o: ServiceOptions) -> Result<RawService, ServiceError> {
+        let name: ServiceName = service.parse().map_err(crate::error::EndpointError::from)?;
+        check_service(service, [&request, &response], &o)?;
+        let Some(offer) = self.context().offer(&name) else { return Err(ServiceError::Offered { service: service.to_owned() }) };
+        let requests = SubscriptionOptions {
+            reach: o.reach,
+            qos: Qos { depth: o.max_pending, reliability: Reliability::Reliable, ..Qos::default() },
+            max_held: o.max_held,
+            access: o.access.clone(),
+        };
+        let depth = (o.max_clients * o.max_pending).min(Qos::MAX_DEPTH);
+        let topic = name.requests().map_err(crate::error::EndpointError::from)?;
+        let requests = RawSubscription::with_queue(self.context(), self.node_name(), topic, request, requests, depth)?;
+        let desk = Arc::new(Desk::new(self, name, requests.short_id(), response, o, requests.matches()));
+        Ok(RawService { requests, desk, offer })
+    }
+}
+
+impl RawService {
+    /// The service's name.
+    #[must_use]
+    pub fn service(&self) -> &ServiceName {
+        &self.desk.service
+    }
+
+    /// The oldest request that nobody has taken, or `None`. In a callback it counts as read. Allocates; the first request of a client
+    /// has the memory for its responses reserved, which takes milliseconds for megabytes.
+    ///
+    /// # Errors
+    /// [`TakeError`] if too many requests of a client are held; the request stays.
+    pub fn take(&mut self) -> Result<Option<RawRequest>, TakeError> {
+        for _ in 0..MAX_PASSED_OVER {
+            let Some(sample) = self.requests.take()? else { break };
+            if let Some(request) = self.desk.accept(sample) {
+                return Ok(Some(request));
+            }
+        }
+        // Nobody asks: those who have gone are let go.
+        self.desk.is_due(MonotonicNs::now());
+        Ok(None)
+    }
+
+    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No time-out waits for ever.
+    ///
+    /// # Errors
+    /// [`WaitError`] if the kernel refuses what waiting needs.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, WaitError> {
+        self.requests.wait(timeout, WaitMode::Block)
+    }
+
+    /// The next event of the request topic: clients that come, go, or do not match.
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.requests.poll_event()
+    }
+
+    /// Number of clients that are matched now.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.requests.matched()
+    }
+
+    /// Counters since creation.
+    #[must_use]
+    pub fn stats(&self) -> ServiceStats {
+        self.desk.stats()
+    }
+}
+
+impl Executor {
+    /// Hands a service to the executor, which calls `answer` with each request, oldest first. Only before the start.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.
+    pub fn add_raw_service(
+        &self,
+        service: RawService,
+        o: ServiceCallback,
+        answer: impl Fn(RawRequest) + Send + Sync + 'static,
+    ) -> Result<CallbackHandle, ExecutorError> {
+        let RawService { requests, desk, offer } = service;
+        let whereabouts = Whereabouts::tell(desk.id, self.id());
+        desk.kick_on_change(&self.kicker());
+        let options =
+            CallbackOptions { name: o.name, group: o.group, trigger: Trigger::any(), inputs: vec![("requests".into(), requests)] };
+        let attention: Arc<dyn Attention> = desk.clone();
+        self.add_attentive(options, Some(attention), move |invocation| {
+            // For as long as the callback exists.
+            let _ = (&offer, &whereabouts);
+            if let Some(request) = invocation.sample(0).and_then(|s| desk.accept(s.clone())) {
+                let _serving = request.responder.serve();
+                answer(request);
+            }
+        })
+    }
+}

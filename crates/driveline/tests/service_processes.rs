@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Clients and servers that are killed, stopped and started again: real processes, which are this program once more.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use driveline::service::ServiceStats;
+use driveline::types::MonotonicNs;
+use driveline::{
+    AnswerError, CallError, Caller, Client, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, Reach,
+    Service, ServiceCallback, ServiceOptions, plain_type,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Only a failure takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the process is to be, and in which domain.
+const ROLE: &str = "DRIVELINE_TEST_ROLE";
+const DOMAIN: &str = "DRIVELINE_TEST_DOMAIN";
+/// What stands before its words; the test harness writes to the same stream.
+const MARK: &str = "@driveline ";
+
+/// A value, and as many numbers as it says: megabytes, so that what is held counts.
+#[plain_type(name = "test/Question", crate = driveline::types)]
+struct Question {
+    value: u64,
+    numbers: u64,
+}
+
+#[plain_type(name = "test/Reply", tail(numbers: u64), crate = driveline::types)]
+struct Reply {
+    value: u64,
+    process: u64,
+}
+
+const NUMBERS: u64 = 1 << 17;
+
+fn node(domain: &Path, name: &str) -> Node {
+    Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain.to_owned()) }).unwrap().node(name).unwrap()
+}
+
+fn service(node: &Node) -> Service<Question, Reply> {
+    let o = ServiceOptions { reach: Reach::Host, max_response: (16 << 20) + 64, ..Default::default() };
+    node.service("reply", o).unwrap()
+}
+
+fn client(node: &Node) -> Client<Question, Reply> {
+    let mut client = node.client("reply", ClientOptions { reach: Reach::Host, ..Default::default() }).unwrap();
+    assert!(client.wait_for_server(PATIENCE));
+    client
+}
+
+fn question(value: u64) -> Question {
+    Question { value, numbers: NUMBERS }
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = MonotonicNs::now() + PATIENCE;
+    while !condition() {
+        assert!(MonotonicNs::now() < deadline, "not {what} within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A process in a role. It is killed when this is dropped.
+struct Peer {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+fn start(domain: &Path, role: &str) -> Peer {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_peer_plays_its_role", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(DOMAIN, domain)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sender, lines) = channel();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            // The test harness begins the first line.
+            if let Some((_, text)) = line.split_once(MARK)
+                && sender.send(text.to_owned()).is_err()
+            {
+                break;
+            }
+        }
+    });
+    Peer { child, lines }
+}
+
+impl Peer {
+    fn says(&self, what: &str) {
+        assert_eq!(self.lines.recv_timeout(PATIENCE).unwrap(), what);
+    }
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(what: &str) {
+    println!("{MARK}{what}");
+}
+
+fn sleep() -> ! {
+    loop {
+        std::thread::sleep(PATIENCE);
+    }
+}
+
+/// Not a test where nobody gives it a role.
+#[test]
+fn a_peer_plays_its_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let node = node(Path::new(&std::env::var(DOMAIN).unwrap()), &role);
+    match role.as_str() {
+        "server_that_takes_nothing" => {
+            let _service = service(&node);
+            say("ready");
+            sleep();
+        }
+        "server_that_computes" => {
+            let mut service = service(&node);
+            let mut kept = None;
+            until("taken", || {
+                kept = service.take().unwrap();
+                kept.is_some()
+            });
+            say("taken");
+            sleep();
+        }
+        "server" => {
+            let mut service = service(&node);
+            loop {
+                service.wait(None).unwrap();
+                if let Some((request, responder)) = service.take().unwrap() {
+                    let Question { value, numbers } = *request.view().unwrap().head();
+                    let mut reply = responder.loan(numbers as usize).unwrap();
+                    let mut view = reply.view_mut().unwrap();
+                    (view.value, view.process) = (value, u64::from(std::process::id()));
+                    view.tail_mut().fill(value);
+                    reply.send().unwrap();
+                    say("answered");
+                }
+            }
+        }
+        "client_that_has_sent" => {
+            let error = client(&node).call(question(1), Duration::from_millis(1)).err().unwrap();
+            assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+            // Drops nothing: it dies with all that it has.
+            std::mem::forget(node);
+            say("sent");
+            sleep();
+        }
+        "client_that_waits" => {
+            let mut client = client(&node);
+            say("calls");
+            let _ = client.call(question(1), Duration::MAX);
+        }
+        "client_that_holds" => {
+            let _reply = client(&node).call(question(1), PATIENCE).unwrap();
+            say("holds");
+            sleep();
+        }
+        other => panic!("nobody knows the role '{other}'"),
+    }
+}
+
+fn caller(client: Client<Question, Reply>) -> (Executor, Caller<Question, Reply>) {
+    let executor = Executor::new(ExecutorOptions::default()).unwrap();
+    let group = executor.group(GroupKind::MutuallyExclusive);
+    let caller = executor.add_client(client, ServiceCallback { name: "asks".into(), group }).unwrap();
+    (executor, caller)
+}
+
+#[test]
+fn a_server_that_is_killed_before_it_takes_and_while_it_computes() {
+    for (role, line, taken) in [("server_that_takes_nothing", "ready", false), ("server_that_computes", "taken", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = node(dir.path(), "client");
+        let mut server = start(dir.path(), role);
+        let mut client = client(&node);
+        let outcome = std::thread::scope(|scope| {
+            let calling = scope.spawn(|| client.call(question(1), Duration::MAX).map(|_| ()));
+            server.says(line);
+            std::thread::sleep(Duration::from_millis(20));
+            server.kill();
+            calling.join().unwrap()
+        });
+        let Err(CallError::ServerGone { was_taken, .. }) = outcome else { panic!("{role}: {outcome:?}") };
+        assert_eq!(was_taken, taken, "{role}");
+    }
+}
+
+#[test]
+fn what_a_server_published_before_it_was_killed_is_delivered_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path(), "client");
+    let mut server = start(dir.path(), "server");
+    let (executor, caller) = caller(client(&node));
+    let (told, heard) = channel();
+    for value in 1..=2 {
+        let told = told.clone();
+        let then = move |reply: Result<driveline::Sample<Reply>, CallError>| {
+            let reply = reply.unwrap();
+            let view = reply.view().unwrap();
+            told.send((view.value, view.tail().len() as u64, view.tail().iter().all(|n| *n == value))).unwrap();
+        };
+        caller.call_then(question(value), PATIENCE, then).unwrap();
+        server.says("answered");
+        if value == 1 {
+            // The first response has the client matched with the response topic.
+            until("heard", || executor.run_ready() == 1);
+        }
+    }
+    server.kill();
+    until("gone", || !caller.raw().has_server());
+    executor.run_ready();
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, NUMBERS, true), (2, NUMBERS, true)]);
+}
+
+#[test]
+fn a_server_that_is_started_again_serves_the_clients_that_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path(), "client");
+    let mut server = start(dir.path(), "server");
+    let mut client = client(&node);
+    let mut processes = std::collections::BTreeSet::new();
+    for round in 0..3 {
+        let reply = client.call(question(round), PATIENCE).unwrap();
+        let view = reply.view().unwrap();
+        assert_eq!((view.value, view.tail().len() as u64), (round, NUMBERS));
+        processes.insert(view.process);
+        server.kill();
+        server = start(dir.path(), "server");
+        // Not the dead one, which may be seen for a moment.
+        until("gone", || !client.wait_for_server(Duration::ZERO) || client.call(question(9), PATIENCE).is_ok());
+        assert!(client.wait_for_server(PATIENCE));
+    }
+    assert_eq!(processes.len(), 3);
+}
+
+#[test]
+fn a_server_that_is_stopped_costs_its_clients_their_time_out_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path(), "client");
+    let server = start(dir.path(), "server");
+    let mut client = client(&node);
+    assert_eq!(client.call(question(1), PATIENCE).unwrap().view().unwrap().value, 1);
+    server.says("answered");
+    server.signal(Signal::STOP);
+    let outcome = client.call(question(2), Duration::from_millis(50)).map(|_| ());
+    assert!(matches!(outcome, Err(CallError::TimedOut { was_taken: false, .. })), "{outcome:?}");
+    assert!(matches!(client.call(question(3), PATIENCE), Err(CallError::QueueFull { .. })));
+    server.signal(Signal::CONT);
+    server.says("answered");
+    assert_eq!(client.call(question(4), PATIENCE).unwrap().view().unwrap().value, 4);
+    assert_eq!(client.stats().late, 1);
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_no_work_and_no_memory_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path(), "server");
+    let mut service = service(&node);
+
+    let mut sent = start(dir.path(), "client_that_has_sent");
+    sent.says("sent");
+    sent.kill();
+    until("gone", || service.raw().clients() == 0);
+    until("dropped", || {
+        assert!(service.take().unwrap().is_none(), "nobody waits for it");
+        service.stats().client_gone == 1
+    });
+
+    let mut waits = start(dir.path(), "client_that_waits");
+    waits.says("calls");
+    let mut responder = None;
+    until("taken", || {
+        responder = service.take().unwrap().map(|(_, responder)| responder);
+        responder.is_some()
+    });
+    waits.kill();
+    let responder = responder.unwrap();
+    until("gone", || {
+        assert!(service.take().unwrap().is_none());
+        responder.raw().client_is_gone()
+    });
+    assert!(matches!(responder.send(Reply { value: 0, process: 0 }), Err(AnswerError::ClientGone { .. })));
+
+    let mut holds = start(dir.path(), "client_that_holds");
+    until("answered", || match service.take().unwrap() {
+        Some((_, responder)) => responder.loan(NUMBERS as usize).unwrap().send().is_ok(),
+        None => false,
+    });
+    holds.says("holds");
+    holds.kill();
+    until("let go", || {
+        assert!(service.take().unwrap().is_none());
+        service.stats().clients == 0
+    });
+    let stats = service.stats();
+    assert_eq!(stats, ServiceStats { requests: 3, answered: 1, client_gone: 1, undelivered: 1, ..ServiceStats::default() });
+}

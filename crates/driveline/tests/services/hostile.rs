@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ends that write anything into the topics of a service. They are made of the bare transport, so that nothing checks them.
+
+use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, at, caller, rig, until};
+use driveline::types::service::{Answer, Outcome, ServiceName, ShortId};
+use driveline::types::{Durability, Qos, Reliability, SampleHeader};
+use driveline::{Payload, Reach};
+use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, Subscription, SubscriptionConfig};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::RefCell;
+
+fn participant(r: &Rig) -> Participant {
+    Participant::open(ParticipantConfig { domain_dir: Some(r.domain()), name: "hostile".into() }).unwrap()
+}
+
+fn name() -> ServiceName {
+    "map/tile".parse().unwrap()
+}
+
+fn publish(publisher: &mut Publisher, word: Option<u64>, bytes: &[u8]) {
+    let mut loan = publisher.loan(bytes.len()).unwrap();
+    loan.payload_mut().copy_from_slice(bytes);
+    publisher.publish(loan, &mut SampleHeader { service: word, ..SampleHeader::stamped_now() }).unwrap();
+}
+
+fn runner() -> TestRunner {
+    TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() })
+}
+
+/// A client that sends anything: the server stays in service for others.
+#[test]
+fn any_request_leaves_the_server_in_service() {
+    let r = rig(Reach::Host);
+    let (mut service, mut honest) = r.pair();
+    let mut config = PublisherConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema(), 256);
+    config.qos = Qos { depth: 4, reliability: Reliability::Reliable, ..Qos::default() };
+    let mut hostile = participant(&r).create_publisher(config).unwrap();
+    until("matched", || hostile.matched() == 1 && service.raw().clients() == 2);
+    // The word that makes the server listen is that of an honest request; it is no secret.
+    let server = hostile.subscriptions()[0].subscription;
+    let request = (prop_oneof![Just(Some(ShortId::from(server).0)), any::<Option<u64>>()], proptest::collection::vec(any::<u8>(), 0..256));
+    let ends = RefCell::new((&mut hostile, &mut service));
+    runner()
+        .run(&request, |(word, bytes)| {
+            let (hostile, service) = &mut *ends.borrow_mut();
+            publish(hostile, word, &bytes);
+            while let Some((request, responder)) = service.take().unwrap() {
+                prop_assert_eq!(request.header().payload_len, 8);
+                let _ = responder.send(Tile { x: 0, y: 0 });
+            }
+            Ok(())
+        })
+        .unwrap();
+    std::thread::scope(|scope| {
+        let calling = scope.spawn(|| honest.call(at(4, 1), PATIENCE).map(|t| t.view().unwrap().x));
+        until("answered", || {
+            if let Some((_, responder)) = service.take().unwrap() {
+                responder.send(Tile { x: 4, y: 1 }).unwrap();
+            }
+            calling.is_finished()
+        });
+        assert_eq!(calling.join().unwrap().unwrap(), 4);
+    });
+}
+
+struct HostileServer {
+    requests: Subscription,
+    responses: Publisher,
+}
+
+fn hostile_server(r: &Rig) -> (HostileServer, driveline::Executor, crate::support::TileCaller) {
+    let participant = participant(r);
+    let mut config = SubscriptionConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema());
+    config.qos = Qos { depth: 8, reliability: Reliability::Reliable, ..Qos::default() };
+    let requests = participant.create_subscription(config).unwrap();
+    let mut client = r.client_with(4);
+    assert!(client.wait_for_server(PATIENCE));
+    until("matched", || requests.matched() == 1);
+    let client_id = ShortId::from(requests.publishers()[0].publisher);
+    let topic = name().responses(client_id).unwrap();
+    let mut config = PublisherConfig::new(topic, "hostile".parse().unwrap(), Tile::payload_schema(), 4096);
+    config.qos = Qos { depth: 16, durability: Durability::TransientLocal, ..Qos::default() };
+    let responses = participant.create_publisher(config).unwrap();
+    until("matched", || responses.matched() == 1);
+    let (executor, caller) = caller(client);
+    (HostileServer { requests, responses }, executor, caller)
+}
+
+/// A server that answers with anything: each call ends once, and only by what names it.
+#[test]
+fn any_response_ends_at_most_the_call_that_it_names() {
+    let r = rig(Reach::Host);
+    let (server, executor, caller) = hostile_server(&r);
+    let server = RefCell::new(server);
+    // Numbers near those of real calls, and anything.
+    let word = prop_oneof![(0..200u64, any::<u8>()).prop_map(|(n, code)| Some(n | u64::from(code) << 48)), any::<Option<u64>>()];
+    let responses = proptest::collection::vec((word, proptest::collection::vec(any::<u8>(), 0..256)), 1..4);
+    let outcomes = Outcomes::default();
+    runner()
+        .run(&responses, |responses| {
+            let mut server = server.borrow_mut();
+            let before = outcomes.seen().len();
+            let mut calls = 0;
+            while calls < 4 && caller.call_then(at(1, 1), PATIENCE, outcomes.take()).is_ok() {
+                calls += 1;
+            }
+            while server.requests.take_next().unwrap().is_some() {}
+            let mut named = std::collections::BTreeSet::new();
+            for (word, bytes) in &responses {
+                publish(&mut server.responses, *word, bytes);
+                named.extend(word.map(|w| Answer::decode(w).request));
+                executor.run_ready();
+            }
+            prop_assert!(outcomes.seen().len() - before <= named.len());
+            Ok(())
+        })
+        .unwrap();
+    let stats = caller.raw().stats();
+    assert_eq!(stats.answered + stats.refused, outcomes.seen().len() as u64);
+    assert!(stats.late > 0 && stats.stray > 0, "{stats:?}");
+    assert!(outcomes.seen().iter().flatten().count() < outcomes.seen().len(), "most are no tiles");
+}
+
+#[test]
+fn an_outcome_of_a_later_release_is_a_refusal_with_its_text() {
+    let r = rig(Reach::Host);
+    let (mut server, executor, caller) = hostile_server(&r);
+    let outcomes = Outcomes::default();
+    caller.call_then(at(1, 1), PATIENCE, outcomes.take()).unwrap();
+    let number = server.requests.take_next().unwrap().unwrap().header().sequence;
+    publish(&mut server.responses, Some(Answer { request: number, outcome: Outcome::Other(200) }.encode()), b"come back on Monday");
+    until("heard", || executor.run_ready() == 1);
+    let seen = outcomes.seen();
+    assert!(matches!(&seen[..], [Err(text)] if text.contains("the server refused: come back on Monday")), "{seen:?}");
+}
