@@ -342,8 +342,7 @@ impl Entry {
 
     /// When the entry wants to be looked at next, whatever arrives.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
-        let deadline = self.deadline.load(Ordering::Acquire);
-        let timer = (deadline != NEVER).then_some(MonotonicNs(deadline));
+        let timer = Some(MonotonicNs(self.deadline.load(Ordering::Acquire))).filter(|d| d.0 != NEVER);
         timer.into_iter().chain(self.attention.as_ref().and_then(|a| a.deadline())).min()
     }
 
@@ -394,6 +393,9 @@ impl Entry {
             self.skips.held_limit.fetch_add(1, Ordering::Relaxed);
         }
         self.starved.store(starved, Ordering::Release);
+        if let (Polled::Run { samples, .. }, Some(attention)) = (&polled, &self.attention) {
+            samples.iter().flatten().for_each(|s| attention.has_taken(s));
+        }
         match polled {
             Polled::Run { samples, trigger, fresh } => Some(Job { entry: self, samples, trigger, fresh, tick: None }),
             Polled::Nothing | Polled::HeldLimit => None,

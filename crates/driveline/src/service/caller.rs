@@ -50,6 +50,11 @@ impl Attention for Shared {
         requester.deadline().is_some_and(|d| d <= now)
     }
 
+    /// In a reentrant group, another thread must not give the call up before this response is heard of.
+    fn has_taken(&self, sample: &RawSample) {
+        self.requester().has_taken(sample);
+    }
+
     fn deadline(&self) -> Option<MonotonicNs> {
         self.requester().deadline()
     }

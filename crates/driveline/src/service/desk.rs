@@ -239,6 +239,8 @@ impl Attention for Desk {
         false
     }
 
+    fn has_taken(&self, _: &RawSample) {}
+
     fn deadline(&self) -> Option<MonotonicNs> {
         None
     }

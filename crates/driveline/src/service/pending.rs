@@ -15,6 +15,8 @@ pub(super) struct Call<T> {
     pub(super) timeout: Duration,
     /// Its server was seen to be gone: lost, unless a response lies ready.
     doomed: bool,
+    /// Its response is there, and on its way to [`Pending::answered`].
+    saved: bool,
     pub(super) then: T,
 }
 
@@ -27,7 +29,7 @@ pub(super) enum Loss {
 
 impl<T> Call<T> {
     pub(super) fn new(number: u64, server: ShortId, sent: MonotonicNs, timeout: Duration, then: T) -> Self {
-        Self { number, server, sent, timeout, doomed: false, then }
+        Self { number, server, sent, timeout, doomed: false, saved: false, then }
     }
 
     fn deadline(&self) -> MonotonicNs {
@@ -70,18 +72,25 @@ impl<T> Pending<T> {
         Some(self.calls.remove(at))
     }
 
+    /// Keeps a call from being lost: its response is there.
+    pub(super) fn save(&mut self, number: u64) {
+        for c in self.calls.iter_mut().filter(|c| c.number == number) {
+            c.saved = true;
+        }
+    }
+
     /// Marks the calls whose server is not among those that are there. Responses are looked through once more before
     /// [`Self::lost`] gives them up. Whether there are any.
     pub(super) fn doom(&mut self, is_there: impl Fn(ShortId) -> bool) -> bool {
-        for c in self.calls.iter_mut().filter(|c| !is_there(c.server)) {
+        for c in self.calls.iter_mut().filter(|c| !c.saved && !is_there(c.server)) {
             c.doomed = true;
         }
-        self.calls.iter().any(|c| c.doomed)
+        self.calls.iter().any(|c| c.doomed && !c.saved)
     }
 
     /// Takes the oldest call that is lost.
     pub(super) fn lost(&mut self, now: MonotonicNs) -> Option<(Call<T>, Loss)> {
-        let at = self.calls.iter().position(|c| c.doomed || c.deadline() <= now)?;
+        let at = self.calls.iter().position(|c| !c.saved && (c.doomed || c.deadline() <= now))?;
         let call = self.calls.remove(at);
         let loss = if call.doomed { Loss::ServerGone } else { Loss::TimedOut };
         Some((call, loss))
@@ -93,7 +102,7 @@ impl<T> Pending<T> {
 
     /// When the next call is over.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
-        self.calls.iter().map(|c| if c.doomed { MonotonicNs(0) } else { c.deadline() }).min()
+        self.calls.iter().filter(|c| !c.saved).map(|c| if c.doomed { MonotonicNs(0) } else { c.deadline() }).min()
     }
 }
 
@@ -113,6 +122,19 @@ mod tests {
         pending.add(Call::new(1, ShortId(1), MonotonicNs(5), Duration::MAX, ()));
         assert_eq!(pending.deadline(), Some(MonotonicNs(u64::MAX)));
         assert!(pending.lost(MonotonicNs(u64::MAX - 1)).is_none());
+    }
+
+    #[test]
+    fn a_call_whose_response_is_on_its_way_is_not_lost_any_more() {
+        let mut pending = Pending::new(2);
+        pending.add(call(1, 7, 0, 10));
+        pending.add(call(2, 7, 0, 10));
+        assert!(pending.doom(|_| false));
+        pending.save(1);
+        assert_eq!(pending.lost(MonotonicNs(5)).map(|(c, loss)| (c.number, loss)), Some((2, Loss::ServerGone)));
+        assert!(!pending.doom(|_| false) && pending.lost(MonotonicNs(50)).is_none());
+        assert_eq!(pending.deadline(), None);
+        assert_eq!(pending.answered(1).map(|c| c.then), Some(1));
     }
 
     #[derive(Clone, Debug)]

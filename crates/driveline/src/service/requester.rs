@@ -166,6 +166,13 @@ impl<T> Requester<T> {
         Ok((number, displaced))
     }
 
+    /// A response was taken that is accepted in a moment: its call is not lost any more.
+    pub(super) fn has_taken(&mut self, sample: &RawSample) {
+        if let Some(word) = sample.header().service {
+            self.pending.save(Answer::decode(word).request);
+        }
+    }
+
     /// Finds the call that a response ends, and how. `None`: it is late, or nonsense; counted.
     pub(super) fn accept(&mut self, sample: RawSample) -> Option<(u64, T, Result<RawSample, CallError>)> {
         let Some(word) = sample.header().service else {

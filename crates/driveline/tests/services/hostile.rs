@@ -46,12 +46,14 @@ fn any_request_leaves_the_server_in_service() {
             let (hostile, service) = &mut *ends.borrow_mut();
             publish(hostile, word, &bytes);
             while let Some((request, responder)) = service.take().unwrap() {
-                prop_assert_eq!(request.header().payload_len, 8);
+                prop_assert_eq!((request.header().payload_len, word), (8, Some(ShortId::from(server).0)));
                 let _ = responder.send(Tile { x: 0, y: 0 });
             }
             Ok(())
         })
         .unwrap();
+    let stats = service.stats();
+    assert!(stats.misaddressed > 0 && stats.refused > 0, "{stats:?}");
     std::thread::scope(|scope| {
         let calling = scope.spawn(|| honest.call(at(4, 1), PATIENCE).map(|t| t.view().unwrap().x));
         until("answered", || {
