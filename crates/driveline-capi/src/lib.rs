@@ -27,6 +27,7 @@ pub mod publisher;
 pub mod recycle;
 pub mod sample;
 pub mod schema;
+pub mod service;
 mod sized;
 pub mod status;
 pub mod subscription;

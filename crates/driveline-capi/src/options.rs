@@ -3,7 +3,7 @@
 
 use crate::sized::{SizedStruct, read_argument};
 use crate::status::*;
-use driveline::{Access, PublisherOptions, Reach, SubscriptionOptions};
+use driveline::{Access, ClientOptions, PublisherOptions, Reach, ServiceOptions, SubscriptionOptions};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 
 /// How far a topic reaches.
@@ -127,6 +127,65 @@ pub struct dl_subscription_options {
     pub qos: dl_qos,
 }
 
+/// Options of a client. All zero but `size` is the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_client_options {
+    /// `sizeof(dl_client_options)`.
+    pub size: usize,
+    /// A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
+    pub reach: u32,
+    /// How many calls may be under way, and how many responses may be held; 0 means 1, at most 64. The server reserves memory for about
+    /// four times as many responses.
+    pub pending: u32,
+    /// Longest request in bytes; 0 means 4096.
+    pub max_request: u64,
+    /// A `dl_access`: whose servers are believed at host reach, and who may read requests.
+    pub access: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Borrowed: user ids for `DL_ACCESS_USERS`.
+    pub users: *const u32,
+    /// Number of `users`.
+    pub user_count: usize,
+}
+
+/// Options of a service. All zero but `size` is the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_service_options {
+    /// `sizeof(dl_service_options)`.
+    pub size: usize,
+    /// A `dl_reach`; not `DL_REACH_NETWORK`.
+    pub reach: u32,
+    /// How many clients are served at a time; 0 means 8, at most 256.
+    pub max_clients: u32,
+    /// Longest response in bytes; 0 means 65536. Reserved several times when a client's first request is taken.
+    pub max_response: u64,
+    /// How many calls of one client may be under way; 0 means 8, at most 64.
+    pub max_pending: u32,
+    /// How many requests of one client may be held; 0 means 2, at most 8.
+    pub max_held: u32,
+    /// A `dl_access`: who may call at host reach.
+    pub access: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Borrowed: user ids for `DL_ACCESS_USERS`.
+    pub users: *const u32,
+    /// Number of `users`.
+    pub user_count: usize,
+}
+
+// SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
+unsafe impl SizedStruct for dl_client_options {
+    const NAME: &'static str = "dl_client_options";
+    const FIRST: usize = 48;
+}
+// SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
+unsafe impl SizedStruct for dl_service_options {
+    const NAME: &'static str = "dl_service_options";
+    const FIRST: usize = 56;
+}
 // SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
 unsafe impl SizedStruct for dl_publisher_options {
     const NAME: &'static str = "dl_publisher_options";
@@ -151,6 +210,13 @@ where
 
 fn or_default(value: u32, default: u32) -> u32 {
     if value == 0 { default } else { value }
+}
+
+fn length(field: &str, value: u64, default: usize) -> Outcome<usize> {
+    match value {
+        0 => Ok(default),
+        n => usize::try_from(n).map_err(|_| Failure::argument(format_args!("{field} is more than this machine can address"))),
+    }
 }
 
 fn some(value: u32) -> Option<u32> {
@@ -211,10 +277,7 @@ pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Ou
     Ok(PublisherOptions {
         reach: choice("reach", o.reach, &REACHES)?,
         qos: o.qos.to_qos()?,
-        max_payload: match o.max_payload {
-            0 => default.max_payload,
-            n => usize::try_from(n).map_err(|_| Failure::argument("max_payload is more than this machine can address"))?,
-        },
+        max_payload: length("max_payload", o.max_payload, default.max_payload)?,
         loans: or_default(o.loans, default.loans),
         pins: or_default(o.pins, default.pins),
         access,
@@ -234,6 +297,46 @@ pub(crate) unsafe fn subscription_options(given: *const dl_subscription_options)
     Ok(SubscriptionOptions {
         reach: choice("reach", o.reach, &REACHES)?,
         qos: o.qos.to_qos()?,
+        max_held: or_default(o.max_held, default.max_held),
+        // SAFETY: this function's contract.
+        access: unsafe { access(o.access, o.users, o.user_count)? },
+    })
+}
+
+/// # Safety
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+pub(crate) unsafe fn client_options(given: *const dl_client_options) -> Outcome<ClientOptions> {
+    let default = ClientOptions::default();
+    if given.is_null() {
+        return Ok(default);
+    }
+    // SAFETY: this function's contract.
+    let o = unsafe { read_argument("options", given)? };
+    known_only("reserved", o.reserved == 0)?;
+    Ok(ClientOptions {
+        reach: choice("reach", o.reach, &REACHES)?,
+        max_request: length("max_request", o.max_request, default.max_request)?,
+        pending: or_default(o.pending, default.pending),
+        // SAFETY: this function's contract.
+        access: unsafe { access(o.access, o.users, o.user_count)? },
+    })
+}
+
+/// # Safety
+/// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
+pub(crate) unsafe fn service_options(given: *const dl_service_options) -> Outcome<ServiceOptions> {
+    let default = ServiceOptions::default();
+    if given.is_null() {
+        return Ok(default);
+    }
+    // SAFETY: this function's contract.
+    let o = unsafe { read_argument("options", given)? };
+    known_only("reserved", o.reserved == 0)?;
+    Ok(ServiceOptions {
+        reach: choice("reach", o.reach, &REACHES)?,
+        max_response: length("max_response", o.max_response, default.max_response)?,
+        max_clients: or_default(o.max_clients, default.max_clients),
+        max_pending: or_default(o.max_pending, default.max_pending),
         max_held: or_default(o.max_held, default.max_held),
         // SAFETY: this function's contract.
         access: unsafe { access(o.access, o.users, o.user_count)? },

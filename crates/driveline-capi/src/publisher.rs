@@ -53,6 +53,36 @@ impl dl_publisher {
     }
 }
 
+/// A handle for memory that a client or a responder lends.
+pub(crate) fn loan_handle(raw: RawLoan) -> *mut dl_loan {
+    Box::into_raw(LOANS.fill(raw))
+}
+
+/// Takes a loan out of the caller's variable.
+///
+/// # Safety
+/// `loan` is NULL or points to NULL or to an owned handle.
+pub(crate) unsafe fn taken_loan(loan: *mut *mut dl_loan) -> Outcome<RawLoan> {
+    // SAFETY: this function's contract.
+    let raw = unsafe { take(loan) }.and_then(|handle| LOANS.empty(handle));
+    raw.ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))
+}
+
+/// A value of C++ as an argument. It is moved unless the vtable is not valid.
+///
+/// # Safety
+/// `object` is a value that `vtable` is for; `vtable` is NULL or static.
+pub(crate) unsafe fn object_argument(object: *mut c_void, vtable: *const dl_object_vtable) -> Outcome<Arc<CppObject>> {
+    // SAFETY: this function's contract says NULL or static.
+    let vtable = unsafe { read_known("vtable", vtable)? };
+    if vtable.type_id.is_null() || vtable.clone.is_none() || vtable.drop.is_none() {
+        return Err(Failure::argument("the vtable needs type_id, clone and drop"));
+    }
+    place("object", object)?;
+    // SAFETY: this function's contract; the vtable was checked.
+    Ok(Arc::new(unsafe { CppObject::new(object, vtable) }))
+}
+
 impl From<EndpointError> for Failure {
     fn from(e: EndpointError) -> Self {
         let status = match e {
@@ -210,11 +240,8 @@ pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
 pub unsafe extern "C" fn dl_publisher_publish(publisher: *const dl_publisher, loan: *mut *mut dl_loan, sequence: *mut u64) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let raw = unsafe { take(loan) }.and_then(|handle| LOANS.empty(handle));
-        // SAFETY: this function's contract.
-        let publisher = unsafe { borrow("publisher", publisher)? };
-        let raw = raw.ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))?;
-        let number = publisher.raw().publish(raw)?;
+        let (raw, publisher) = unsafe { (taken_loan(loan), borrow("publisher", publisher)?) };
+        let number = publisher.raw().publish(raw?)?;
         // SAFETY: this function's contract.
         if sequence.is_null() { Ok(()) } else { unsafe { put("sequence", sequence, number) } }
     })
@@ -239,14 +266,8 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
     sequence: *mut u64,
 ) -> dl_status {
     guard(|| {
-        // SAFETY: this function's contract says NULL or static.
-        let vtable = unsafe { read_known("vtable", vtable)? };
-        if vtable.type_id.is_null() || vtable.clone.is_none() || vtable.drop.is_none() {
-            return Err(Failure::argument("the vtable needs type_id, clone and drop"));
-        }
-        place("object", object)?;
-        // SAFETY: this function's contract; the vtable was checked.
-        let object = Arc::new(unsafe { CppObject::new(object, vtable) });
+        // SAFETY: this function's contract.
+        let object = unsafe { object_argument(object, vtable)? };
         // If nobody reads it, the value goes with this: after the lock as well.
         let _last = object.clone();
         // SAFETY: this function's contract.

@@ -185,7 +185,9 @@ mod tests {
         check::<event::dl_event>();
         check::<object::dl_object_vtable>();
         check::<object::dl_shared_object>();
+        check::<options::dl_client_options>();
         check::<options::dl_publisher_options>();
+        check::<options::dl_service_options>();
         check::<options::dl_subscription_options>();
         check::<parameter::dl_parameter_value>();
         check::<publisher::dl_publisher_stats>();

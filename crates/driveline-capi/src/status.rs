@@ -48,6 +48,18 @@ pub enum dl_status {
     DL_ERROR_LIBRARY = 17,
     /// A defect of Driveline itself. The library stays usable; the handle in question may not be.
     DL_ERROR_INTERNAL = 18,
+    /// No server offers the service, none that matches, or more than one.
+    DL_ERROR_NO_SERVER = 19,
+    /// The client has as many calls under way as it may, or the server's queue is full. Nothing was sent.
+    DL_ERROR_SERVER_BUSY = 20,
+    /// No response within the time-out.
+    DL_ERROR_TIMED_OUT = 21,
+    /// The other end of a service went away: the server without a response, or the client that would have had the answer.
+    DL_ERROR_PEER_GONE = 22,
+    /// The server refused, let the request go, or has no room; the text is its own.
+    DL_ERROR_REFUSED = 23,
+    /// A blocking call would wait for a server that the calling thread keeps from running.
+    DL_ERROR_WOULD_DEADLOCK = 24,
 }
 
 pub(crate) use dl_status::*;

@@ -10,6 +10,7 @@
 #include "driveline/parameter.hpp"
 #include "driveline/payload.hpp"
 #include "driveline/publisher.hpp"
+#include "driveline/service.hpp"
 #include "driveline/subscription.hpp"
 
 namespace driveline {
@@ -42,6 +43,30 @@ public:
         return subscription<Bytes>(topic, detail::make_schema(bytes), options);
     }
 
+    /// Creates a client of a service and reserves the memory for its requests.
+    template <class Request, class Response>
+    [[nodiscard]] Result<Client<Request, Response>> client(const std::string& service, const ClientOptions& options = {}) const {
+        auto schemas = both<Request, Response>();
+        if (!schemas) return std::move(schemas).error();
+        const dl_client_options c = detail::to_c(options);
+        detail::ClientHandle handle;
+        auto done = detail::checked(dl_client_new(node_, service.c_str(), schemas->first.get(), schemas->second.get(), &c, handle.place()));
+        if (!done) return std::move(done).error();
+        return Client<Request, Response>(std::move(handle));
+    }
+
+    /// Offers a service.
+    template <class Request, class Response>
+    [[nodiscard]] Result<Service<Request, Response>> service(const std::string& service, const ServiceOptions& options = {}) const {
+        auto schemas = both<Request, Response>();
+        if (!schemas) return std::move(schemas).error();
+        const dl_service_options c = detail::to_c(options);
+        detail::ServiceHandle handle;
+        auto done = detail::checked(dl_service_new(node_, service.c_str(), schemas->first.get(), schemas->second.get(), &c, handle.place()));
+        if (!done) return std::move(done).error();
+        return Service<Request, Response>(std::move(handle));
+    }
+
     /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
     template <ParameterType T>
     [[nodiscard]] Result<void> declare_parameter(const std::string& name, const T& value) const {
@@ -61,6 +86,15 @@ public:
     }
 
 private:
+    template <class Request, class Response>
+    [[nodiscard]] static Result<std::pair<detail::SchemaHandle, detail::SchemaHandle>> both() {
+        auto request = detail::make_schema<Request>();
+        if (!request) return std::move(request).error();
+        auto response = detail::make_schema<Response>();
+        if (!response) return std::move(response).error();
+        return std::pair(std::move(*request), std::move(*response));
+    }
+
     template <class T>
     [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, Result<detail::SchemaHandle> schema, const PublisherOptions& options) const {
         if (!schema) return std::move(schema).error();

@@ -53,6 +53,18 @@ typedef enum {
   DL_ERROR_LIBRARY = 17,
   // A defect of Driveline itself. The library stays usable; the handle in question may not be.
   DL_ERROR_INTERNAL = 18,
+  // No server offers the service, none that matches, or more than one.
+  DL_ERROR_NO_SERVER = 19,
+  // The client has as many calls under way as it may, or the server's queue is full. Nothing was sent.
+  DL_ERROR_SERVER_BUSY = 20,
+  // No response within the time-out.
+  DL_ERROR_TIMED_OUT = 21,
+  // The other end of a service went away: the server without a response, or the client that would have had the answer.
+  DL_ERROR_PEER_GONE = 22,
+  // The server refused, let the request go, or has no room; the text is its own.
+  DL_ERROR_REFUSED = 23,
+  // A blocking call would wait for a server that the calling thread keeps from running.
+  DL_ERROR_WOULD_DEADLOCK = 24,
 } dl_status;
 
 // What happened.
@@ -170,6 +182,9 @@ typedef enum {
 // Collects what a class declares.
 typedef struct dl_class_builder dl_class_builder;
 
+// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Responses outlive it.
+typedef struct dl_client dl_client;
+
 // What a component is given at its initialisation. Any thread, unless a function says otherwise.
 typedef struct dl_component_io dl_component_io;
 
@@ -188,11 +203,17 @@ typedef struct dl_node dl_node;
 // The sending end of a topic. Any thread; calls from several threads follow one another.
 typedef struct dl_publisher dl_publisher;
 
+// Answers one request, once, on any thread. Dropped, it tells the client that there is no answer.
+typedef struct dl_responder dl_responder;
+
 // One received message. Immutable; any thread may read it, one thread drops it. Holding it keeps its memory.
 typedef struct dl_sample dl_sample;
 
 // The identity of a payload type. Immutable; any thread.
 typedef struct dl_schema dl_schema;
+
+// Offers a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Requests and responders outlive it.
+typedef struct dl_service dl_service;
 
 // The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
 typedef struct dl_subscription dl_subscription;
@@ -391,6 +412,51 @@ typedef struct {
   // Length in bytes.
   size_t len;
 } dl_text;
+
+// Options of a client. All zero but `size` is the default.
+typedef struct {
+  // `sizeof(dl_client_options)`.
+  size_t size;
+  // A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
+  uint32_t reach;
+  // How many calls may be under way, and how many responses may be held; 0 means 1, at most 64. The server reserves memory for about
+  // four times as many responses.
+  uint32_t pending;
+  // Longest request in bytes; 0 means 4096.
+  uint64_t max_request;
+  // A `dl_access`: whose servers are believed at host reach, and who may read requests.
+  uint32_t access;
+  // Zero.
+  uint32_t reserved;
+  // Borrowed: user ids for `DL_ACCESS_USERS`.
+  const uint32_t *users;
+  // Number of `users`.
+  size_t user_count;
+} dl_client_options;
+
+// Options of a service. All zero but `size` is the default.
+typedef struct {
+  // `sizeof(dl_service_options)`.
+  size_t size;
+  // A `dl_reach`; not `DL_REACH_NETWORK`.
+  uint32_t reach;
+  // How many clients are served at a time; 0 means 8, at most 256.
+  uint32_t max_clients;
+  // Longest response in bytes; 0 means 65536. Reserved several times when a client's first request is taken.
+  uint64_t max_response;
+  // How many calls of one client may be under way; 0 means 8, at most 64.
+  uint32_t max_pending;
+  // How many requests of one client may be held; 0 means 2, at most 8.
+  uint32_t max_held;
+  // A `dl_access`: who may call at host reach.
+  uint32_t access;
+  // Zero.
+  uint32_t reserved;
+  // Borrowed: user ids for `DL_ACCESS_USERS`.
+  const uint32_t *users;
+  // Number of `users`.
+  size_t user_count;
+} dl_service_options;
 
 // Options of a subscription. All zero but `size` is the default.
 typedef struct {
@@ -883,6 +949,148 @@ dl_text dl_schema_name(const dl_schema *schema);
 // What the caller promises:
 // `schema` is NULL or a live handle.
 dl_text dl_schema_definition(const dl_schema *schema);
+
+// Creates a client and reserves the memory for its requests. `options`: NULL takes the defaults. `*client`: owned by the caller, to be
+// given to `dl_client_drop`; it may outlive node, context and schemas.
+//
+// What the caller promises:
+// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
+// `client` is NULL or valid for writing.
+dl_status dl_client_new(const dl_node *node,
+                        const char *service,
+                        const dl_schema *request,
+                        const dl_schema *response,
+                        const dl_client_options *options,
+                        dl_client **client);
+
+// Drops a client; its responses stay. `*client` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `client` is NULL or points to NULL or to an owned handle that no other thread uses.
+void dl_client_drop(dl_client **client);
+
+// Waits until exactly one server is there (`*ready` = 1) or the time is over (0). Blocks.
+//
+// What the caller promises:
+// `client` is NULL or a live handle; `ready` is NULL or valid for writing.
+dl_status dl_client_wait_for_server(const dl_client *client, uint64_t timeout_ns, int *ready);
+
+// Memory for a request of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the caller, to be given to
+// `dl_client_call` or `dl_loan_drop`. Its content is an earlier request's.
+//
+// What the caller promises:
+// `client` is NULL or a live handle; `loan` is NULL or valid for writing.
+dl_status dl_client_loan(const dl_client *client,
+                         size_t len,
+                         dl_loan **loan);
+
+// Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL, whatever the result.
+// `*response`: NULL after an error, else owned by the caller, to be given to `dl_sample_drop`. `was_taken`: NULL, or where it is said
+// after `DL_ERROR_TIMED_OUT` and `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed).
+// In a component's callback the request inherits what the callback has consumed, and the response counts as read. Blocks.
+//
+// What the caller promises:
+// `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `response` is NULL or valid for
+// writing; `was_taken` is NULL or valid for writing.
+dl_status dl_client_call(const dl_client *client,
+                         dl_loan **loan,
+                         uint64_t timeout_ns,
+                         dl_sample **response,
+                         int *was_taken);
+
+// As `dl_client_call`, for a value (protobuf and object). `object` is moved, whatever the result, unless `vtable` is not valid.
+//
+// What the caller promises:
+// As `dl_client_call`; `object` is a value that `vtable` is for; `vtable` is NULL or static.
+dl_status dl_client_call_object(const dl_client *client,
+                                void *object,
+                                const dl_object_vtable *vtable,
+                                uint64_t timeout_ns,
+                                dl_sample **response,
+                                int *was_taken);
+
+// Offers a service. `options`: NULL takes the defaults. `*made`: owned by the caller, to be given to `dl_service_drop`; it may outlive
+// node, context and schemas.
+//
+// What the caller promises:
+// Handles are NULL or live; `service` is NULL or NUL-terminated; `options` is NULL or its `size` bytes are readable;
+// `made` is NULL or valid for writing.
+dl_status dl_service_new(const dl_node *node,
+                         const char *service,
+                         const dl_schema *request,
+                         const dl_schema *response,
+                         const dl_service_options *options,
+                         dl_service **made);
+
+// Drops a service: its clients are told. `*service` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `service` is NULL or points to NULL or to an owned handle that no other thread uses.
+void dl_service_drop(dl_service **service);
+
+// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
+// Blocks.
+//
+// What the caller promises:
+// `service` is NULL or a live handle; `ready` is NULL or valid for writing.
+dl_status dl_service_wait(const dl_service *service,
+                          int64_t timeout_ns,
+                          int *ready);
+
+// The oldest request that nobody has taken. `*request` and `*responder`: NULL if there is none, else owned by the caller, to be given
+// to `dl_sample_drop`, and to one of `dl_responder_send`, `…_send_object`, `…_refuse`, `…_drop`. Does not wait; the first request of a
+// client has the memory for its responses reserved, which takes milliseconds for megabytes.
+//
+// What the caller promises:
+// `service` is NULL or a live handle; `request` and `responder` are NULL or valid for writing.
+dl_status dl_service_take(const dl_service *service,
+                          dl_sample **request,
+                          dl_responder **responder);
+
+// Memory for a response of `len` bytes (plain and bytes), aligned to 64, written where the client reads it. `*loan`: owned by the caller,
+// to be given to `dl_responder_send` or `dl_loan_drop`. Its content is an earlier response's.
+//
+// What the caller promises:
+// `responder` is NULL or a live handle; `loan` is NULL or valid for writing.
+dl_status dl_responder_loan(const dl_responder *responder,
+                            size_t len,
+                            dl_loan **loan);
+
+// Node of the client that asks, as it calls itself. Borrowed from the responder; empty for NULL.
+//
+// What the caller promises:
+// `responder` is NULL or a live handle.
+dl_text dl_responder_client(const dl_responder *responder);
+
+// Answers with a loan of this responder's. `*responder` and `*loan` (moved) become NULL, whatever the result; after an error the client
+// is told, unless it has gone (`DL_ERROR_PEER_GONE`). Waits for nobody.
+//
+// What the caller promises:
+// `responder` and `loan` are NULL or point to NULL or to owned handles.
+dl_status dl_responder_send(dl_responder **responder,
+                            dl_loan **loan);
+
+// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is moved, whatever the result, unless
+// `vtable` is not valid.
+//
+// What the caller promises:
+// `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable` is for; `vtable` is NULL or
+// static.
+dl_status dl_responder_send_object(dl_responder **responder,
+                                   void *object,
+                                   const dl_object_vtable *vtable);
+
+// Says no. `*responder` (moved) becomes NULL; the client gets the text, cut to 1024 bytes.
+//
+// What the caller promises:
+// `responder` is NULL or points to NULL or to an owned handle; `reason` is NULL or NUL-terminated.
+dl_status dl_responder_refuse(dl_responder **responder, const char *reason);
+
+// Lets a request go: the client is told that there is no answer. `*responder` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `responder` is NULL or points to NULL or to an owned handle.
+void dl_responder_drop(dl_responder **responder);
 
 // The text of the calling thread's last failure; empty if there was none. Never NULL.
 //

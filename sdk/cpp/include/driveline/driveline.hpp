@@ -18,4 +18,5 @@
 #include "driveline/point_cloud.hpp"
 #include "driveline/publisher.hpp"
 #include "driveline/radar.hpp"
+#include "driveline/service.hpp"
 #include "driveline/subscription.hpp"

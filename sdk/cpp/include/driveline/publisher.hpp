@@ -25,6 +25,10 @@ namespace driveline {
 class NodeView;
 template <class T>
 class PublisherBase;
+template <class Request, class Response>
+class Client;
+template <class Response>
+class Responder;
 
 /// Memory for one payload, visible to nobody else until it is published; given back if it is not. Move-only; one thread
 /// at a time. Its content is that of an earlier sample: write all of it. Empty after `publish`.
@@ -85,10 +89,20 @@ public:
 private:
     template <class>
     friend class PublisherBase;
+    template <class, class>
+    friend class Client;
+    template <class>
+    friend class Responder;
 
     [[nodiscard]] static Result<Loan> take(const dl_publisher* publisher, std::size_t size) {
+        detail::LoanHandle handle;
+        if (auto done = detail::checked(dl_publisher_loan(publisher, size, handle.place())); !done) return std::move(done).error();
+        return adopt(std::move(handle));
+    }
+
+    [[nodiscard]] static Result<Loan> adopt(detail::LoanHandle handle) {
         Loan loan;
-        if (auto done = detail::checked(dl_publisher_loan(publisher, size, loan.handle_.place())); !done) return std::move(done).error();
+        loan.handle_ = std::move(handle);
         std::uint8_t* data = nullptr;
         std::size_t length = 0;
         if (auto done = detail::checked(dl_loan_payload(loan.handle_.get(), &data, &length)); !done) return std::move(done).error();

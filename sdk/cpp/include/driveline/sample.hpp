@@ -26,6 +26,10 @@ template <class T>
 class Input;
 template <class T>
 class Subscription;
+template <class Request, class Response>
+class Client;
+template <class Request, class Response>
+class Service;
 
 /// A source that a sample descends from, and where its age went:
 /// `publish_time - source_oldest = communication + computation + idle`.
@@ -293,6 +297,10 @@ public:
 private:
     friend class Input<T>;
     friend class Subscription<T>;
+    template <class, class>
+    friend class Client;
+    template <class, class>
+    friend class Service;
 
     [[nodiscard]] static Result<Sample> adopt(detail::SampleHandle handle) {
         auto content = detail::Content<T>::of(handle.get());

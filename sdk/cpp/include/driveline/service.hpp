@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Services: a request to the one server of a name, and one answer to the one who asked.
+///
+/// ```cpp
+/// auto client = node.client<TileRequest, Tile>("map/tile", {.reach = driveline::Reach::host}).value();
+/// client.wait_for_server(std::chrono::seconds(1)).value();
+/// auto tile = client.call(TileRequest{.x = 3, .y = 4}, std::chrono::milliseconds(100));
+/// if (!tile) return tile.error();
+/// ```
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driveline/handle.hpp"
+#include "driveline/options.hpp"
+#include "driveline/payload.hpp"
+#include "driveline/publisher.hpp"
+#include "driveline/sample.hpp"
+
+namespace driveline {
+
+class NodeView;
+template <class Request, class Response>
+class Service;
+
+struct ClientOptions {
+    /// As the server has it: `process` or `host`.
+    Reach reach = Reach::process;
+    /// Longest request, in bytes; 0 means 4096.
+    std::size_t max_request = 4096;
+    /// How many responses may be held, at most 64; 0 means 1. The server reserves memory for about four times as many.
+    std::uint32_t pending = 1;
+    /// Whose servers are believed at host reach, and who may read requests.
+    Access access = Access::own_user;
+    /// User ids for `Access::users`.
+    std::vector<std::uint32_t> users = {};
+};
+
+struct ServiceOptions {
+    /// `process` or `host`.
+    Reach reach = Reach::process;
+    /// Longest response, in bytes; 0 means 65536. Reserved several times when a client's first request is taken.
+    std::size_t max_response = 64 * 1024;
+    /// How many clients are served at a time, at most 256; 0 means 8. The others are told.
+    std::uint32_t max_clients = 8;
+    /// How many calls of one client may be under way, at most 64; 0 means 8.
+    std::uint32_t max_pending = 8;
+    /// How many requests of one client may be held, at most 8; 0 means 2.
+    std::uint32_t max_held = 2;
+    /// Who may call at host reach.
+    Access access = Access::own_user;
+    /// User ids for `Access::users`.
+    std::vector<std::uint32_t> users = {};
+};
+
+namespace detail {
+
+using ClientHandle = Handle<dl_client, dl_client_drop>;
+using ServiceHandle = Handle<dl_service, dl_service_drop>;
+using ResponderHandle = Handle<dl_responder, dl_responder_drop>;
+
+/// Valid as long as `options`.
+[[nodiscard]] inline dl_client_options to_c(const ClientOptions& options) noexcept {
+    auto c = sized<dl_client_options>();
+    c.reach = static_cast<std::uint32_t>(options.reach);
+    c.pending = options.pending;
+    c.max_request = options.max_request;
+    c.access = static_cast<std::uint32_t>(options.access);
+    c.users = options.users.data();
+    c.user_count = options.users.size();
+    return c;
+}
+
+/// Valid as long as `options`.
+[[nodiscard]] inline dl_service_options to_c(const ServiceOptions& options) noexcept {
+    auto c = sized<dl_service_options>();
+    c.reach = static_cast<std::uint32_t>(options.reach);
+    c.max_clients = options.max_clients;
+    c.max_response = options.max_response;
+    c.max_pending = options.max_pending;
+    c.max_held = options.max_held;
+    c.access = static_cast<std::uint32_t>(options.access);
+    c.users = options.users.data();
+    c.user_count = options.users.size();
+    return c;
+}
+
+[[nodiscard]] inline std::uint64_t timeout_ns(std::chrono::nanoseconds timeout) noexcept {
+    return timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
+}
+
+}  // namespace detail
+
+/// Asks the one server of a service; made by `Node::client`. Move-only; one thread at a time. Responses outlive it. A call allocates,
+/// makes system calls, and waits at most for its time-out: it is for threads that may wait.
+template <class Request, class Response>
+class [[nodiscard]] Client {
+    static_assert(!payload::Opaque<Request> && !payload::Opaque<Response>, "requests and responses are plain types, protobuf messages or objects");
+
+public:
+    /// Blocks until exactly one server is there (true) or the time is over (false).
+    [[nodiscard]] Result<bool> wait_for_server(std::chrono::nanoseconds timeout) {
+        int ready = 0;
+        auto done = detail::checked(dl_client_wait_for_server(handle_.get(), detail::timeout_ns(timeout), &ready));
+        if (!done) return std::move(done).error();
+        return ready != 0;
+    }
+
+    /// Plain types: memory for a request with `tail_count` elements in its trailing array.
+    [[nodiscard]] Result<Loan<Request>> loan(std::size_t tail_count = 0)
+        requires plain::Type<Request>
+    {
+        auto size = plain::payload_size<Request>(tail_count);
+        if (!size) return std::move(size).error();
+        detail::LoanHandle handle;
+        if (auto done = detail::checked(dl_client_loan(handle_.get(), *size, handle.place())); !done) return std::move(done).error();
+        return Loan<Request>::adopt(std::move(handle));
+    }
+
+    /// Sends a request and blocks until its response is there, at most `timeout`. The loan is empty afterwards.
+    ///
+    /// The error's status is `DL_ERROR_NO_SERVER`, `_SERVER_BUSY`, `_TIMED_OUT`, `_PEER_GONE`, `_REFUSED` or another; after
+    /// `_TIMED_OUT` and `_PEER_GONE`, `was_taken()` says whether the request may have been executed.
+    [[nodiscard]] Result<Sample<Response>> call(Loan<Request>&& request, std::chrono::nanoseconds timeout)
+        requires plain::Type<Request>
+    {
+        request.bytes_ = {};
+        return finish([&](dl_sample** response) {
+            return dl_client_call(handle_.get(), request.handle_.place(), detail::timeout_ns(timeout), response, &was_taken_);
+        });
+    }
+    /// Plain types without a trailing array: sends a copy of `request`.
+    [[nodiscard]] Result<Sample<Response>> call(const Request& request, std::chrono::nanoseconds timeout)
+        requires(plain::Type<Request> && !plain::has_tail<Request>)
+    {
+        auto made = loan();
+        if (!made) return std::move(made).error();
+        **made = request;
+        return call(std::move(*made), timeout);
+    }
+    /// Protobuf and objects: sends a value that nobody may change any more.
+    [[nodiscard]] Result<Sample<Response>> call(std::shared_ptr<const Request> request, std::chrono::nanoseconds timeout)
+        requires payload::Value<Request>
+    {
+        if (!request) return detail::error(DL_ERROR_ARGUMENT, "the request is a null pointer");
+        auto object = std::make_unique<std::shared_ptr<const Request>>(std::move(request));
+        return finish([&](dl_sample** response) {
+            const auto* vtable = detail::ObjectType<Request>::vtable();
+            return dl_client_call_object(handle_.get(), object.release(), vtable, detail::timeout_ns(timeout), response, &was_taken_);
+        });
+    }
+    [[nodiscard]] Result<Sample<Response>> call(Request&& request, std::chrono::nanoseconds timeout)
+        requires payload::Value<Request>
+    {
+        return call(std::make_shared<const Request>(std::move(request)), timeout);
+    }
+
+    /// After a call that timed out or lost its server: whether the server had taken the request, and may have executed it.
+    [[nodiscard]] bool was_taken() const noexcept { return was_taken_ != 0; }
+
+private:
+    friend class NodeView;
+
+    explicit Client(detail::ClientHandle handle) noexcept : handle_(std::move(handle)) {}
+
+    template <class Calling>
+    [[nodiscard]] Result<Sample<Response>> finish(Calling calling) {
+        was_taken_ = 0;
+        detail::SampleHandle response;
+        if (auto done = detail::checked(calling(response.place())); !done) return std::move(done).error();
+        return Sample<Response>::adopt(std::move(response));
+    }
+
+    detail::ClientHandle handle_;
+    int was_taken_ = 0;
+};
+
+/// Answers one request, once: now or later, on any thread. Move-only. Dropped, it tells the client that there is no answer. Answering
+/// waits for nobody.
+template <class Response>
+class [[nodiscard]] Responder {
+public:
+    /// Whether the request is still to be answered.
+    [[nodiscard]] explicit operator bool() const noexcept { return handle_.get() != nullptr; }
+
+    /// Plain types: memory for a response with `tail_count` elements in its trailing array, written where the client reads it.
+    [[nodiscard]] Result<Loan<Response>> loan(std::size_t tail_count = 0) const
+        requires plain::Type<Response>
+    {
+        auto size = plain::payload_size<Response>(tail_count);
+        if (!size) return std::move(size).error();
+        detail::LoanHandle handle;
+        if (auto done = detail::checked(dl_responder_loan(handle_.get(), *size, handle.place())); !done) return std::move(done).error();
+        return Loan<Response>::adopt(std::move(handle));
+    }
+
+    /// Answers with a loan of this responder's; both are empty afterwards. After an error the client is told, unless it has gone.
+    Result<void> send(Loan<Response>&& response)
+        requires plain::Type<Response>
+    {
+        response.bytes_ = {};
+        return detail::checked(dl_responder_send(handle_.place(), response.handle_.place()));
+    }
+    /// Plain types without a trailing array: answers with a copy of `response`.
+    Result<void> send(const Response& response)
+        requires(plain::Type<Response> && !plain::has_tail<Response>)
+    {
+        auto made = loan();
+        if (!made) return std::move(made).error();
+        **made = response;
+        return send(std::move(*made));
+    }
+    /// Protobuf and objects: answers with a value that nobody may change any more.
+    Result<void> send(std::shared_ptr<const Response> response)
+        requires payload::Value<Response>
+    {
+        if (!response) return detail::error(DL_ERROR_ARGUMENT, "the response is a null pointer");
+        auto object = std::make_unique<std::shared_ptr<const Response>>(std::move(response));
+        return detail::checked(dl_responder_send_object(handle_.place(), object.release(), detail::ObjectType<Response>::vtable()));
+    }
+    Result<void> send(Response&& response)
+        requires payload::Value<Response>
+    {
+        return send(std::make_shared<const Response>(std::move(response)));
+    }
+
+    /// Says no; the client gets the text, cut to 1024 bytes.
+    Result<void> refuse(const std::string& reason) { return detail::checked(dl_responder_refuse(handle_.place(), reason.c_str())); }
+
+    /// Node of the client that asks, as it calls itself.
+    [[nodiscard]] std::string client() const {
+        const dl_text text = dl_responder_client(handle_.get());
+        return std::string(text.data, text.len);
+    }
+
+private:
+    template <class, class>
+    friend class Service;
+
+    explicit Responder(detail::ResponderHandle handle) noexcept : handle_(std::move(handle)) {}
+
+    detail::ResponderHandle handle_;
+};
+
+/// Offers a service; made by `Node::service`. Move-only; one thread at a time. Dropped, it tells its clients. Requests and responders
+/// outlive it.
+template <class Request, class Response>
+class [[nodiscard]] Service {
+    static_assert(!payload::Opaque<Request> && !payload::Opaque<Response>, "requests and responses are plain types, protobuf messages or objects");
+
+public:
+    /// A request and what answers it.
+    struct Call {
+        Sample<Request> request;
+        Responder<Response> responder;
+    };
+
+    /// The oldest request that nobody has taken, if there is any. Does not wait; the first request of a client has the memory for its
+    /// responses reserved, which takes milliseconds for megabytes. One that cannot be read is refused, and is an error here.
+    [[nodiscard]] Result<std::optional<Call>> take() {
+        detail::SampleHandle sample;
+        detail::ResponderHandle handle;
+        if (auto done = detail::checked(dl_service_take(handle_.get(), sample.place(), handle.place())); !done) return std::move(done).error();
+        if (sample.get() == nullptr) return std::optional<Call>();
+        Responder<Response> responder(std::move(handle));
+        auto request = Sample<Request>::adopt(std::move(sample));
+        if (!request) {
+            if (auto told = responder.refuse("the request cannot be read: " + request.error().message); !told) return std::move(told).error();
+            return std::move(request).error();
+        }
+        return std::optional<Call>(Call{std::move(*request), std::move(responder)});
+    }
+
+    /// Blocks until something comes that may be a request (true) or the time is over (false).
+    [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout) { return wait_ns(timeout.count() < 0 ? 0 : timeout.count()); }
+    /// Blocks until something comes that may be a request.
+    [[nodiscard]] Result<bool> wait() { return wait_ns(-1); }
+
+private:
+    friend class NodeView;
+
+    explicit Service(detail::ServiceHandle handle) noexcept : handle_(std::move(handle)) {}
+
+    [[nodiscard]] Result<bool> wait_ns(std::int64_t timeout_ns) {
+        int ready = 0;
+        if (auto done = detail::checked(dl_service_wait(handle_.get(), timeout_ns, &ready)); !done) return std::move(done).error();
+        return ready != 0;
+    }
+
+    detail::ServiceHandle handle_;
+};
+
+}  // namespace driveline
