@@ -7,6 +7,7 @@
 //!
 //! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files and rules (`driveline-runtime`), services, actions.
 
+pub mod clock;
 pub mod convert;
 #[cfg(feature = "engine")]
 mod dds;

@@ -19,8 +19,9 @@ pub enum Kind {
 }
 
 /// What these consist of in ROS 2, for their type hashes: names and types of fields, in order.
-const DEFINITIONS: [(&str, &str); 18] = [
+const DEFINITIONS: [(&str, &str); 19] = [
     ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
+    ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
     ("std_msgs/msg/Header", "builtin_interfaces/Time stamp\nstring frame_id\n"),
     (
         "sensor_msgs/msg/Image",

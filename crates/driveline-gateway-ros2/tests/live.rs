@@ -249,3 +249,35 @@ fn two_gateways_and_a_node_make_no_loop() {
     assert!(subscription.take_next().unwrap().is_some_and(|s| s.payload()[4] == 9 && s.header().remote.is_none()));
     assert!(subscription.take_next().unwrap().is_none());
 }
+
+#[test]
+fn stamps_are_of_a_simulation_where_that_is_asked_for() {
+    const BEGIN: i64 = 1000;
+    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/sim", "direction": "from_ros" }]);
+    let ros2 = json!({ "domain_id": 51, "use_sim_time": true, "topics": rules });
+    let rig = Rig::with(ros2, &[(CAMERA, 4096, Qos::default())]);
+    let mut peer = rig.peer("sub rt/sensing/camera image bv1");
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
+    eventually("heard, without a stamp: nobody has told the time", || {
+        publish_image(&mut publisher, 8, 7);
+        peer.last_stamp() == Some(0)
+    });
+    let began = Instant::now();
+    let _clock = rig.peer(&format!("clock {BEGIN}"));
+    let mut last = 0;
+    eventually("stamped by the simulation", || {
+        publish_image(&mut publisher, 8, 7);
+        last = peer.last_stamp().unwrap_or(0);
+        last != 0
+    });
+    let latest = BEGIN + 1 + began.elapsed().as_secs() as i64;
+    assert!((BEGIN - 1..=latest).contains(&last), "{last} is not in the simulation, which is at {latest} at most");
+    // Stamped when the simulation began, so its age is what the simulation has run since.
+    let mut subscription = rig.subscription("sim", &Qos::default());
+    let _images = rig.peer(&format!("pub rt/sim image@{BEGIN} 8 3 10000 bv1"));
+    take(&mut subscription, 1, |_, header| {
+        let [origin] = header.origins.as_slice() else { panic!("{header:?}") };
+        let age = header.publish_time.0.cast_signed().wrapping_sub(origin.source_oldest.0.cast_signed());
+        assert!((0..=began.elapsed().as_nanos() as i64).contains(&age), "{age} ns");
+    });
+}

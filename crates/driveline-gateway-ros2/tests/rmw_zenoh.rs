@@ -5,6 +5,7 @@
 mod rig;
 
 use driveline_msgs::{Image, ImageView};
+use driveline_rosidl::{Catalog, parse_msg};
 use driveline_types::{Plain, PlainRef, Qos};
 use rig::rmw::{HUMBLE_STRING, IMAGE, Node, Router, STRING, image, pixels};
 use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
@@ -310,4 +311,39 @@ fn the_gateway_finds_a_router_that_comes_later() {
     let node = Node::new(&router, 0, "late");
     let _publisher = node.publisher("/in", STRING, "rv10");
     eventually("found", || rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1);
+}
+
+#[test]
+fn a_simulation_s_clock_is_heard_over_zenoh() {
+    let name = "rosgraph_msgs/msg/Clock".parse().unwrap();
+    let mut catalog = Catalog::new();
+    for (name, text) in
+        [("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"), ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n")]
+    {
+        catalog.add_message(parse_msg(&name.parse().unwrap(), "test", text).unwrap()).unwrap();
+    }
+    let hash = catalog.type_hash(&name).unwrap().to_string();
+    let router = Router::new();
+    let zenoh = json!({ "connect": [router.endpoint()] });
+    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }]);
+    let rig = Rig::with(
+        json!({ "domain_id": 0, "dds": false, "use_sim_time": true, "zenoh": zenoh, "topics": rules }),
+        &[(CAMERA, 4096, Qos::default())],
+    );
+    let node = Node::new(&router, 0, "simulator");
+    let heard = node.subscription("/sensing/camera", IMAGE, "bv1");
+    let mut clock = node.publisher("/clock", ("rosgraph_msgs::msg::dds_::Clock_", &hash), "rv1");
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
+    // 77 s and 5 ns, little endian, behind the encapsulation.
+    let time = [&[0, 1, 0, 0][..], &77_i32.to_le_bytes(), &5_u32.to_le_bytes()].concat();
+    eventually("stamped by the simulation", || {
+        clock.publish(&time);
+        publish_image(&mut publisher, 8, 7);
+        std::thread::sleep(Duration::from_millis(5));
+        // A little before what was told last, or after it, as long as nothing more is told.
+        heard
+            .heard()
+            .last()
+            .is_some_and(|h| (76..=77 + PATIENCE.as_secs() as i32).contains(&i32::from_le_bytes(h.payload[4..8].try_into().unwrap())))
+    });
 }

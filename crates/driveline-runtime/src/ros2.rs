@@ -39,6 +39,8 @@ pub struct Ros2Spec {
     pub zenoh: Option<Ros2ZenohSpec>,
     /// Release of the ROS 2 nodes.
     pub release: Release,
+    /// Stamps are of a simulation's clock, which tells the time on `/clock`, not of the wall clock.
+    pub use_sim_time: bool,
     /// Directories of packages with definitions (`msg/*.msg`, `*.idl`), such as `/opt/ros/jazzy/share/tf2_msgs`, for types
     /// that come from ROS 2 as they are. Relative to the graph file.
     pub types: Vec<PathBuf>,
@@ -48,7 +50,16 @@ pub struct Ros2Spec {
 
 impl Default for Ros2Spec {
     fn default() -> Self {
-        Self { domain_id: 0, dds: true, interface: None, zenoh: None, release: Release::default(), types: Vec::new(), topics: Vec::new() }
+        Self {
+            domain_id: 0,
+            dds: true,
+            interface: None,
+            zenoh: None,
+            release: Release::default(),
+            use_sim_time: false,
+            types: Vec::new(),
+            topics: Vec::new(),
+        }
     }
 }
 

@@ -67,12 +67,12 @@ impl Cloud<'_> {
     }
 }
 
-pub(super) fn sample(payload: &[u8], wall_offset_ns: i64) -> Result<ToRos<'_>> {
+pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToRos<'_>> {
     let cloud = CloudView::new(PlainRef::new(payload)?)?;
     let head = cloud.head();
     let rows = rows(head, cloud.data());
     let mut to = Encoder::new(ByteOrder::Little);
-    header::write(&mut to, &head.header, wall_offset_ns)?;
+    header::write(&mut to, &head.header, stamps_ahead_ns)?;
     to.number(head.height);
     to.number(head.width);
     to.length(cloud.fields().count())?;

@@ -76,10 +76,10 @@ fn posed(from: &mut Decoder<'_>) -> Result<bool> {
     Ok(zeros && (qw == 0.0 || qw == 1.0))
 }
 
-pub(super) fn sample(payload: &[u8], wall_offset_ns: i64, max_len: usize) -> Result<ToRos<'static>> {
+pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>, max_len: usize) -> Result<ToRos<'static>> {
     let message = Detections2D::decode(payload).map_err(|e| ConvertError::Payload(e.to_string()))?;
     let own = message.header.unwrap_or_default();
-    let (sec, nanosec) = header::stamp(own.source_time_ns, wall_offset_ns)?;
+    let (sec, nanosec) = header::stamp(own.source_time_ns, stamps_ahead_ns)?;
     let mut to = Encoder::new(ByteOrder::Little);
     let header = |to: &mut Encoder| {
         to.number(sec);

@@ -14,8 +14,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub struct Arrival {
     /// When.
     pub time: MonotonicNs,
-    /// This host's `CLOCK_REALTIME - CLOCK_MONOTONIC` then, in nanoseconds.
-    pub wall_offset_ns: i64,
+    /// How far the clock of stamps is ahead of this host's `CLOCK_MONOTONIC` then, in nanoseconds; `None`: nobody has said yet, so stamps mean nothing.
+    pub stamps_ahead_ns: Option<i64>,
     /// Number of the sample, from 0.
     pub frame_index: u64,
     /// Which time counts.
@@ -38,6 +38,7 @@ impl Raw<'_> {
         if arrival.source_time == SourceTime::Arrival {
             return Ok(arrival.time.0);
         }
+        let Some(ahead) = arrival.stamps_ahead_ns else { return Ok(0) };
         if (self.sec, self.nanosec) == (0, 0) {
             return Ok(0);
         }
@@ -46,8 +47,8 @@ impl Raw<'_> {
             return Err(beyond());
         }
         // Below 2^31 * 10^9 + 10^9.
-        let wall = i64::from(self.sec) * SECOND_NS + i64::from(self.nanosec);
-        let time = wall.checked_sub(arrival.wall_offset_ns).and_then(|t| u64::try_from(t).ok());
+        let stamp = i64::from(self.sec) * SECOND_NS + i64::from(self.nanosec);
+        let time = stamp.checked_sub(ahead).and_then(|t| u64::try_from(t).ok());
         // 0 would mean that there is none.
         time.filter(|t| *t != 0).ok_or_else(beyond)
     }
@@ -63,21 +64,19 @@ pub(super) fn read(from: &mut Decoder<'_>, arrival: &Arrival) -> Result<Header> 
     Header::new(time, raw.frame()?, arrival.frame_index).map_err(ConvertError::FrameId)
 }
 
-/// Seconds and nanoseconds of the wall clock.
-pub(super) fn stamp(source_time_ns: u64, wall_offset_ns: i64) -> Result<(i32, u32)> {
-    if source_time_ns == 0 {
-        return Ok((0, 0));
-    }
+/// Seconds and nanoseconds on the clock of stamps; zeros where there is no time to tell, or no clock yet.
+pub(super) fn stamp(source_time_ns: u64, stamps_ahead_ns: Option<i64>) -> Result<(i32, u32)> {
+    let Some(ahead) = stamps_ahead_ns.filter(|_| source_time_ns != 0) else { return Ok((0, 0)) };
     let beyond = || ConvertError::Stamp(format!("{source_time_ns} ns after this host's start"));
-    let wall = i64::try_from(source_time_ns).ok().and_then(|t| t.checked_add(wall_offset_ns)).ok_or_else(beyond)?;
+    let wall = i64::try_from(source_time_ns).ok().and_then(|t| t.checked_add(ahead)).ok_or_else(beyond)?;
     let sec = i32::try_from(wall.div_euclid(SECOND_NS)).map_err(|_| beyond())?;
     // Less than a second.
     Ok((sec, wall.rem_euclid(SECOND_NS) as u32))
 }
 
-pub(super) fn write(to: &mut Encoder, header: &Header, wall_offset_ns: i64) -> Result<()> {
+pub(super) fn write(to: &mut Encoder, header: &Header, stamps_ahead_ns: Option<i64>) -> Result<()> {
     let frame = header.frame_id().map_err(ConvertError::FrameId)?;
-    let (sec, nanosec) = stamp(header.source_time_ns, wall_offset_ns)?;
+    let (sec, nanosec) = stamp(header.source_time_ns, stamps_ahead_ns)?;
     to.number(sec);
     to.number(nanosec);
     to.string(frame.as_bytes())?;

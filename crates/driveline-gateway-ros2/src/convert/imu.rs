@@ -35,10 +35,10 @@ pub(super) fn write(imu: &Imu, payload: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn sample(payload: &[u8], wall_offset_ns: i64) -> Result<ToRos<'_>> {
+pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToRos<'_>> {
     let imu = PlainRef::<Imu>::new(payload)?.copy_head();
     let mut to = Encoder::new(ByteOrder::Little);
-    header::write(&mut to, &imu.header, wall_offset_ns)?;
+    header::write(&mut to, &imu.header, stamps_ahead_ns)?;
     to.numbers(&imu.orientation);
     to.numbers(&imu.orientation_covariance);
     to.numbers(&imu.angular_velocity);

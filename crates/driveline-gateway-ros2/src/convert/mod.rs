@@ -103,18 +103,18 @@ pub struct ToRos<'a> {
 }
 
 impl<'a> ToRos<'a> {
-    /// What a payload of Driveline's is in ROS 2. `wall_offset_ns` is that of the sample's header; a sample may have at most `max_len` bytes.
+    /// What a payload of Driveline's is in ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have at most `max_len` bytes.
     /// Allocates for what is not pixels, points or returns.
     ///
     /// # Errors
     /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.
-    pub fn new(kind: Kind, payload: &'a [u8], wall_offset_ns: i64, max_len: usize) -> Result<Self> {
+    pub fn new(kind: Kind, payload: &'a [u8], stamps_ahead_ns: Option<i64>, max_len: usize) -> Result<Self> {
         match kind {
-            Kind::Image => image::sample(payload, wall_offset_ns),
-            Kind::PointCloud => cloud::sample(payload, wall_offset_ns),
-            Kind::Imu => imu::sample(payload, wall_offset_ns),
-            Kind::RadarScan => radar::sample(payload, wall_offset_ns),
-            Kind::Detections2D => detections::sample(payload, wall_offset_ns, max_len),
+            Kind::Image => image::sample(payload, stamps_ahead_ns),
+            Kind::PointCloud => cloud::sample(payload, stamps_ahead_ns),
+            Kind::Imu => imu::sample(payload, stamps_ahead_ns),
+            Kind::RadarScan => radar::sample(payload, stamps_ahead_ns),
+            Kind::Detections2D => detections::sample(payload, stamps_ahead_ns, max_len),
         }?
         .bounded(max_len)
     }

@@ -44,11 +44,11 @@ impl Scan<'_> {
     }
 }
 
-pub(super) fn sample(payload: &[u8], wall_offset_ns: i64) -> Result<ToRos<'_>> {
+pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToRos<'_>> {
     const { assert!(cfg!(target_endian = "little"), "returns are sent as they lie in memory") };
     let scan = PlainRef::<RadarScan>::new(payload)?;
     let mut to = Encoder::new(ByteOrder::Little);
-    header::write(&mut to, &scan.copy_head().header, wall_offset_ns)?;
+    header::write(&mut to, &scan.copy_head().header, stamps_ahead_ns)?;
     let returns = scan.tail();
     if u32::try_from(returns.as_bytes().len()).is_err() {
         return Err(ConvertError::TooLong { len: returns.as_bytes().len(), max: u32::MAX as usize });

@@ -11,7 +11,7 @@ use driveline_types::{MonotonicNs, Plain, PlainMut};
 use proptest::prelude::*;
 
 const WALL: i64 = 1_700_000_000_000_000_000;
-const ARRIVAL: Arrival = Arrival { time: MonotonicNs(9_000), wall_offset_ns: WALL, frame_index: 7, source_time: SourceTime::Stamp };
+const ARRIVAL: Arrival = Arrival { time: MonotonicNs(9_000), stamps_ahead_ns: Some(WALL), frame_index: 7, source_time: SourceTime::Stamp };
 
 /// Memory as slots have it.
 #[repr(C, align(64))]
@@ -61,7 +61,7 @@ fn the_bytes_of_an_image() {
     let header = Header::new(1_000_000_005, "cam", 3).unwrap();
     let head = driveline_msgs::Image { header, width: 2, height: 1, step: 3, encoding: Encoding::Mono8 as u32 };
     let len = plain(&mut slot, head, &[10, 20, 30]);
-    let sample = ToRos::new(Kind::Image, &slot.0[..len], WALL, 4096).unwrap();
+    let sample = ToRos::new(Kind::Image, &slot.0[..len], Some(WALL), 4096).unwrap();
     #[rustfmt::skip]
     let golden = [
         0, 1, 0, 1, // little endian; one byte of padding at the end
@@ -127,11 +127,12 @@ fn stamps_are_exact_or_refused() {
     assert_eq!(time(1_800_000_000, 1_000_000_000, SourceTime::Stamp), Err("stamp"));
     assert_eq!(time(-1, 0, SourceTime::Stamp), Err("stamp"));
     assert_eq!(time(-1, 0, SourceTime::Arrival), Ok(9_000));
-    assert_eq!(header::stamp(1, WALL), Ok((1_700_000_000, 1)));
-    assert_eq!(header::stamp(0, WALL), Ok((0, 0)));
-    assert_eq!(header::stamp(2, -5), Ok((-1, 999_999_997)));
+    assert_eq!(header::stamp(1, Some(WALL)), Ok((1_700_000_000, 1)));
+    assert_eq!(header::stamp(0, Some(WALL)), Ok((0, 0)));
+    assert_eq!(header::stamp(1, None), Ok((0, 0)), "no clock has told the time yet");
+    assert_eq!(header::stamp(2, Some(-5)), Ok((-1, 999_999_997)));
     for (source, offset) in [(u64::MAX, 0), (1 << 62, i64::MAX), (3_000_000_000_000_000_000, 0)] {
-        assert!(header::stamp(source, offset).is_err(), "{source} {offset}");
+        assert!(header::stamp(source, Some(offset)).is_err(), "{source} {offset}");
     }
 }
 
@@ -154,7 +155,7 @@ fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
 
 /// There and back in either byte order.
 fn round_trip(kind: Kind, payload: &[u8]) -> Vec<u8> {
-    let sample = joined(&ToRos::new(kind, payload, WALL, 1 << 20).unwrap());
+    let sample = joined(&ToRos::new(kind, payload, Some(WALL), 1 << 20).unwrap());
     let mut last = None;
     for sample in [sample.clone(), other_order(kind, &sample)] {
         let back = FromRos::new(kind, &sample, &ARRIVAL).unwrap();
@@ -185,7 +186,7 @@ proptest! {
         let mut slot = slot();
         let len = plain(&mut slot, head, &data);
         prop_assert_eq!(&round_trip(Kind::Image, &slot.0[..len])[..size_of_val(&head)], &slot.0[..size_of_val(&head)]);
-        let sample = joined(&ToRos::new(Kind::Image, &slot.0[..len], WALL, 4096).unwrap());
+        let sample = joined(&ToRos::new(Kind::Image, &slot.0[..len], Some(WALL), 4096).unwrap());
         let Value::Struct(read) = by_definition(Kind::Image, &sample) else { panic!() };
         prop_assert_eq!(&read[1..4], &[Value::U32(height), Value::U32(width), Value::String(b"rgb8".to_vec())]);
         prop_assert_eq!(&read[5..], &[Value::U32(head.step), Value::U8s(data)]);
@@ -239,7 +240,7 @@ proptest! {
         };
         let bytes = prost::Message::encode_to_vec(&message);
         prop_assert_eq!(round_trip(Kind::Detections2D, &bytes), bytes.clone());
-        prop_assert!(boxes.is_empty() || ToRos::new(Kind::Detections2D, &bytes, WALL, 300).is_err_and(|e| e.name() == "too_long"));
+        prop_assert!(boxes.is_empty() || ToRos::new(Kind::Detections2D, &bytes, Some(WALL), 300).is_err_and(|e| e.name() == "too_long"));
     }
 
     #[test]
@@ -254,7 +255,7 @@ proptest! {
         let mut slot = slot();
         slot.0[..noise.len()].copy_from_slice(&noise);
         for len in [noise.len(), 4096] {
-            if let Ok(sample) = ToRos::new(kind, &slot.0[..len], WALL, 1 << 20) { prop_assert!(by_definition(kind, &joined(&sample)) != Value::Bool(true)); }
+            if let Ok(sample) = ToRos::new(kind, &slot.0[..len], Some(WALL), 1 << 20) { prop_assert!(by_definition(kind, &joined(&sample)) != Value::Bool(true)); }
         }
     }
 }

@@ -6,9 +6,11 @@ use super::graph::{DdsGraph, Nodes};
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::outgoing::OutgoingTopic;
+use super::sim_time::SimTime;
 use super::wire::{Change, Endpoint, Handle, Signal, Waiting, Wire, Writing};
 use super::zenoh::Session;
 use super::{KIND, lock, session};
+use crate::clock::StampClock;
 use crate::dds;
 use crate::names::dds_topic;
 use crate::qos::mismatches;
@@ -17,7 +19,7 @@ use crate::types::Types;
 use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PINS};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PINS, wall_offset_ns};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +38,8 @@ pub(super) struct Common {
     pub(super) spec: Ros2Spec,
     pub(super) types: Types,
     pub(super) node: NodeName,
+    /// What stamps are of.
+    pub(super) clock: StampClock,
     /// Random number of this gateway.
     pub(super) mark: u64,
     pub(super) writings: Mutex<Vec<Writing>>,
@@ -86,7 +90,8 @@ impl Common {
     /// What inlets of a profile have in common.
     pub(super) fn outside(&self, wire: Wire) -> Outside {
         // A router may lead to any host.
-        Outside { mark: self.mark, same_clock: wire == Wire::Dds && self.spec.interface.is_none() }
+        let same_clock = wire == Wire::Dds && self.spec.interface.is_none();
+        Outside { mark: self.mark, same_clock, stamps_ahead_ns: self.clock.ahead_ns(wall_offset_ns()) }
     }
 }
 
@@ -125,6 +130,7 @@ pub(super) struct Conductor {
     control: Arc<Control>,
     pub(super) common: Arc<Common>,
     pub(super) started: MonotonicNs,
+    _clocks: Vec<SimTime>,
     _only: OnlyOne,
 }
 
@@ -205,7 +211,10 @@ impl Conductor {
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
         let (writings, refusals, notices) = (Mutex::default(), Mutex::default(), Notices::default());
         let mark = random.0 as u64;
-        let common = Arc::new(Common { participant, spec, types, node, mark, writings, refusals, notices, waiting, zenoh, dds });
+        let clock = StampClock::new(spec.use_sim_time);
+        let common = Arc::new(Common { participant, spec, types, node, clock, mark, writings, refusals, notices, waiting, zenoh, dds });
+        let wires = common.wires().filter(|_| common.spec.use_sim_time);
+        let clocks = wires.map(|wire| SimTime::start(&common, wire)).collect::<Result<_, _>>()?;
         let mut outgoing = Vec::new();
         for local in topics {
             let Some(rule) = common.spec.rule(&local.topic, false) else { continue };
@@ -231,6 +240,7 @@ impl Conductor {
             control,
             common,
             started: MonotonicNs::now(),
+            _clocks: clocks,
             _only: only,
         })
     }

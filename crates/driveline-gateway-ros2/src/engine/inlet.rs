@@ -62,6 +62,8 @@ pub(super) struct Outside {
     pub(super) mark: u64,
     /// Nothing comes but from this host.
     pub(super) same_clock: bool,
+    /// How far the clock of stamps is ahead of this host's monotonic one now.
+    pub(super) stamps_ahead_ns: Option<i64>,
 }
 
 impl Inlet {
@@ -113,7 +115,7 @@ impl Inlet {
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
         let max = self.publisher.max_payload();
         let bytes = sample.bytes.map_err(|len| too_long(len, max))?;
-        let arrival = Arrival { time: now, wall_offset_ns: offset, frame_index, source_time: self.source_time };
+        let arrival = Arrival { time: now, stamps_ahead_ns: outside.stamps_ahead_ns, frame_index, source_time: self.source_time };
         let written = sample.source_timestamp.wrapping_sub(offset);
         let (loan, source) = match self.crossing.kind {
             Some(kind) => {

@@ -15,6 +15,7 @@ mod outgoing;
 mod outlet;
 mod report;
 mod session;
+mod sim_time;
 mod wire;
 mod zenoh;
 

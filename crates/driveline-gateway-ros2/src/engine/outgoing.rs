@@ -271,7 +271,7 @@ impl Sender {
         // Pinned until the last profile has taken it; none of them copies it but into what it sends.
         let slot = Bytes::from_owner(Pinned(sample));
         let converted = match carried.crossing.kind {
-            Some(kind) => ToRos::new(kind, &slot, offset, self.max_len),
+            Some(kind) => ToRos::new(kind, &slot, self.common.clock.ahead_ns(offset), self.max_len),
             None => ToRos::of_cdr(&slot, self.max_len),
         };
         let converted = match converted {

@@ -8,11 +8,10 @@ use super::zenoh;
 use crate::dds;
 use crate::names::dds_topic;
 use crate::qos::EndpointQos;
-use crate::rmw_zenoh::{NO_HASH, TokenQos};
+use crate::rmw_zenoh::{TokenQos, key_hash};
 use crate::said::endpoint_user_data;
 use crate::types::Crossing;
 use bytes::Bytes;
-use driveline_runtime::ros2::Release;
 use driveline_types::{NodeName, Reliability, TopicName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,16 +82,9 @@ impl Outlet {
                 (Writer::Dds { writer, _topic: topic }, gid)
             }
             Wire::Zenoh => {
-                hash = match (common.spec.release, crossing.hash) {
-                    (Release::Humble, _) => NO_HASH.to_owned(),
-                    (_, Some(hash)) => hash.to_string(),
-                    (_, None) => {
-                        return Err(format!(
-                            "the definition of {} is not complete, so its hash is not known; name its packages under `types`",
-                            crossing.ros
-                        ));
-                    }
-                };
+                hash = key_hash(crossing.hash, common.spec.release).ok_or_else(|| {
+                    format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", crossing.ros)
+                })?;
                 let qos = TokenQos { endpoint: qos, keep_all: false, depth, lifespan: offer.lifespan };
                 let config = zenoh::WriterConfig { topic, type_name: &type_name, hash: &hash, qos, node: &offer.node };
                 let writer = common.zenoh()?.writer(&config)?;

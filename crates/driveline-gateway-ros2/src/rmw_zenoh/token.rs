@@ -4,6 +4,7 @@
 use super::qos::TokenQos;
 use crate::said::Gid;
 use driveline_rosidl::TypeHash;
+use driveline_runtime::ros2::Release;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 use thiserror::Error;
@@ -88,6 +89,12 @@ pub struct TokenError(&'static str);
 #[must_use]
 pub fn gid_of(token: &str) -> Gid {
     XxHash3_128::oneshot(token.as_bytes()).to_le_bytes()
+}
+
+/// What stands in keys for the hash of a type in a release of ROS 2; `None`: the hash is needed, and not known.
+#[must_use]
+pub fn key_hash(hash: Option<TypeHash>, release: Release) -> Option<String> {
+    if release == Release::Humble { Some(NO_HASH.to_owned()) } else { hash.map(|h| h.to_string()) }
 }
 
 /// The key of samples. `topic` has no leading `/`.

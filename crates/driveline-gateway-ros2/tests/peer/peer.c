@@ -2,8 +2,9 @@
    A node of ROS 2 as its middleware on CycloneDDS has it on the wire: Debian's CycloneDDS, types compiled by its own idlc.
 
    peer pub TOPIC string|image|bad SIZE COUNT PERIOD_US QOS  writes COUNT samples once somebody reads, then waits for the end of its input;
-                                                     bad: strings that say they were images
-   peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum; ends with its input
+                                                     bad: strings that say they were images; image@SEC: with that stamp
+   peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum, frame, seconds of the stamp; ends with its input
+   peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
    QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
 #include "dds/dds.h"
@@ -61,7 +62,8 @@ static dds_entity_t topic_of(dds_entity_t participant, const char *name, int ima
 }
 
 static void publish(dds_entity_t participant, char **arg) {
-  int image = !strcmp(arg[1], "image"), bad = !strcmp(arg[1], "bad");
+  int image = !strncmp(arg[1], "image", 5), bad = !strcmp(arg[1], "bad");
+  const char *stamp = strchr(arg[1], '@');
   size_t size = strtoul(arg[2], NULL, 10);
   int count = atoi(arg[3]), period = atoi(arg[4]);
   dds_qos_t *qos = qos_of(arg[5]);
@@ -78,7 +80,7 @@ static void publish(dds_entity_t participant, char **arg) {
     memset(data, 'a' + n % 26, size);
     data[size] = 0;
     if (image) {
-      Image sample = {.header = {{0, 0}, "cam"}, .height = 1, .width = (uint32_t)size, .encoding = "mono8", .step = (uint32_t)size};
+      Image sample = {.header = {{stamp ? atoi(stamp + 1) : 0, 0}, "cam"}, .height = 1, .width = (uint32_t)size, .encoding = "mono8", .step = (uint32_t)size};
       sample.data._buffer = data;
       sample.data._length = sample.data._maximum = (uint32_t)size;
       ok(dds_write(writer, &sample), "write");
@@ -106,13 +108,26 @@ static void subscribe(dds_entity_t participant, char **arg) {
       const Image *i = sample;
       const String *s = sample;
       size_t len = image ? i->data._length : strlen(s->data);
-      printf("%d %zu %u %s\n", n++, len, sum(image ? i->data._buffer : (unsigned char *)s->data, len), image ? i->header.frame_id : "-");
+      printf("%d %zu %u %s %d\n", n++, len, sum(image ? i->data._buffer : (unsigned char *)s->data, len), image ? i->header.frame_id : "-",
+             image ? (int)i->header.stamp.sec : 0);
       fflush(stdout);
     }
     if (taken > 0)
       dds_return_loan(reader, &sample, taken);
     else if (over(1))
       return;
+  }
+}
+
+static void clock_of(dds_entity_t participant, int begin) {
+  dds_entity_t topic = ok(dds_create_topic(participant, &rosgraph_msgs_msg_dds__Clock__desc, "rt/clock", NULL, NULL), "topic");
+  dds_entity_t writer = ok(dds_create_writer(participant, topic, qos_of("bv1"), NULL), "writer");
+  rosgraph_msgs_msg_dds__Clock_ now = {.clock = {begin, 0}};
+  while (!over(10)) {
+    ok(dds_write(writer, &now), "write");
+    now.clock.nanosec += 10000000;
+    now.clock.sec += now.clock.nanosec / 1000000000;
+    now.clock.nanosec %= 1000000000;
   }
 }
 
@@ -142,6 +157,8 @@ int main(int count, char **arg) {
     publish(participant, arg + 2);
   else if (count == 5 && !strcmp(arg[1], "sub"))
     subscribe(participant, arg + 2);
+  else if (count == 3 && !strcmp(arg[1], "clock"))
+    clock_of(participant, atoi(arg[2]));
   else if (count == 2 && !strcmp(arg[1], "graph"))
     graph(participant);
   else

@@ -119,6 +119,11 @@ impl Peer {
         self.read().iter().any(|l| l == line)
     }
 
+    /// Seconds of the stamp of the last sample.
+    pub(crate) fn last_stamp(&mut self) -> Option<i64> {
+        self.read().last()?.rsplit(' ').next()?.parse().ok()
+    }
+
     /// Length, checksum and frame of samples.
     pub(crate) fn samples(&mut self) -> Vec<(usize, u32, String)> {
         let of = |line: &String| {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The clock that stamps are of: the wall clock, or that of a simulation (`use_sim_time`), which tells the time on the topic `/clock`.
+//!
+//! Driveline's times are on `CLOCK_MONOTONIC`. How far a simulation's clock is ahead of it follows from the last time that it told; between
+//! two of them it is taken to run as fast as this host's. So an age is that of the simulation, whatever its pace, at the moment when a sample crosses.
+
+use driveline_rosidl::cdr::{CdrError, Decoder};
+use driveline_types::MonotonicNs;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Topic of a simulation's clock.
+pub const TOPIC: &str = "clock";
+/// Its type, as DDS calls it.
+pub const TYPE: &str = "rosgraph_msgs::msg::dds_::Clock_";
+/// Nothing was heard yet.
+const NEVER: i64 = i64::MIN;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Which clock stamps are of. Shared by all threads of a gateway; neither waits nor allocates.
+#[derive(Debug)]
+pub enum StampClock {
+    /// This host's.
+    Wall,
+    /// A simulation's: how far it is ahead, in nanoseconds.
+    Simulation(AtomicI64),
+}
+
+impl StampClock {
+    /// The wall clock, or a simulation's, which has not told the time yet.
+    #[must_use]
+    pub fn new(use_sim_time: bool) -> Self {
+        if use_sim_time { Self::Simulation(AtomicI64::new(NEVER)) } else { Self::Wall }
+    }
+
+    /// How far it is ahead of `CLOCK_MONOTONIC`, in nanoseconds, where the wall clock is ahead by `wall_offset_ns`; `None`: a simulation that has not
+    /// told the time yet.
+    #[must_use]
+    pub fn ahead_ns(&self, wall_offset_ns: i64) -> Option<i64> {
+        match self {
+            Self::Wall => Some(wall_offset_ns),
+            // Relaxed: the number stands for itself.
+            Self::Simulation(ahead) => Some(ahead.load(Ordering::Relaxed)).filter(|a| *a != NEVER),
+        }
+    }
+
+    /// Takes a sample of `/clock`, which came at `arrived`; encapsulation included. On the wall clock it means nothing.
+    ///
+    /// # Errors
+    /// [`CdrError`]: it is no `rosgraph_msgs/msg/Clock`; the time stays as it was.
+    pub fn hear(&self, sample: &[u8], arrived: MonotonicNs) -> Result<(), CdrError> {
+        let Self::Simulation(ahead) = self else { return Ok(()) };
+        let mut from = Decoder::new(sample)?;
+        let (sec, nanosec): (i32, u32) = (from.number()?, from.number()?);
+        // Below 2^31 * 10^9 + 2^32, and a monotonic time of 292 years.
+        let time = i64::from(sec) * SECOND_NS + i64::from(nanosec);
+        ahead.store(time.saturating_sub_unsigned(arrived.0).max(NEVER + 1), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_rosidl::cdr::{ByteOrder, Encoder};
+
+    fn told(order: ByteOrder, sec: i32, nanosec: u32) -> Vec<u8> {
+        let mut to = Encoder::new(order);
+        to.number(sec);
+        to.number(nanosec);
+        to.finish()
+    }
+
+    #[test]
+    fn a_simulation_s_time_is_what_it_told_last() {
+        let clock = StampClock::new(true);
+        assert_eq!(clock.ahead_ns(7), None);
+        clock.hear(&told(ByteOrder::Little, 5, 250), MonotonicNs(1_000)).unwrap();
+        assert_eq!(clock.ahead_ns(7), Some(5_000_000_000 + 250 - 1_000));
+        // It begins anew.
+        clock.hear(&told(ByteOrder::Big, 0, 0), MonotonicNs(7_000_000_000_000)).unwrap();
+        assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000));
+        assert!(clock.hear(&told(ByteOrder::Little, 9, 9)[..9], MonotonicNs(1)).is_err());
+        assert_eq!(clock.ahead_ns(7), Some(-7_000_000_000_000), "what is broken changes nothing");
+        clock.hear(&told(ByteOrder::Little, i32::MIN, 0), MonotonicNs(u64::MAX)).unwrap();
+        assert_eq!(clock.ahead_ns(7), Some(NEVER + 1));
+    }
+
+    #[test]
+    fn the_wall_clock_listens_to_nobody() {
+        let clock = StampClock::new(false);
+        clock.hear(&told(ByteOrder::Little, 5, 0), MonotonicNs(1)).unwrap();
+        assert_eq!(clock.ahead_ns(7), Some(7));
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Listens to a simulation's clock, where stamps are of it (`use_sim_time`).
+
+use super::conductor::Common;
+use super::error::GatewayError;
+use super::feed::Feed;
+use super::wire::{Endpoint, Wire};
+use crate::clock;
+use crate::qos::{EndpointQos, ReaderClass};
+use crate::rmw_zenoh::key_hash;
+use driveline_runtime::ros2::{Direction, Form, Rule};
+use driveline_types::{Durability, MonotonicNs, Reliability, TopicName};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Nobody needs to look more often than that if nothing comes.
+const LOOK: Duration = Duration::from_secs(1);
+/// A clock that says nothing for so long is missed.
+const MISSED_AFTER: Duration = Duration::from_secs(5);
+
+/// Listens on one profile. Dropping it ends that.
+pub(super) struct SimTime {
+    feed: Arc<Feed>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SimTime {
+    pub(super) fn start(common: &Arc<Common>, wire: Wire) -> Result<Self, GatewayError> {
+        let refused = |message: String| GatewayError::Config {
+            key: "use_sim_time",
+            message: format!("cannot listen to /{} over {wire}: {message}", clock::TOPIC),
+            help: "leave it out, and stamps are of the wall clock".into(),
+        };
+        let rule = Rule::new(format!("/{}", clock::TOPIC), Direction::FromRos);
+        let topic: TopicName = clock::TOPIC.parse().map_err(|_| refused("its name".into()))?;
+        let crossing = common.types.from_ros(clock::TYPE, Form::Cdr).map_err(|e| refused(e.to_string()))?;
+        // Whoever tells the time, at whatever QoS, is heard by who asks for least.
+        let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+        let anybody = Endpoint {
+            wire,
+            handle: 0,
+            gid: [0; 16],
+            topic,
+            type_name: clock::TYPE.into(),
+            hash: key_hash(crossing.hash, common.spec.release).unwrap_or_default(),
+            qos: EndpointQos::default(),
+            depth: None,
+            gateway: false,
+            node: None,
+        };
+        let feed = Arc::new(Feed::new(common, wire, &rule).map_err(refused)?);
+        feed.read(common, &anybody, class, &crossing, &rule).map_err(refused)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("dl-clock".into()).spawn({
+            let (common, feed, stop) = (common.clone(), feed.clone(), stop.clone());
+            move || listen(&common, &feed, &stop)
+        });
+        let thread = thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        Ok(Self { feed, stop, thread: Some(thread) })
+    }
+}
+
+fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
+    let mut scratch = Vec::new();
+    let mut missed_at = Some(Instant::now() + MISSED_AFTER);
+    let mut broken = false;
+    while !stop.load(Ordering::Acquire) {
+        let took = feed.take(&mut scratch, |came| {
+            let heard = came.bytes.map_err(|len| format!("it has {len} bytes"));
+            let heard = heard.and_then(|bytes| common.clock.hear(bytes, MonotonicNs::now()).map_err(|e| e.to_string()));
+            if let Err(e) = heard
+                && !std::mem::replace(&mut broken, true)
+            {
+                common.tell(format!("a sample of /{} is not understood, and others like it: {e}", clock::TOPIC));
+            }
+        });
+        if common.clock.ahead_ns(0).is_some() {
+            missed_at = None;
+        } else if missed_at.is_some_and(|at| Instant::now() > at) {
+            missed_at = None;
+            common.tell(format!("nobody tells the time on /{} yet: until then stamps mean nothing, in both directions", clock::TOPIC));
+        }
+        let waited = match took {
+            Ok(true) => Ok(()),
+            Ok(false) => feed.wait(LOOK),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = waited {
+            common.tell(format!("the time on /{} is not heard any more: {e}", clock::TOPIC));
+            return;
+        }
+    }
+}
+
+impl Drop for SimTime {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.feed.wake();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
