@@ -234,6 +234,28 @@ proptest! {
     }
 
     #[test]
+    fn lists_round_trip_and_damaged_ones_are_refused_or_another_list(
+        ids in proptest::collection::btree_map(any::<u128>(), (0usize..4, any::<u64>(), 1u32..100), 0..MAX_LISTED),
+        change: u64, damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8)
+    ) {
+        let offer = |(kind, max_payload, depth): (usize, u64, u32)| {
+            let schema = Arc::new(Schema::bytes(format!("type {kind}"), "raw", "x".repeat(kind)));
+            Offer { schema, max_payload, qos: Qos { depth, ..Qos::default() }, ..offer() }
+        };
+        let publishers = ids.into_iter().map(|(id, rest)| (EndpointId(id), offer(rest))).collect();
+        let list = List { change, publishers, ..list() };
+        let mut bytes = list.encode().unwrap();
+        prop_assert_eq!(List::decode(&bytes).unwrap(), list);
+        for (at, byte) in damage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        if let Ok(other) = List::decode(&bytes) {
+            prop_assert_eq!(List::decode(&other.encode().unwrap()).unwrap(), other);
+        }
+    }
+
+    #[test]
     fn keys_round_trip(a in "[a-zA-Z0-9_-]{1,63}", b in "[a-z]{1,9}", n: u64, m: u64, topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}") {
         let keys = Keys::new("d").unwrap();
         for k in all(host(&a, n), host(&b, m), &topic) {
