@@ -343,11 +343,15 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
     };
     changes.callback(heard).background().wait().map_err(failed(&key))?;
 
-    // That of this version, too: who may only ask for that is refused the other.
-    for key in [keys.tokens("host"), keys.hosts_of_all_versions(), keys.tokens("pub"), keys.tokens("want")] {
-        let inbox = common.inbox.clone();
+    // Gateways of this version have a subscriber of their own: whoever may only ask for that is refused the other one.
+    let others = (keys.hosts_of_all_versions(), true);
+    for (key, of_other_versions) in [(keys.tokens("host"), false), others, (keys.tokens("pub"), false), (keys.tokens("want"), false)] {
+        let (inbox, keys) = (common.inbox.clone(), keys.clone());
         let heard = move |sample: Sample| {
-            inbox.push(News::Token { key: sample.key_expr().as_str().to_owned(), alive: sample.kind() == SampleKind::Put });
+            let key = sample.key_expr().as_str();
+            if !of_other_versions || keys.of_another_version(key).is_some() {
+                inbox.push(News::Token { key: key.to_owned(), alive: sample.kind() == SampleKind::Put });
+            }
         };
         let tokens = session.liveliness().declare_subscriber(key.clone()).history(true);
         tokens.callback(heard).background().wait().map_err(failed(&key))?;
