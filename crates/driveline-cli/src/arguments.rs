@@ -82,6 +82,16 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
         #[command(flatten)]
         domain: Domain,
     },
+    /// Services of what runs now
+    #[command(after_help = "Examples:
+  driveline service list
+  driveline topic info _service/map/tile/request   # who asks and who answers, and why somebody does not")]
+    Service {
+        #[command(subcommand)]
+        command: Service,
+        #[command(flatten)]
+        domain: Domain,
+    },
     /// Nodes of what runs now
     #[command(after_help = "Example:\n  driveline node list --json")]
     Node {
@@ -163,6 +173,12 @@ pub(crate) enum Topic {
         /// Topic
         topic: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Service {
+    /// All services with their types, server, clients and counters
+    List,
 }
 
 #[derive(Debug, Subcommand)]

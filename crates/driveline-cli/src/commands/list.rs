@@ -8,6 +8,7 @@ use crate::process;
 use crate::screen::Screen;
 use crate::table::{Align, bytes, count, cut, lines};
 use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
+use driveline_types::service::ServiceTopic;
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +29,11 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             return exit::FAILED;
         }
     };
-    let topics = topics(&participants);
+    let mut topics = topics(&participants);
     match command {
         Topic::List => {
+            // What services are made of has a list of its own.
+            topics.retain(|name, _| ServiceTopic::of(name).is_none());
             list_topics(&topics, screen);
             if !screen.json {
                 screen.print(&one_sided(&topics));
@@ -78,7 +81,7 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
 const MOST_SILENT: usize = 16;
 
 /// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
-fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
+pub(super) fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
     let place = DomainPlace::of(domain)?;
     let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())? else { return Ok((place, Vec::new())) };
     let Survey { participants, silent, silent_others } = driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;

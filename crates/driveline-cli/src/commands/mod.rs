@@ -9,6 +9,7 @@ mod hung;
 pub(crate) mod list;
 mod live;
 pub(crate) mod run;
+pub(crate) mod services;
 
 use crate::arguments::{Arguments, Bench};
 use crate::exit;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which services are offered now, and who calls them.
+
+use super::domains::elsewhere;
+use super::list::{ask, print_table};
+use crate::arguments::Service;
+use crate::exit;
+use crate::screen::Screen;
+use crate::table::{Align, cut};
+use driveline_shm::ParticipantInfo;
+use driveline_types::service::ServiceTopic;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Columns for text that processes of other users may have chosen.
+const NAME: usize = 80;
+
+#[derive(Default)]
+struct Ends<'a> {
+    servers: Vec<&'a str>,
+    clients: usize,
+    request: BTreeSet<&'a str>,
+    response: BTreeSet<&'a str>,
+    requests: u64,
+    responses: u64,
+}
+
+pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) -> u8 {
+    let Service::List = command;
+    let (place, participants) = match ask(domain, screen) {
+        Ok(found) => found,
+        Err(text) => {
+            screen.error(text);
+            return exit::FAILED;
+        }
+    };
+    let services = services(&participants);
+    if screen.json {
+        let entry = |(name, e): (&&str, &Ends<'_>)| {
+            json!({
+                "service": name, "request": e.request, "response": e.response, "servers": e.servers, "clients": e.clients,
+                "requests": e.requests, "responses": e.responses,
+            })
+        };
+        screen.print_json(&services.iter().map(entry).collect::<Vec<_>>());
+        return exit::DONE;
+    }
+    if !services.is_empty() {
+        let head = ["SERVICE", "REQUEST", "RESPONSE", "SERVER", "CLIENTS", "REQUESTS", "RESPONSES"].map(str::to_owned).to_vec();
+        let row = |(name, e): (&&str, &Ends<'_>)| {
+            let n = |n: u64| n.to_string();
+            let (request, response) = (types(&e.request), types(&e.response));
+            vec![cut(name, NAME), request, response, join(&e.servers), n(e.clients as u64), n(e.requests), n(e.responses)]
+        };
+        use Align::{Left, Right};
+        let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
+        print_table(&[Left, Left, Left, Left, Right, Right, Right], &rows, screen);
+    }
+    for (name, e) in &services {
+        match e.servers.len() {
+            1 => {}
+            0 => screen.print(&format!(
+                "nobody offers '{}' here: a server with process reach would be seen in its own process only\n",
+                cut(name, NAME)
+            )),
+            _ => screen.print(&format!(
+                "several nodes offer '{}' ({}): calls are refused until one is left\n",
+                cut(name, NAME),
+                join(&e.servers)
+            )),
+        }
+    }
+    screen.print(&place.closing("host service", services.len(), participants.len(), &elsewhere(&place, services.is_empty())));
+    exit::DONE
+}
+
+fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
+    let mut services: BTreeMap<&str, Ends<'_>> = BTreeMap::new();
+    for participant in participants {
+        for p in &participant.publishers {
+            let Some(topic) = ServiceTopic::of(&p.topic) else { continue };
+            let ends = services.entry(topic.service()).or_default();
+            match topic {
+                ServiceTopic::Requests(_) => {
+                    ends.clients += 1;
+                    ends.request.insert(&p.schema.name);
+                    ends.requests += p.stats.published;
+                }
+                ServiceTopic::Responses(..) => {
+                    ends.response.insert(&p.schema.name);
+                    ends.responses += p.stats.published;
+                }
+            }
+        }
+        for s in participant.subscriptions.iter().filter(|s| !s.observer) {
+            let Some(topic) = ServiceTopic::of(&s.topic) else { continue };
+            let ends = services.entry(topic.service()).or_default();
+            let name = s.schema.as_ref().map(|schema| &*schema.name);
+            match topic {
+                ServiceTopic::Requests(_) => {
+                    ends.servers.push(&s.node);
+                    ends.request.extend(name);
+                }
+                ServiceTopic::Responses(..) => ends.response.extend(name),
+            }
+        }
+    }
+    services
+}
+
+fn types(names: &BTreeSet<&str>) -> String {
+    if names.is_empty() { "-".to_owned() } else { names.iter().map(|n| cut(n, NAME)).collect::<Vec<_>>().join(" | ") }
+}
+
+fn join(names: &[&str]) -> String {
+    if names.is_empty() { "-".to_owned() } else { names.iter().map(|n| cut(n, NAME)).collect::<Vec<_>>().join(", ") }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Services as the command line shows them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use driveline::types::Schema;
+use driveline::{ClientOptions, Context, ContextOptions, Reach, ServiceOptions};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Output of the command once it shows all the words: ends are matched a moment after they are made.
+fn asked(domain: &Path, arguments: &[&str], words: &[&str]) -> String {
+    let start = Instant::now();
+    loop {
+        let output = Command::new(env!("CARGO_BIN_EXE_driveline")).args(arguments).env("DRIVELINE_DOMAIN_DIR", domain).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        if words.iter().all(|w| text.contains(w)) {
+            return text;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{words:?} are not in {text}");
+    }
+}
+
+#[test]
+fn services_have_a_list_of_their_own_and_their_topics_do_not_stand_among_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let domain = dir.path().join("domain");
+    let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain.clone()) }).unwrap();
+    let (server, client) = (context("map_process").node("map").unwrap(), context("planner_process").node("planner").unwrap());
+    let schema = |name: &'static str| Schema::bytes(name, "raw", "");
+    let o = ClientOptions { reach: Reach::Host, ..Default::default() };
+    let _client = client.raw_client("map/tile", schema("TileRequest"), schema("Tile"), o).unwrap();
+    let lonely = asked(&domain, &["service", "list"], &["nobody offers 'map/tile' here"]);
+    assert!(lonely.ends_with(&format!("1 host service in the domain in {} (DRIVELINE_DOMAIN_DIR)\n", domain.display())), "{lonely}");
+
+    let o = || ServiceOptions { reach: Reach::Host, ..Default::default() };
+    let service = server.raw_service("map/tile", schema("TileRequest"), schema("Tile"), o()).unwrap();
+    let list = asked(&domain, &["service", "list"], &["SERVICE", "map/tile  TileRequest  Tile", "map "]);
+    assert!(!list.contains("nobody"), "{list}");
+    let list: serde_json::Value = serde_json::from_str(&asked(&domain, &["service", "list", "--json"], &["\"map\""])).unwrap();
+    let entry = &list[0];
+    assert_eq!((&entry["service"], &entry["servers"][0], &entry["clients"]), (&"map/tile".into(), &"map".into(), &1.into()));
+    assert_eq!((&entry["requests"], &entry["responses"]), (&0.into(), &0.into()));
+    assert!(asked(&domain, &["topic", "list"], &["no host topics"]).contains("2 processes"));
+    asked(&domain, &["topic", "info", "_service/map/tile/request"], &["type TileRequest", "publisher planner", "subscription map"]);
+
+    let _second = client.raw_service("map/tile", schema("TileRequest"), schema("Tile"), o()).unwrap();
+    asked(&domain, &["service", "list"], &["several nodes offer 'map/tile' (", "calls are refused until one is left"]);
+    drop(service);
+}
