@@ -8,6 +8,56 @@
 //! - the same with types: [`Client`], [`Caller`], [`Service`], [`Responder`].
 //!
 //! Not here: types of ROS 2, other hosts.
+//!
+//! A server of map tiles, which writes each tile where its client reads it:
+//!
+//! ```
+//! use driveline::{ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, ServiceCallback, ServiceOptions, plain_type};
+//! use std::time::Duration;
+//!
+//! #[plain_type(name = "map/TileRequest", crate = driveline::types)]
+//! struct TileRequest {
+//!     x: i32,
+//!     y: i32,
+//! }
+//!
+//! #[plain_type(name = "map/Tile", tail(heights: f32), crate = driveline::types)]
+//! struct Tile {
+//!     x: i32,
+//!     y: i32,
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("map") })?;
+//! let node = context.node("map")?;
+//! let executor = Executor::new(ExecutorOptions::default())?;
+//! let service = node.service::<TileRequest, Tile>("map/tile", ServiceOptions { max_response: 4 << 20, ..Default::default() })?;
+//! let callback = ServiceCallback { name: "tiles".into(), group: executor.group(GroupKind::MutuallyExclusive) };
+//! executor.add_service_with(service, callback, |request, responder| {
+//!     let Some(TileRequest { x, y }) = request.view().map(|r| *r.head()) else { return };
+//!     if x < 0 || y < 0 {
+//!         return responder.refuse("the map begins at (0, 0)");
+//!     }
+//!     // An error has been told to the client; there is no more to do here.
+//!     let Ok(mut tile) = responder.loan(256 * 256) else { return };
+//!     if let Some(mut view) = tile.view_mut() {
+//!         (view.x, view.y) = (x, y);
+//!         view.tail_mut().fill(412.5);
+//!     }
+//!     let _ = tile.send();
+//! })?;
+//! executor.start()?;
+//!
+//! let mut client = node.client::<TileRequest, Tile>("map/tile", ClientOptions::default())?;
+//! assert!(client.wait_for_server(Duration::from_secs(1)));
+//! let tile = client.call(TileRequest { x: 3, y: 4 }, Duration::from_secs(1))?;
+//! assert_eq!(tile.view().map(|t| (t.x, t.tail().len())), Some((3, 256 * 256)));
+//! drop(tile);
+//! let refused = client.call(TileRequest { x: -1, y: 0 }, Duration::from_secs(1)).map(drop).unwrap_err();
+//! assert!(refused.to_string().contains("the map begins at (0, 0)"));
+//! # Ok(()) }
+//! ```
 
 mod caller;
 mod client;
