@@ -44,6 +44,19 @@ pub enum System {
     },
 }
 
+impl System {
+    /// Whether it is a variant of the other's peer whose name continues the other's: `fastdds/udp_500` varies `fastdds/udp`.
+    #[must_use]
+    pub fn varies(&self, usual: &Self) -> bool {
+        match (self, usual) {
+            (Self::Peer { name, variant }, Self::Peer { name: same, variant: of }) => {
+                name == same && variant.strip_prefix(of.as_str()).is_some_and(|rest| rest.starts_with('_'))
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -527,6 +540,17 @@ mod tests {
         }
         for bad in ["", "fastdds", "/shm", "fastdds/"] {
             assert!(bad.parse::<System>().unwrap_err().contains("e.g. fastdds/shm"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_variation_has_the_name_of_what_it_varies_and_more() {
+        let varies = |a: &str, b: &str| a.parse::<System>().unwrap().varies(&b.parse().unwrap());
+        assert!(varies("fastdds/udp_500", "fastdds/udp"));
+        for (a, b) in
+            [("fastdds/udp", "fastdds/udp"), ("ros1/udp_500", "fastdds/udp"), ("fastdds/udpx", "fastdds/udp"), ("driveline", "futex")]
+        {
+            assert!(!varies(a, b), "{a} {b}");
         }
     }
 

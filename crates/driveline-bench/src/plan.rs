@@ -339,7 +339,12 @@ impl Plan {
         if args.reach.contains(&Reach::Process) {
             for &size in &sizes {
                 let job = Job { role: Role::SameThread, reach: Reach::Process, size, wait: Wait::Block, ..plain.clone() };
-                self.add(Case::new(format!("publish to callback on one thread · {}", bytes(size)), Kind::SameThread, job, Vec::new()));
+                self.add(Case::new(
+                    format!("driveline · publish to callback on one thread · {}", bytes(size)),
+                    Kind::SameThread,
+                    job,
+                    Vec::new(),
+                ));
             }
         }
         if !args.reach.contains(&Reach::Host) {
@@ -348,7 +353,7 @@ impl Plan {
         let smallest = sizes.iter().copied().min().unwrap_or(64);
         if args.wants(Extra::Idle) {
             let job = Job { size: smallest, wait: Wait::Block, ..plain.clone() };
-            self.add(Case::new(format!("at rest for {} s · blocked reader", args.idle_seconds), Kind::Idle, job, Vec::new()));
+            self.add(Case::new(format!("driveline · at rest for {} s · blocked reader", args.idle_seconds), Kind::Idle, job, Vec::new()));
         }
         if args.wants(Extra::StartUp) {
             let largest = sizes.iter().copied().max().unwrap_or(64);
@@ -357,7 +362,7 @@ impl Plan {
             for size in start_sizes {
                 let job =
                     Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, processing_us: 0, ..plain.clone() };
-                self.add(Case::new(format!("start-up · {}", bytes(size)), Kind::StartUp, job, Vec::new()));
+                self.add(Case::new(format!("driveline · start-up · {}", bytes(size)), Kind::StartUp, job, Vec::new()));
             }
         }
     }
@@ -456,9 +461,8 @@ fn shape(job: &Job) -> String {
 fn link_id(job: &Job) -> String {
     let take = if job.take == Take::Copy { " · copy" } else { "" };
     let payload = if job.payload == Payload::Filled { " · filled" } else { "" };
-    let system = if job.system == System::Driveline { String::new() } else { format!("{} · ", job.system) };
     let reliable = if job.reliability == Reliability::Reliable { " · reliable" } else { "" };
-    format!("{system}{} · {} · {}{take}{payload}{reliable}", shape(job), job.wait, bytes(job.size))
+    format!("{} · {} · {} · {}{take}{payload}{reliable}", job.system, shape(job), job.wait, bytes(job.size))
 }
 
 /// A size as people read it; exact.
@@ -521,7 +525,7 @@ mod tests {
             [
                 "floor: futex · processes · 1→10 at 20 Hz",
                 "floor: futex · processes · 1→10 at 20 Hz · again (A/A)",
-                "processes · 1→10 at 20 Hz · block · 64 B"
+                "driveline · processes · 1→10 at 20 Hz · block · 64 B"
             ]
         );
     }

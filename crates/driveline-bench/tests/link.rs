@@ -68,7 +68,7 @@ fn check(m: &Value, samples_per_run: u64) {
 fn ping_pong_between_processes_with_floors_and_extras() {
     let m = measured("--size 64,64k --wait block --take borrow,copy --payload untouched,filled --idle-seconds 1");
     check(&m, 20);
-    let link = case(&m, "processes · ping-pong · block · 64 KiB · copy · filled");
+    let link = case(&m, "driveline · processes · ping-pong · block · 64 KiB · copy · filled");
     for figure in ["transport", "fill_and_transport", "fill", "copy", "read"] {
         assert!(link["figures"][figure]["n"].as_u64().unwrap() >= 40, "{figure}: {}", link["figures"]);
     }
@@ -84,9 +84,9 @@ fn ping_pong_between_processes_with_floors_and_extras() {
     assert!(link["ratios"][0]["p50"]["estimate"].as_f64().unwrap() > 0.0);
     // 40 samples say nothing about a 99th percentile.
     assert_eq!((&link["figures"]["transport"]["p99"], &link["ratios"][0]["p99"]), (&Value::Null, &Value::Null));
-    assert!(case(&m, "at rest for 1 s · blocked reader")["figures"]["idle_subscriber_cpu"]["n"] == 2);
-    assert!(case(&m, "start-up · 64 B")["figures"]["start_publisher"]["p50"].as_u64().unwrap() > 0);
-    assert!(case(&m, "start-up · 64 KiB")["figures"]["start_subscriber"]["p50"].as_u64().unwrap() > 0);
+    assert!(case(&m, "driveline · at rest for 1 s · blocked reader")["figures"]["idle_subscriber_cpu"]["n"] == 2);
+    assert!(case(&m, "driveline · start-up · 64 B")["figures"]["start_publisher"]["p50"].as_u64().unwrap() > 0);
+    assert!(case(&m, "driveline · start-up · 64 KiB")["figures"]["start_subscriber"]["p50"].as_u64().unwrap() > 0);
     assert!(case(&m, "floor: memcpy into one shared slot · 64 KiB")["figures"]["copy"]["n"] == 40);
 }
 
@@ -94,12 +94,12 @@ fn ping_pong_between_processes_with_floors_and_extras() {
 fn open_loop_one_to_three_between_processes() {
     let m = measured("--size 1k --wait block --subscribers 1,3 --rate 500 --payload filled --extra none");
     check(&m, 20);
-    let link = case(&m, "processes · 1→3 at 500 Hz · block · 1 KiB · filled");
+    let link = case(&m, "driveline · processes · 1→3 at 500 Hz · block · 1 KiB · filled");
     assert_eq!(link["runs"][0]["received"].as_array().unwrap().len(), 3);
     assert!(link["runs"][0]["start_up_ns"].as_u64().unwrap() > 0);
     let ratios = link["ratios"].as_array().unwrap();
     assert_eq!(ratios[0]["to"], "floor: futex · processes · 1→3 at 500 Hz");
-    assert_eq!(ratios[1]["to"], "processes · 1→1 at 500 Hz · block · 1 KiB · filled");
+    assert_eq!(ratios[1]["to"], "driveline · processes · 1→1 at 500 Hz · block · 1 KiB · filled");
     // Every payload that was received was verified, the first one and warm-up included.
     for r in link["runs"].as_array().unwrap() {
         let received: u64 = r["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
@@ -111,8 +111,8 @@ fn open_loop_one_to_three_between_processes() {
 fn inside_one_process_by_threads_and_on_one_thread() {
     let m = measured("--reach process --size 64 --wait block,spin:20 --extra none");
     check(&m, 20);
-    assert_eq!(case(&m, "threads · ping-pong · block · 64 B")["figures"]["transport"]["n"], 40);
-    assert_eq!(case(&m, "publish to callback on one thread · 64 B")["figures"]["transport"]["n"], 40);
+    assert_eq!(case(&m, "driveline · threads · ping-pong · block · 64 B")["figures"]["transport"]["n"], 40);
+    assert_eq!(case(&m, "driveline · publish to callback on one thread · 64 B")["figures"]["transport"]["n"], 40);
     let m = measured("--reach process --size 64 --wait block --subscribers 2 --rate 500 --extra none");
     check(&m, 20);
 }

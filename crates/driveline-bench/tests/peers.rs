@@ -58,7 +58,7 @@ fn a_peer_runs_beside_driveline_with_its_account_its_ratios_and_its_settings() {
     }
     let case = m["cases"].as_array().unwrap().iter().find(|c| c["id"] == "test/sound · processes · ping-pong · block · 64 B").unwrap();
     let to: Vec<_> = case["ratios"].as_array().unwrap().iter().map(|r| r["to"].as_str().unwrap()).collect();
-    assert_eq!(to, ["floor: futex · processes · ping-pong", "processes · ping-pong · block · 64 B"]);
+    assert_eq!(to, ["floor: futex · processes · ping-pong", "driveline · processes · ping-pong · block · 64 B"]);
     assert_eq!(m["peers"][0]["variants"][0]["settings"][0]["name"], "SO_SNDBUF");
     let m = measured("--size 64 --rate 500 --subscribers 2 --payload filled --peers test/sound", 0);
     for r in runs(&m, "test/sound") {

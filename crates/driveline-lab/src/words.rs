@@ -11,5 +11,23 @@ pub(crate) fn spaced<T: serde::Serialize>(value: &T) -> String {
     word(value).replace('_', " ")
 }
 
+/// The name of a cell without some of its words; `all` if nothing is left.
+pub(crate) fn cell_without(cell: &str, is_left_out: impl Fn(&str) -> bool) -> String {
+    let parts: Vec<&str> = cell.split(" · ").filter(|word| !is_left_out(word)).collect();
+    if parts.is_empty() { "all".into() } else { parts.join(" · ") }
+}
+
 /// Why published shares of a network are not shown.
 pub(crate) const NETWORK_IS_MISSING: &str = "The detector was a plain one, no network: what is published of networks does not belong beside it (COMP_MODEL names one; docs/lab.md).";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_taken_out_of_a_cells_name() {
+        let handling = |word: &str| matches!(word, "untouched" | "filled");
+        assert_eq!(cell_without("camera · block · filled", handling), "camera · block");
+        assert_eq!(cell_without("untouched", handling), "all");
+    }
+}

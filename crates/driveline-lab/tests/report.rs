@@ -104,6 +104,7 @@ fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut R
 struct Told {
     errors: Vec<String>,
     plots: usize,
+    overview_height: f64,
     views: Vec<String>,
     empty: Vec<String>,
     dark: bool,
@@ -119,7 +120,7 @@ struct Told {
 const PROBE: &str = r##"<script>
 (async () => {
   const wait = (ms) => new Promise((r) => setTimeout(r, ms));
-  const told = { errors: window.__errors, plots: 0, views: [], empty: [], fetched: [] };
+  const told = { errors: window.__errors, plots: 0, overview_height: 0, views: [], empty: [], fetched: [] };
   for (const d of document.querySelectorAll("details")) d.open = true;
   for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); for (let i = 0; i < 100 && !p.querySelector("svg"); i++) await wait(50); }
   for (const box of document.querySelectorAll(".explorer")) {
@@ -143,6 +144,7 @@ const PROBE: &str = r##"<script>
     await wait(50);
   }
   told.plots = document.querySelectorAll("svg.main-svg").length;
+  told.overview_height = document.querySelector("[data-plot]").getBoundingClientRect().height;
   told.sections = document.querySelectorAll("main > section").length;
   told.dark = matchMedia("(prefers-color-scheme: dark)").matches;
   told.width = document.documentElement.clientWidth;
@@ -226,6 +228,8 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
         assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
         assert_eq!((told.dark, told.sections), (dark, 6));
         assert!(told.page_width <= told.width, "the page is wider than the window: {} > {}", told.page_width, told.width);
+        // Five rows of names, axis and legend; curves are higher.
+        assert!((150.0..400.0).contains(&told.overview_height), "{told:?}");
         // An overview and two explorers, of three layers each.
         assert!(told.plots >= 3 * 2, "{told:?}");
         for view in [

@@ -7,14 +7,20 @@ mod fixture;
 use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::Observations;
 use driveline_bench::stats::Random;
-use driveline_lab::archive::{Archive, Case};
+use driveline_lab::archive::{Archive, Case, Experiment, Run};
+use driveline_lab::scenario::AnswerSpec;
 use driveline_lab::{ReportArgs, report};
 use fixture::{case, chain_case, experiment, latencies, link, manifest, peer, run};
 use std::path::Path;
 
 /// An archive of one experiment, and what the terminal and the page say of it.
 fn told(dir: &Path, rounds: u64, cases: Vec<Case>, add: impl Fn(&Archive, &Case, u64)) -> (String, String) {
-    let archive = Archive::create(&dir.join("a"), manifest(vec![experiment("X", rounds, cases)], 1)).unwrap();
+    told_of(dir, experiment("X", rounds, cases), add)
+}
+
+fn told_of(dir: &Path, experiment: Experiment, add: impl Fn(&Archive, &Case, u64)) -> (String, String) {
+    let rounds = experiment.rounds;
+    let archive = Archive::create(&dir.join("a"), manifest(vec![experiment], 1)).unwrap();
     for c in &archive.manifest.experiments[0].cases {
         (0..rounds).for_each(|round| add(&archive, c, round));
     }
@@ -50,7 +56,7 @@ fn tables_have_the_percentiles_that_mean_something() {
         assert!(head.starts_with(&format!("n {ranks} ÷ Driveline, p50")) && head.ends_with("CPU/message"), "{head}");
         assert_eq!(head.contains("÷ Driveline, p95"), samples[0] == 40, "{head}");
         assert_eq!(page.contains("n too small"), samples[0] != samples[1], "{samples:?}");
-        assert!(text.contains("missed, not sent, torn: none"), "{text}");
+        assert!(text.contains("late, missed, not sent, torn: none"), "{text}");
     }
 }
 
@@ -91,9 +97,12 @@ fn chains_tell_of_transmission_and_of_drivelines_edges() {
         let mut o = Observations::default();
         let points = |ns: u64| (0..100).map(move |i| driveline_bench::observations::Point { time_ns: i * 1000, value: ns });
         use driveline_bench::observations::Quantity::{Communication, Computation, Latency};
-        for (subject, quantity, ns) in
-            [("end to end", Latency, transmission + work), ("detector", Communication, transmission), ("detector", Computation, work)]
-        {
+        for (subject, quantity, ns) in [
+            ("video", Computation, work),
+            ("detector", Communication, transmission),
+            ("detector", Computation, work),
+            ("end to end", Latency, transmission + work),
+        ] {
             o.put(subject, quantity, points(ns));
         }
         archive.add("X", c, &run(c, round, &[]), &o).unwrap();
@@ -104,6 +113,10 @@ fn chains_tell_of_transmission_and_of_drivelines_edges() {
     let edges = line(&text, "image is Driveline's · cyclonedds/udp");
     assert_eq!(edges[1..], ["50.0 µs", "30.0 µs", "0.60 [0.60, 0.60]", "0.60 [0.60, 0.60]"], "{text}");
     assert!(page.contains("With Driveline on some edges, and without") && page.contains("150 %"));
+    // The stages in the order of the chain, which is not that of the alphabet.
+    let row = |subject: &str, what: &str| page.find(&format!("{subject}<small>{what}</small>")).unwrap_or_else(|| panic!("{subject}"));
+    let rows = [row("video", "computation"), row("detector", "communication"), row("end to end", "latency")];
+    assert!(rows.is_sorted(), "{rows:?}");
 }
 
 #[test]
@@ -146,4 +159,99 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
     assert!(text.contains("no valid run: 6 payloads torn") && page.contains("no valid run: 6 payloads torn"), "{text}");
     assert!(!text.contains("not sent, torn: none"), "{text}");
     assert!(text.contains("Torn payloads: 6 by as_published/sim_code (cell)."), "{text}");
+}
+
+/// An experiment whose question is about something else than latencies.
+fn asking(about: AnswerSpec, rounds: u64, cases: Vec<Case>) -> Experiment {
+    let mut e = experiment("X", rounds, cases);
+    e.scenario.answer = Some(about);
+    e
+}
+
+/// Takes a sample away from the first subscriber of the first link.
+fn lose_one(run: &mut Run) {
+    let Some(a) = run.accounts.first_mut() else { return };
+    let lost = a.stamps.pop().unwrap();
+    a.stamps.push(driveline_bench::Sample { received: None, transport_ns: 0, ..lost });
+    (a.received[0], a.missed[0]) = (a.received[0] - 1, 1);
+}
+
+#[test]
+fn how_many_links_are_carried_is_told_where_that_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let links = |n: usize| (0..n).map(|i| driveline_lab::archive::Link { topic: format!("camera{i}"), ..link(64, 1, Payload::Untouched) });
+    let mut cases = Vec::new();
+    for n in [1, 4] {
+        for system in [peer("zenoh/tcp"), peer("fastdds/shm"), System::Driveline] {
+            cases.push(case(system, &format!("{n} links"), cases.len(), links(n).collect()));
+        }
+    }
+    let (text, page) = told_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
+        // One is always late, by more than a period of 20 ms; another loses one of four hundred.
+        let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
+        let mut run = run(c, round, &[ns; 100]);
+        if c.system == peer("fastdds/shm") && c.links.len() == 4 {
+            lose_one(&mut run);
+        }
+        archive.add("X", c, &run, &Observations::default()).unwrap();
+    });
+    let answer = "Links carried at the same time without a sample lost, late or not sent: Driveline all 4; fastdds/shm 1 (at 4: 0.25 % not \
+                  in time); zenoh/tcp none (at 1: 100 % not in time). Driveline has the least median latency";
+    assert!(text.contains(answer) && page.contains(answer), "{text}");
+    let head = line(&text, "n").join(" ");
+    assert!(head.ends_with("CPU/message late missed"), "{head}");
+    assert_eq!(line(&text, "zenoh/tcp").iter().rev().take(2).rev().copied().collect::<Vec<_>>(), ["100", "0"], "{text}");
+}
+
+#[test]
+fn what_settings_change_is_told_where_that_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for cell in ["imu", "image"] {
+        for system in ["fastdds/udp", "fastdds/udp_500"] {
+            let mut c = case(peer(system), cell, cases.len(), vec![link(64, 1, Payload::Untouched)]);
+            let to = (system == "fastdds/udp_500").then(|| format!("{cell} · fastdds/udp"));
+            c.comparisons = to.into_iter().map(|to| driveline_bench::Comparison { metric: c.figure, to, of: c.figure }).collect();
+            cases.push(c);
+        }
+    }
+    let (text, _) = told_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
+        let ns = if c.cell == "image" && c.system == peer("fastdds/udp_500") { 60_000 } else { 20_000 };
+        archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
+    });
+    let answer = "What settings change, by medians: fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: \
+                  95 % 3.00 to 3.00), a difference is shown in 1 of 2 cells.";
+    assert!(text.contains(answer), "{text}");
+}
+
+#[test]
+fn how_throughput_grows_is_told_where_that_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for (cell, size) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20)] {
+        for system in [peer("fastdds/udp"), System::Driveline] {
+            cases.push(case(system, cell, cases.len(), vec![link(size, 1, Payload::Untouched)]));
+        }
+    }
+    let (text, _) = told_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
+        let ns = if c.system == System::Driveline { 20_000 } else { c.links[0].size as u64 };
+        archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
+    });
+    let answer = "Median and greatest throughput: Driveline 20.0 µs at 1 KiB to 20.0 µs at 1 MiB, 52.4 GB/s (at 1 MiB); fastdds/udp 1.02 µs \
+                  at 1 KiB to 1.05 ms at 1 MiB, 1.00 GB/s (at 1 MiB).";
+    assert!(text.contains(answer) && text.contains("it is no bandwidth"), "{text}");
+}
+
+#[test]
+fn whiskers_end_at_a_percentile_only_where_n_is_large_enough_for_it() {
+    for (rounds, fence) in [(2, "[0.001,0.0011]"), (4, "[0.00002,0.000022]")] {
+        let dir = tempfile::tempdir().unwrap();
+        let cases = vec![case(System::Driveline, "to two", 0, vec![link(64, 2, Payload::Untouched)])];
+        let (_, page) = told(dir.path(), rounds, cases, |archive, c, round| {
+            let mut values = [20_000; 100];
+            values[50] = if round == 0 { 1_000_000 } else { 20_000 };
+            archive.add("X", c, &run(c, round, &values), &Observations::default()).unwrap();
+        });
+        assert!(page.contains(&format!("\"upperfence\":{fence}")), "{rounds} rounds of 100");
+    }
 }

@@ -2,15 +2,16 @@
 //! The answer to an experiment's question, as far as figures give one.
 
 use super::{CaseResult, Column, Compared, ExperimentResult};
+use crate::scenario::AnswerSpec;
 use driveline_bench::Metric;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
 
 /// Cases that a sentence names.
-const MOST_TOLD: usize = 6;
+pub(super) const MOST_TOLD: usize = 6;
 /// Rounds below which an interval says nothing at all, and is not told.
-const FEWEST_ROUNDS: usize = 3;
+pub(super) const FEWEST_ROUNDS: usize = 3;
 /// Rounds below which an interval is not to be trusted.
 pub(crate) const ENOUGH_ROUNDS: usize = 5;
 
@@ -38,7 +39,14 @@ pub fn standing(i: &Interval) -> Standing {
     }
 }
 
-pub(super) fn sentence(e: &ExperimentResult) -> String {
+/// What the question is about first, then latencies.
+pub(super) fn sentence(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+    let own = super::question::answered(e, about);
+    let latencies = latencies(e);
+    if own.is_empty() { latencies } else { format!("{own} {latencies}") }
+}
+
+fn latencies(e: &ExperimentResult) -> String {
     let cells = e.cells();
     let (mut compared, mut ahead, mut undecided) = (0, 0, 0);
     let mut closest: Option<(&CaseResult, Interval)> = None;

@@ -94,6 +94,20 @@ pub struct Totals {
     pub wake_calls_per_publish: Option<f64>,
 }
 
+impl Totals {
+    /// In time, late, lost, not sent: as shares of all deliveries that were due; zeros if none was.
+    #[must_use]
+    pub fn shares(&self) -> [f64; 4] {
+        let readers = if self.sent > 0 { self.deliveries as f64 / self.sent as f64 } else { 1.0 };
+        let not_sent = self.scheduled.saturating_sub(self.sent) as f64 * readers;
+        let due = self.deliveries as f64 + not_sent;
+        if due == 0.0 {
+            return [0.0; 4];
+        }
+        [self.received.saturating_sub(self.late) as f64 / due, self.late as f64 / due, self.missed as f64 / due, not_sent / due]
+    }
+}
+
 /// A ratio of this case to another one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
@@ -246,6 +260,13 @@ impl CaseResult {
         self.ratios.iter().find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
     }
 
+    /// How its headline compares with that of the variant whose settings it varies.
+    #[must_use]
+    pub fn to_usual(&self) -> Option<&Ratio> {
+        let (of, _) = self.headline()?;
+        self.ratios.iter().find(|r| r.to_role == Role::Measured && self.case.system.varies(&r.to_system) && r.of == of)
+    }
+
     /// What is transmitted beside what is worked at a stage, in percent: the means.
     #[must_use]
     pub fn transmission_percent(&self, stage: &str) -> Option<f64> {
@@ -287,9 +308,9 @@ pub(super) fn headline_metric(case: &Case) -> Metric {
     }
 }
 
-/// The whole before its parts.
+/// The whole before its parts; of several that might be it, always the same one.
 pub(super) fn headline_subject<'a>(series: impl Iterator<Item = (&'a str, Quantity)> + Clone) -> Option<&'a str> {
     let latencies = || series.clone().filter(|(_, q)| *q == Quantity::Latency).map(|(s, _)| s);
     const WHOLE: [&str; 4] = ["end to end", "hot path", "chain", "all"];
-    WHOLE.into_iter().find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w))).or_else(|| latencies().next())
+    WHOLE.into_iter().find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w))).or_else(|| latencies().min())
 }

@@ -10,6 +10,7 @@ mod columns;
 mod figure;
 mod pooled;
 mod published;
+mod question;
 mod timeline;
 
 pub(crate) use answer::ENOUGH_ROUNDS;
@@ -169,7 +170,7 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
         cases,
         left_out: e.left_out.clone(),
     };
-    result.answer = answer::sentence(&result);
+    result.answer = answer::sentence(&result, e.scenario.answer);
     Ok(result)
 }
 

@@ -44,6 +44,8 @@ impl Pooled {
         let rounds = e.rounds as usize;
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
+        // In the order in which they are told, which is that of the stages of a chain, and not that of the alphabet.
+        let mut told: Vec<(String, Quantity)> = Vec::new();
         let mut by_link = ByRound::<usize>::new();
         let (mut timelines, mut late, mut lasts) = (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
         for run in runs.iter().filter(|r| r.is_valid()) {
@@ -67,12 +69,16 @@ impl Pooled {
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
                 let key = (series.subject.clone(), series.quantity);
+                if !told.contains(&key) {
+                    told.push(key.clone());
+                }
                 put(&mut by_series, key, rounds, run.round, series.points.iter().map(|p| p.value));
             }
             if timelines.is_empty() {
                 timelines = timeline::timelines(&samples, &observations);
             }
         }
+        let observed = told.into_iter().filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
         // With one subscriber there is nothing beside which it could stand.
         if by_subscriber.len() < 2 {
             by_subscriber.clear();
@@ -82,7 +88,7 @@ impl Pooled {
             runs,
             metrics: by_metric.into_iter().map(|(m, r)| (m, Runs::new(r))).collect(),
             subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
-            observed: by_series.into_iter().map(|((s, q), r)| (s, q, Runs::new(r))).collect(),
+            observed: observed.collect(),
             timelines,
             links: late.into_iter().enumerate().map(|(link, late)| (Runs::new(by_link.remove(&link).unwrap_or_default()), late)).collect(),
             lasts,

@@ -195,6 +195,19 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         }
         add(e, case);
     }
+    compare_with_usual_settings(e, cell, selection);
+}
+
+/// A variant for tuning is compared with the one whose settings it varies.
+fn compare_with_usual_settings(e: &mut Experiment, cell: &Cell, selection: &Selection) {
+    let of_cell = |c: &&Case| c.role == Role::Measured && c.cell == cell.name;
+    let others: Vec<(System, String)> = e.cases.iter().filter(of_cell).map(|c| (c.system.clone(), c.id.clone())).collect();
+    let is_tuning = |system: &System| selection.variant(system).is_some_and(|v| v.tuning);
+    for case in e.cases.iter_mut().filter(|c| of_cell(&&**c) && is_tuning(&c.system)) {
+        if let Some((_, to)) = others.iter().find(|(other, _)| case.system.varies(other) && !is_tuning(other)) {
+            case.comparisons.push(Comparison { metric: case.figure, to: to.clone(), of: case.figure });
+        }
+    }
 }
 
 /// A chain once for each system, on the edges that are open to it.

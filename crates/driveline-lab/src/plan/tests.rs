@@ -10,6 +10,7 @@ fn peer(name: &str, variants: &[&str]) -> Peer {
     let variant = |name: &&str| Variant {
         name: (*name).to_owned(),
         title: format!("as {name}"),
+        tuning: name.contains('_'),
         reach: vec![Reach::Process, Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
         reliability: vec![Reliability::BestEffort, Reliability::Reliable],
@@ -70,6 +71,15 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
             selection(std::slice::from_ref(&e), &peers()).unwrap();
         }
     }
+}
+
+#[test]
+fn what_varies_settings_is_compared_with_the_usual_ones() {
+    let e = planned("W12", Extent::Default);
+    let c = e.cases.iter().find(|c| c.system.to_string() == "ros1/tcp_nagle").unwrap();
+    assert!(c.comparisons.iter().any(|x| x.to == format!("{} · ros1/tcp", c.cell)), "{:?}", c.comparisons);
+    let usual = e.cases.iter().filter(|c| ["ros1/tcp", "driveline"].contains(&c.system.to_string().as_str()));
+    assert!(usual.flat_map(|c| &c.comparisons).all(|x| !x.to.ends_with("ros1/tcp") && !x.to.ends_with("ros1/tcp_nagle")));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::html::{Table, escape};
 use super::views;
 use crate::analysis::{CaseResult, ExperimentResult, Standing, columns, ratio_columns, standing};
 use crate::table::{bounds, ratio, span};
-use crate::words::spaced;
+use crate::words::{cell_without, spaced};
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
 
@@ -127,8 +127,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
 
 /// Cells that differ in nothing but what is done with payloads, under one name.
 fn without_handling(cell: &str) -> String {
-    let parts: Vec<&str> = cell.split(" · ").filter(|p| !matches!(*p, "untouched" | "filled")).collect();
-    if parts.is_empty() { "all".into() } else { parts.join(" · ") }
+    cell_without(cell, |word| matches!(word, "untouched" | "filled"))
 }
 
 fn ratio_cell(r: Option<&Interval>, driveline: bool) -> String {
@@ -175,15 +174,4 @@ fn conditions(cases: &[&CaseResult]) -> String {
         spaced(&link.reliability),
         link.depth
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn handling_is_taken_out_of_a_cells_name() {
-        assert_eq!(without_handling("camera · block · filled"), "camera · block");
-        assert_eq!(without_handling("untouched"), "all");
-    }
 }

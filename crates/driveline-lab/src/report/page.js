@@ -37,7 +37,8 @@
     const perRow = Math.max(1, Math.floor((element.clientWidth - 60) / (longest * 6.6 + 50)));
     const rows = Math.ceil(shown.length / perRow);
     const categories = new Set(figure.data.flatMap((t) => (t.orientation === "h" || t.error_x ? t.y : [])));
-    const body = Math.max(narrow ? 300 : 360, categories.size * 34);
+    // Rows of a few names need no more room than rows of many; curves need all they can get.
+    const body = categories.size ? Math.max(110, categories.size * 34) : narrow ? 300 : 360;
     layout.height = body + 88 + rows * 20;
     layout.autosize = true;
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
@@ -101,6 +102,8 @@
     whenSeen(element, () => {
       const figure = dataOf(element);
       element.textContent = "";
+      // Nothing else is drawn there: what was kept free for it is given back.
+      element.style.minHeight = "0";
       draw(element, figure);
     });
   }

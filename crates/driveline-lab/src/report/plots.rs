@@ -2,7 +2,7 @@
 //! Single plots. Times are in seconds, so that axes label them with the right prefix.
 
 use super::look::{Look, Looks};
-use crate::analysis::{CaseResult, Figure, Totals};
+use crate::analysis::{CaseResult, Figure};
 use driveline_bench::Metric;
 use driveline_bench::harness::Pace;
 use driveline_bench::observations::Quantity;
@@ -97,16 +97,21 @@ pub(super) fn ecdf(lines: &[(String, Look, &Figure)]) -> Plot {
     p
 }
 
-/// Quartiles, and the first and last percent, for each subscriber.
+/// Quartiles, and the first and last percent, for each subscriber; of too few samples the least and the greatest one.
 pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     let mut p = plot(Layout::new().box_mode(BoxMode::Group).x_axis(names_axis()).y_axis(time_axis("latency")));
     for c in cases {
         let at = |f: &Figure, q: f64| f.curve.iter().find(|(share, _)| *share >= q).map_or(0.0, |(_, ns)| s(*ns as f64));
         let of = |q: f64| c.subscribers.iter().map(|r| at(&r.transport, q)).collect::<Vec<_>>();
+        let whisker = |enough: f64, of_few: f64| {
+            let share = |f: &Figure| if f.percentiles.p99.is_some() { enough } else { of_few };
+            c.subscribers.iter().map(|r| at(&r.transport, share(&r.transport))).collect::<Vec<_>>()
+        };
         let names: Vec<String> = c.subscribers.iter().map(|r| r.name.clone()).collect();
         let look = looks.look(c);
         let mut boxes: Box<BoxPlot<String, f64>> = BoxPlot::new_xy(names, Vec::new());
-        boxes = boxes.name(c.name()).q1(of(0.25)).median(of(0.5)).q3(of(0.75)).lower_fence(of(0.01)).upper_fence(of(0.99));
+        boxes =
+            boxes.name(c.name()).q1(of(0.25)).median(of(0.5)).q3(of(0.75)).lower_fence(whisker(0.01, 0.0)).upper_fence(whisker(0.99, 1.0));
         p.add_trace(boxes.line(Line::new().color(look.colour).width(1.5)).marker(look.marker()));
     }
     p
@@ -214,22 +219,11 @@ pub(super) fn deliveries(cases: &[&CaseResult]) -> Plot {
     let names: Vec<String> = cases.iter().map(|c| c.name()).collect();
     let mut columns = vec![("in time", Vec::new()), ("late", Vec::new()), ("lost", Vec::new()), ("not sent", Vec::new())];
     for c in cases {
-        for ((_, values), share) in columns.iter_mut().zip(shares(&c.totals)) {
+        for ((_, values), share) in columns.iter_mut().zip(c.totals.shares()) {
             values.push((share * 1e6).round() / 1e4);
         }
     }
     stacked(&names, &columns, Axis::new().title(Title::with_text("of all deliveries that were due")).tick_suffix(" %"))
-}
-
-/// In time, late, lost, not sent; of all deliveries that were due.
-pub(super) fn shares(t: &Totals) -> [f64; 4] {
-    let readers = if t.sent > 0 { t.deliveries as f64 / t.sent as f64 } else { 1.0 };
-    let not_sent = t.scheduled.saturating_sub(t.sent) as f64 * readers;
-    let due = t.deliveries as f64 + not_sent;
-    if due == 0.0 {
-        return [0.0; 4];
-    }
-    [t.received.saturating_sub(t.late) as f64 / due, t.late as f64 / due, t.missed as f64 / due, not_sent / due]
 }
 
 /// Whether lateness means anything.

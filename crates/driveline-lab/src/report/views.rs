@@ -5,6 +5,7 @@ use super::look::{Look, Looks};
 use super::plots;
 use crate::analysis::{CaseResult, ExperimentResult, Figure, Ratio, handling};
 use crate::archive::Role;
+use crate::words::cell_without;
 use driveline_bench::Metric;
 use driveline_bench::harness::Payload;
 use driveline_bench::observations::Quantity;
@@ -56,7 +57,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "subscribers",
         "Per subscriber",
-        "Transport latency of each subscriber: quartiles, whiskers from the first to the 99th percentile. A fair middleware serves all alike.",
+        "Transport latency of each subscriber: quartiles, whiskers from the first to the 99th percentile, or from the least to the greatest sample where n is too small for those. A fair middleware serves all alike.",
         &|cell| {
             let cases: Vec<_> = e.in_cell(cell).filter(|c| c.subscribers.len() > 1).collect();
             (!cases.is_empty()).then(|| plots::boxes(&cases, looks))
@@ -239,9 +240,7 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
 fn sizes(e: &ExperimentResult, looks: &Looks) -> Option<View> {
     let rest = |c: &CaseResult| -> String {
         let size = c.case.links.first().map(|l| driveline_bench::bytes(l.size)).unwrap_or_default();
-        let parts = c.case.cell.split(" · ").filter(|p| *p != size && (*p != c.case.scenario_case || !names_a_size(e, p)));
-        let rest = parts.collect::<Vec<_>>().join(" · ");
-        if rest.is_empty() { "all".into() } else { rest }
+        cell_without(&c.case.cell, |word| word == size || (word == c.case.scenario_case && names_a_size(e, word)))
     };
     let single = |c: &&CaseResult| c.case.links.len() == 1 && c.headline().is_some();
     let mut groups: Vec<String> = Vec::new();

@@ -43,6 +43,8 @@ pub struct Scenario {
     pub source: String,
     /// What its result answers.
     pub question: String,
+    /// What the question is about, besides latencies: the answer begins with that.
+    pub answer: Option<AnswerSpec>,
     /// What is measured: driveline, peers or their variants, or all.
     #[serde(default = "all_systems")]
     #[schemars(length(min = 1))]
@@ -349,6 +351,18 @@ pub struct Published {
     /// On which machine, and under which conditions.
     #[serde(default)]
     pub on: String,
+}
+
+/// What a question is about, besides latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerSpec {
+    /// How many links at the same time (`copies`) are carried before a sample is lost, late or not sent.
+    CarriedLinks,
+    /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
+    Settings,
+    /// How latency and throughput grow with the size of payloads.
+    Throughput,
 }
 
 /// The figure that counts most.

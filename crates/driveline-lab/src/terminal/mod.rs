@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 const MOST_LINKS: usize = 8;
 /// What can go wrong with samples, by name, and how often it did.
 type Loss = (&'static str, fn(&Totals) -> u64);
-const LOSSES: [Loss; 3] = [("missed", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
+const LOSSES: [Loss; 4] =
+    [("late", |t| t.late), ("missed", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
 
 /// The summary.
 #[must_use]

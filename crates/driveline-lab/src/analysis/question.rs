@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Answers to questions that medians of latency do not answer: how many links are carried, what settings change, how throughput
+//! grows.
+
+use super::answer::{FEWEST_ROUNDS, MOST_TOLD, Standing, standing};
+use super::{CaseResult, ExperimentResult};
+use crate::scenario::AnswerSpec;
+use crate::table::{digits, duration, ratio};
+use crate::words::cell_without;
+use driveline_bench::bytes;
+use driveline_bench::harness::Payload;
+use driveline_bench::stats::Interval;
+
+/// What the experiment's question is about, in a sentence or two; nothing if it asks for latencies alone, or nothing tells.
+pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+    match about {
+        None => String::new(),
+        Some(AnswerSpec::CarriedLinks) => carried_links(e),
+        Some(AnswerSpec::Settings) => settings(e),
+        Some(AnswerSpec::Throughput) => throughput(e),
+    }
+}
+
+/// Cases of each system, with Driveline first.
+type BySystem<'a> = Vec<Vec<&'a CaseResult>>;
+
+/// Cells that differ in one word only, which each case tells of itself, under the name of the rest.
+fn groups<'a>(e: &'a ExperimentResult, word: impl Fn(&CaseResult) -> String) -> Vec<(String, BySystem<'a>)> {
+    let mut groups: Vec<(String, BySystem<'a>)> = Vec::new();
+    for c in e.measured().filter(|c| !c.case.links.is_empty()) {
+        let own = word(c);
+        let name = cell_without(&c.case.cell, |w| w == own);
+        if groups.iter().all(|(other, _)| *other != name) {
+            groups.push((name.clone(), Vec::new()));
+        }
+        let Some((_, systems)) = groups.iter_mut().find(|(other, _)| *other == name) else { continue };
+        match systems.iter_mut().find(|of| of.iter().any(|first| first.case.system == c.case.system)) {
+            Some(of) => of.push(c),
+            None if c.is_driveline() => systems.insert(0, vec![c]),
+            None => systems.push(vec![c]),
+        }
+    }
+    groups
+}
+
+/// ` (best effort)`, where there are several groups.
+fn place(groups: usize, name: &str) -> String {
+    if groups > 1 { format!(" ({name})") } else { String::new() }
+}
+
+/// The first few, and how many more there are.
+fn listed(all: &[String]) -> String {
+    let more = if all.len() > MOST_TOLD { format!("; and {} more below", all.len() - MOST_TOLD) } else { String::new() };
+    format!("{}{more}", all.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>().join("; "))
+}
+
+fn carried_links(e: &ExperimentResult) -> String {
+    let groups = groups(e, |c| format!("{} links", c.case.links.len()));
+    let mut sentences = Vec::new();
+    for (name, systems) in &groups {
+        let mut told: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
+        // Driveline first, then who carries most.
+        if let Some(others) = told.get_mut(usize::from(systems.first().is_some_and(|s| s.iter().any(|c| c.is_driveline())))..) {
+            others.sort_by_key(|c| std::cmp::Reverse(c.links));
+        }
+        let most = systems.iter().flatten().map(|c| c.case.links.len()).max().unwrap_or(0);
+        let words: Vec<String> = told.iter().map(|c| c.words(most)).collect();
+        sentences.push(format!(
+            "Links carried at the same time without a sample lost, late or not sent{}: {}.",
+            place(groups.len(), name),
+            listed(&words)
+        ));
+    }
+    sentences.join(" ")
+}
+
+/// How many links a system carries.
+struct Carried {
+    name: String,
+    /// The greatest number up to which nothing went wrong, of those that were measured.
+    links: usize,
+    /// The next number, and what went wrong there; none if nothing did.
+    beyond: Option<(usize, String)>,
+}
+
+impl Carried {
+    fn of(cases: &[&CaseResult]) -> Self {
+        let mut cases = cases.to_vec();
+        cases.sort_by_key(|c| c.case.links.len());
+        let mut carried = Self { name: cases.first().map_or_else(String::new, |c| c.name()), links: 0, beyond: None };
+        for c in cases {
+            match wrong(c) {
+                None => carried.links = c.case.links.len(),
+                Some(what) => {
+                    carried.beyond = Some((c.case.links.len(), what));
+                    break;
+                }
+            }
+        }
+        carried
+    }
+
+    /// `most`: the greatest number that anybody was asked for.
+    fn words(&self, most: usize) -> String {
+        let Self { name, links, beyond } = self;
+        match beyond {
+            Some((next, what)) if *links == 0 => format!("{name} none (at {next}: {what})"),
+            Some((next, what)) => format!("{name} {links} (at {next}: {what})"),
+            None if *links < most => format!("{name} {links}, and more were not measured"),
+            None => format!("{name} all {links}"),
+        }
+    }
+}
+
+/// What went wrong with samples of a case; nothing if all of them came in time.
+fn wrong(c: &CaseResult) -> Option<String> {
+    if c.valid_runs() == 0 {
+        return Some(c.without_figures());
+    }
+    let [in_time, ..] = c.totals.shares();
+    let t = &c.totals;
+    let is_whole = t.received > 0 && t.late == 0 && t.missed == 0 && t.sent == t.scheduled;
+    (!is_whole).then(|| format!("{} not in time", percent(1.0 - in_time)))
+}
+
+/// A share, with as many digits as tell it from nothing.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p < 0.01 => "less than 0.01 %".into(),
+        p => format!("{} %", digits(p)),
+    }
+}
+
+fn settings(e: &ExperimentResult) -> String {
+    let mut systems: Vec<Changed> = Vec::new();
+    for c in e.measured() {
+        let Some((r, i)) = c.to_usual().and_then(|r| Some((r, r.p50?))) else { continue };
+        let cell = (c.case.cell.as_str(), i);
+        match systems.iter_mut().find(|s| s.name == c.name()) {
+            Some(system) => system.cells.push(cell),
+            None => systems.push(Changed { name: c.name(), usual: r.to_system.to_string(), cells: vec![cell] }),
+        }
+    }
+    let words: Vec<String> = systems.iter().map(Changed::words).collect();
+    // All of them: each is an answer of its own.
+    if words.is_empty() { String::new() } else { format!("What settings change, by medians: {}.", words.join("; ")) }
+}
+
+/// What one variation changes.
+struct Changed<'a> {
+    name: String,
+    /// The variant with the usual settings.
+    usual: String,
+    /// The ratio of the medians, by cell.
+    cells: Vec<(&'a str, Interval)>,
+}
+
+impl Changed<'_> {
+    fn words(&self) -> String {
+        let Self { name, usual, cells } = self;
+        let all = || cells.iter().map(|(_, i)| i.estimate);
+        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+        let range = if ratio(low) == ratio(high) { ratio(low) } else { format!("{} to {}", ratio(low), ratio(high)) };
+        let mut text = format!("{name} takes {range} times what {usual} takes");
+        let far = |i: &Interval| i.estimate.max(f64::MIN_POSITIVE).ln().abs();
+        let furthest = cells.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1)));
+        if let Some((cell, i)) = furthest.filter(|(_, i)| i.rounds >= FEWEST_ROUNDS) {
+            let place = if cells.len() > 1 { format!("furthest in {cell}: ") } else { String::new() };
+            text += &format!(" ({place}95 % {} to {})", ratio(i.low), ratio(i.high));
+        }
+        let standings = || cells.iter().map(|(_, i)| standing(i));
+        let shown = standings().filter(|s| matches!(s, Standing::Slower | Standing::Faster)).count();
+        if standings().any(|s| s != Standing::TooFewRounds) {
+            text += &match (shown, cells.len()) {
+                (0, _) => ", which shows no difference".to_owned(),
+                (a, n) if a < n => format!(", a difference is shown in {a} of {n} cells"),
+                _ => String::new(),
+            };
+        }
+        text
+    }
+}
+
+fn throughput(e: &ExperimentResult) -> String {
+    let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| bytes(l.size)));
+    let mut sentences = Vec::new();
+    for (name, systems) in &groups {
+        let words: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();
+        if !words.is_empty() {
+            sentences.push(format!("Median and greatest throughput{}: {}.", place(groups.len(), name), listed(&words)));
+        }
+    }
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{} Throughput is the payload's size divided by the median.", sentences.join(" "));
+    if e.measured().flat_map(|c| &c.case.links).any(|l| l.payload == Payload::Untouched) {
+        text += " Nobody writes or reads these payloads: where they are lent and not copied, no bytes move, and it is no bandwidth.";
+    }
+    text
+}
+
+/// How median and throughput of a system grow from its least to its greatest payload; nothing if it has but one.
+fn grown(cases: &[&CaseResult]) -> Option<String> {
+    let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.headline()?.1.percentiles.p50?));
+    let mut points: Vec<(usize, u64)> = cases.iter().filter(|c| c.case.links.len() == 1).filter_map(point).collect();
+    points.sort_unstable();
+    let ((least, from), (greatest, to)) = (points.first()?, points.last()?);
+    if least == greatest {
+        return None;
+    }
+    // Bytes per nanosecond are gigabytes per second.
+    let best = points.iter().map(|(size, ns)| (*size as f64 / (*ns).max(1) as f64, *size)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let name = cases.first()?.name();
+    Some(format!(
+        "{name} {} at {} to {} at {}, {} GB/s (at {})",
+        duration(*from),
+        bytes(*least),
+        duration(*to),
+        bytes(*greatest),
+        digits(best.0),
+        bytes(best.1)
+    ))
+}
