@@ -123,7 +123,7 @@ pub struct LinkArgs {
     /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g. fastdds/shm,cyclonedds
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     pub peers: Vec<String>,
-    /// Beside each blocking ping-pong of a peer, the latency tool that the middleware brings: both must agree within 20 %
+    /// Beside each blocking ping-pong of a peer, the latency tool that the middleware brings: both must agree within 20 %, which takes 5 rounds to say
     #[arg(long, requires = "peers")]
     pub own_tools: bool,
     /// Reliable instead of best effort, for all that offer it

@@ -45,7 +45,7 @@ pub use interruption::interruption;
 pub use left_out::LeftOut;
 pub use link::{PEER_COMMAND, list_peers, run_link};
 pub use metric::Metric;
-pub use own_tool::{Agreement, TOLERANCE};
+pub use own_tool::{Agreement, Concord, TOLERANCE};
 pub use peer::{MIN_FILLED, MemcpyKind};
 pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
 pub use plan::{Case, Comparison, Kind, Placement, Plan, bytes, floor_of, has_own_tool, memory_needed};

@@ -4,7 +4,7 @@
 use crate::metric::Metric;
 use crate::plan::Kind;
 use crate::result::{MAX_OTHERS, Measurement, Outcome, Ratio, Run};
-use crate::stats::{Interval, Percentiles};
+use crate::stats::{ENOUGH_ROUNDS, Interval, Percentiles};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -218,8 +218,8 @@ fn notes(text: &mut String, m: &Measurement) {
     if !m.optimised {
         lines.push("this program was compiled without optimisation: its figures say nothing".to_owned());
     }
-    if m.rounds < 5 {
-        lines.push(format!("{} round(s) are too few for an interval: take at least 5", m.rounds));
+    if m.rounds < ENOUGH_ROUNDS as u64 {
+        lines.push(format!("{} round(s) are too few for an interval: take at least {ENOUGH_ROUNDS}", m.rounds));
     }
     lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.told())));
     if !m.complete {
@@ -242,7 +242,7 @@ fn notes(text: &mut String, m: &Measurement) {
         let reasons = r.account.as_ref().map_or_else(|| r.failure.clone().unwrap_or_default(), |a| a.invalid.join("; "));
         lines.push(format!("INVALID: {} in round {}: {reasons}", o.case.id, r.round));
     }
-    for (o, agreement) in m.cases.iter().filter_map(|o| o.own_tool.as_ref().filter(|a| !a.agrees).map(|a| (o, a))) {
+    for (o, agreement) in m.cases.iter().filter_map(|o| o.own_tool.as_ref().filter(|a| a.contradicts()).map(|a| (o, a))) {
         lines.push(format!("INVALID: {}: {agreement}", o.case.id));
     }
     for (o, r) in runs() {
@@ -277,7 +277,7 @@ fn gigabytes(size: usize, ns: Option<u64>) -> String {
     ns.filter(|n| *n > 0).map_or_else(String::new, |n| format!("{:.1}", size as f64 / n as f64))
 }
 
-fn interval(i: Option<Interval>) -> String {
+pub(crate) fn interval(i: Option<Interval>) -> String {
     i.map_or_else(|| "n too small".to_owned(), |i| format!("{:.2} ({:.2}–{:.2})", i.estimate, i.low, i.high))
 }
 

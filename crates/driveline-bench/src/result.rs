@@ -9,7 +9,7 @@ use crate::metric::Metric;
 use crate::own_tool::Agreement;
 use crate::peers::Description;
 use crate::plan::{Case, Comparison, Kind, Placement};
-use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
+use crate::stats::{ENOUGH_ROUNDS, Interval, Percentiles, Rank, Runs, ratio_interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub struct Outcome {
     pub figures: BTreeMap<Metric, Percentiles>,
     /// Comparisons with other cases.
     pub ratios: Vec<Ratio>,
-    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If not, the row is invalid.
+    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If they differ, the row is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_tool: Option<Agreement>,
     /// Each run.
@@ -79,7 +79,7 @@ impl Outcome {
     /// Whether every run counts, and a middleware's own tool does not contradict.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.runs.iter().all(Run::is_valid) && self.own_tool.as_ref().is_none_or(|a| a.agrees)
+        self.runs.iter().all(Run::is_valid) && !self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 }
 
@@ -165,8 +165,10 @@ pub(crate) fn outcomes(cases: &[Case], runs: Vec<Vec<Run>>, rounds: u64, seed: u
             by_round.into_iter().map(|(m, r)| (m, Runs::new(r))).collect()
         })
         .collect();
-    let said = |runs: &[Run]| runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()?.own_tool.clone()).collect::<Vec<_>>();
-    let own_tools: Vec<(&Case, Vec<OwnTool>)> =
+    let said = |runs: &[Run]| -> Vec<(u64, OwnTool)> {
+        runs.iter().filter(|r| r.is_valid()).filter_map(|r| Some((r.round, r.account.as_ref()?.own_tool.clone()?))).collect()
+    };
+    let own_tools: Vec<(&Case, Vec<(u64, OwnTool)>)> =
         cases.iter().zip(&runs).filter(|(c, _)| c.kind == Kind::OwnTool).map(|(c, r)| (c, said(r))).collect();
     let of = |id: &str, metric| cases.iter().position(|c| c.id == id).and_then(|i| pooled.get(i)?.get(&metric));
     cases
@@ -180,8 +182,9 @@ pub(crate) fn outcomes(cases: &[Case], runs: Vec<Vec<Run>>, rounds: u64, seed: u
                 Ratio { comparison: c.clone(), p50: at(Rank::P50), p99: at(Rank::P99) }
             };
             let ratios = case.comparisons.iter().map(ratio).collect();
+            let beside = own_tools.iter().find(|(tool, _)| is_beside(tool, case));
+            let own_tool = beside.and_then(|(_, said)| Agreement::of(figures.get(&Metric::Transport)?, said, seed));
             let figures = figures.iter().map(|(m, r)| (*m, r.percentiles())).collect();
-            let own_tool = own_tools.iter().find(|(tool, _)| is_beside(tool, case)).and_then(|(_, said)| agreement(&figures, said));
             Outcome { case: case.clone(), figures, ratios, own_tool, runs }
         })
         .collect()
@@ -199,10 +202,6 @@ fn is_beside(tool: &Case, link: &Case) -> bool {
     link.kind == Kind::Link && tool.job == link.job
 }
 
-fn agreement(figures: &BTreeMap<Metric, Percentiles>, said: &[OwnTool]) -> Option<Agreement> {
-    Agreement::of(figures.get(&Metric::Transport)?.p50?, said)
-}
-
 /// The rule, in words.
 #[must_use]
 pub fn validity_rule() -> String {
@@ -210,7 +209,8 @@ pub fn validity_rule() -> String {
         "A run is invalid, shown, and left out of the percentiles if a process of it fails, its account does not close \
          (scheduled = sent + not sent; sent = received + missed), a payload does not verify, or the hypervisor takes more than \
          {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A row of a peer is invalid if the latency tool that the \
-         middleware brings was run beside it and its median differs by more than {:.0} %. A run during which other processes used more than {:.0} % of the machine is called disturbed, \
+         middleware brings was run beside it and the 95 % interval of the ratio of their medians lies beyond {:.0} % off; of fewer than \
+         {ENOUGH_ROUNDS} rounds that is not said. A run during which other processes used more than {:.0} % of the machine is called disturbed, \
          and counts.",
         MAX_STOLEN * 100.0,
         crate::own_tool::TOLERANCE * 100.0,

@@ -27,8 +27,12 @@ fn bench(args: &str) -> Output {
 }
 
 fn measured(args: &str, status: i32) -> Value {
-    let fixed = "--json --wait block --extra none --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
-    let out = bench(&format!("link {args} {fixed}"));
+    measured_in(2, args, status)
+}
+
+fn measured_in(rounds: u64, args: &str, status: i32) -> Value {
+    let fixed = "--json --wait block --extra none --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let out = bench(&format!("link {args} {fixed} --rounds {rounds}"));
     let text = String::from_utf8_lossy(&out.stdout);
     if !text.contains("% of the processor time") {
         assert_eq!(out.status.code(), Some(status), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
@@ -168,13 +172,13 @@ fn what_cannot_be_measured_is_a_row_with_a_reason() {
 
 #[test]
 fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
-    let m = measured("--size 64 --own-tools --peers test/sound,test/confirmed,test/contradicted", 1);
+    let m = measured_in(5, "--size 64 --own-tools --peers test/sound,test/confirmed,test/contradicted", 1);
     let row = |system: &str, kind: &str| m["cases"].as_array().unwrap().iter().find(|c| c["system"] == system && c["kind"] == kind);
     let confirmed = &row("test/confirmed", "link").unwrap()["own_tool"];
     assert_eq!((&confirmed["tool_p50_ns"], &confirmed["ours_p50_ns"]), (&Value::from(105_000), &Value::from(100_000)));
-    assert_eq!((&confirmed["agrees"], &confirmed["tool_n"]), (&Value::from(true), &Value::from(40)), "two runs of 20");
+    assert_eq!((&confirmed["concord"], &confirmed["tool_n"]), (&Value::from("agrees"), &Value::from(100)), "five runs of 20");
     let contradicted = &row("test/contradicted", "link").unwrap()["own_tool"];
-    assert_eq!((&contradicted["agrees"], &contradicted["tool"]), (&Value::from(false), &Value::from("perf")));
+    assert_eq!((&contradicted["concord"], &contradicted["tool"]), (&Value::from("differs"), &Value::from("perf")));
     // What the tool said stands in its own case, too.
     let tool = row("test/confirmed", "own_tool").unwrap();
     assert_eq!(tool["id"], "own tool perf · test/confirmed · processes · ping-pong · block · 64 B");
@@ -185,14 +189,21 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
     assert!(m["left_out"].to_string().contains("own latency tool of test/sound"), "{}", m["left_out"]);
     assert!(row("test/sound", "own_tool").is_none() && row("test/sound", "link").unwrap()["own_tool"].is_null());
 
-    let fixed = "--own-tools --wait block --extra none --rounds 1 --messages 20 --publisher-cpu any --subscriber-cpus any";
-    let out = bench(&format!("link --size 64 --peers test/confirmed,test/contradicted {fixed}"));
+    let fixed = "--own-tools --wait block --extra none --messages 20 --publisher-cpu any --subscriber-cpus any";
+    let out = bench(&format!("link --size 64 --peers test/confirmed,test/contradicted {fixed} --rounds 5"));
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(1), "{text}");
-    let line = "test/confirmed · processes · ping-pong · block · 64 B: own tool perf: 105 µs, ours 100 µs, 0.95: agrees within 20 %";
+    let line =
+        "test/confirmed · processes · ping-pong · block · 64 B: own tool perf: 105 µs, ours 100 µs, 0.95 (0.95–0.95): agrees within 20 %";
     assert!(text.contains(line), "{text}");
     let wrong = text.lines().find(|l| l.starts_with("INVALID: test/contradicted")).unwrap_or_else(|| panic!("{text}"));
     assert!(wrong.contains("own tool perf") && wrong.contains("differs by more than 20 %"), "{wrong}");
+
+    // Of few rounds nothing is said, and nothing is invalid.
+    let out = bench(&format!("link --size 64 --peers test/contradicted {fixed} --rounds 1"));
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    assert!(text.contains("n too small: it takes 5 rounds to say whether they agree, and there are 1"), "{text}");
 
     // They need a peer, and the shape that tools measure.
     let error = |args: &str| String::from_utf8(bench(args).stderr).unwrap();

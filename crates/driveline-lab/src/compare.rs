@@ -6,12 +6,12 @@
 //! interval excludes 1, and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
 //! 5 % after Holm's correction (1979) over all comparisons made.
 
-use crate::analysis::{Compared, ENOUGH_ROUNDS, contradiction, pooled_headline};
+use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, ensure};
 use driveline_bench::MAX_OTHERS;
-use driveline_bench::stats::{Interval, Rank, Runs, ratio_interval_unpaired};
+use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt::Write as _;

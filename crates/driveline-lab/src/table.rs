@@ -4,7 +4,7 @@
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio};
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
-use driveline_bench::stats::Interval;
+use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::fmt::Write as _;
 
 /// What is written where there are too few samples for a percentile.
@@ -87,7 +87,7 @@ pub(crate) fn bounds(i: &Interval) -> String {
 
 fn few_rounds(i: &Interval) -> String {
     match i.rounds {
-        n if n >= crate::analysis::ENOUGH_ROUNDS => String::new(),
+        n if n >= ENOUGH_ROUNDS => String::new(),
         1 => " of 1 round".into(),
         n => format!(" of {n} rounds"),
     }
@@ -172,9 +172,9 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
         ));
     }
     let least = m.experiments.iter().map(|e| e.rounds).min().unwrap_or(0);
-    if least < crate::analysis::ENOUGH_ROUNDS as u64 {
+    if least < ENOUGH_ROUNDS as u64 {
         let rounds = if least == 1 { "1 round".to_owned() } else { format!("{least} rounds") };
-        lines.push(format!("With {rounds} intervals are not to be trusted; {} make a start.", crate::analysis::ENOUGH_ROUNDS));
+        lines.push(format!("With {rounds} intervals are not to be trusted; {} make a start.", ENOUGH_ROUNDS));
     }
     lines
 }

@@ -18,6 +18,9 @@ use std::collections::HashMap;
 /// How many times rounds are drawn.
 const RESAMPLES: usize = 2000;
 
+/// Rounds below which an interval is not to be trusted.
+pub const ENOUGH_ROUNDS: usize = 5;
+
 /// Share of resampled values beyond each end of a 95 % interval, for 5 to 20 rounds: Φ(−t √(n ÷ (n − 1))), with the 97.5 %
 /// quantile t of Student's distribution with n − 1 degrees of freedom.
 const TAILS: [f64; 16] = [
@@ -25,7 +28,7 @@ const TAILS: [f64; 16] = [
     0.01588,
 ];
 /// Rounds of the first of [`TAILS`].
-const FIRST_TAIL: usize = 5;
+const FIRST_TAIL: usize = ENOUGH_ROUNDS;
 
 /// An estimate with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +39,7 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Number of rounds it rests on; with fewer than five the interval is not to be trusted, with one it is none.
+    /// Number of rounds it rests on; with fewer than [`ENOUGH_ROUNDS`] the interval is not to be trusted, with one it is none.
     pub rounds: usize,
 }
 

@@ -5,6 +5,6 @@ mod bootstrap;
 mod percentile;
 mod random;
 
-pub use bootstrap::{Interval, ratio_interval, ratio_interval_unpaired};
+pub use bootstrap::{ENOUGH_ROUNDS, Interval, ratio_interval, ratio_interval_unpaired};
 pub use percentile::{Percentiles, Rank, Runs, Shape};
 pub use random::Random;

@@ -5,15 +5,13 @@ use super::{CaseResult, Column, Compared, ExperimentResult};
 use crate::scenario::AnswerSpec;
 use driveline_bench::Metric;
 use driveline_bench::observations::Quantity;
-use driveline_bench::stats::Interval;
+use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::fmt::Write as _;
 
 /// Cases that a sentence names.
 pub(super) const MOST_TOLD: usize = 6;
 /// Rounds below which an interval says nothing at all, and is not told.
 pub(super) const FEWEST_ROUNDS: usize = 3;
-/// Rounds below which an interval is not to be trusted.
-pub(crate) const ENOUGH_ROUNDS: usize = 5;
 
 /// How a system stands beside Driveline, by the interval of the ratio of their medians.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub struct CaseResult {
     /// Compared with Driveline, with the floor, and a chain with Driveline on some edges with the one that has none of it. None
     /// of a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
-    /// Of a peer beside whose row its own latency tool ran: whether both say the same. If not, the row is invalid.
+    /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they differ, the row is invalid.
     pub own_tool: Option<Agreement>,
     /// Of workloads, chains and watched links: distributions of what was observed.
     pub observed: Vec<Observed>,
@@ -290,7 +290,7 @@ impl CaseResult {
     /// Whether its own latency tool contradicts the row.
     #[must_use]
     pub fn is_contradicted(&self) -> bool {
-        self.own_tool.as_ref().is_some_and(|a| !a.agrees)
+        self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 
     /// Runs that count.

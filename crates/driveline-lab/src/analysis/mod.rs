@@ -13,7 +13,6 @@ mod published;
 mod question;
 mod timeline;
 
-pub(crate) use answer::ENOUGH_ROUNDS;
 pub use answer::{Standing, standing};
 pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, handling};
 pub(crate) use columns::{Column, columns, ratio_columns};

@@ -130,7 +130,7 @@ impl Pooled {
             reasons: r.reasons().map(str::to_owned).collect(),
             unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
         };
-        let own_tool = self.agreement(all);
+        let own_tool = self.agreement(all, seed);
         let link = |(index, (link, (runs, late))): (usize, (&Link, &(Runs, u64)))| LinkResult {
             topic: link.topic.clone(),
             figure: Figure::of(runs),
@@ -143,7 +143,7 @@ impl Pooled {
             figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),
             subscribers: self.subscribers.iter().map(subscriber).collect(),
             totals: Totals { late, ..self.totals(|a| a.iter()) },
-            ratios: if own_tool.as_ref().is_some_and(|a| !a.agrees) { Vec::new() } else { self.ratios(all, seed) },
+            ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
             observed: self.observed.iter().map(|(s, q, r)| Observed { subject: s.clone(), quantity: *q, figure: Figure::of(r) }).collect(),
             counters,
@@ -177,11 +177,11 @@ impl Pooled {
     }
 
     /// Whether the latency tool that ran beside this row says the same.
-    fn agreement(&self, all: &[Self]) -> Option<Agreement> {
+    fn agreement(&self, all: &[Self], seed: u64) -> Option<Agreement> {
         let tool = all.iter().find(|p| is_own_tool(&p.case, &self.case))?;
         let runs = tool.runs.iter().filter(|r| r.is_valid());
-        let said: Vec<_> = runs.flat_map(|r| &r.accounts).filter_map(|a| a.own_tool.clone()).collect();
-        Agreement::of(self.metrics.get(&Metric::Transport)?.at(Rank::P50)?, &said)
+        let said: Vec<_> = runs.flat_map(|r| r.accounts.iter().filter_map(move |a| Some((r.round, a.own_tool.clone()?)))).collect();
+        Agreement::of(self.metrics.get(&Metric::Transport)?, &said, seed)
     }
 
     /// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
@@ -267,8 +267,8 @@ pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) ->
 /// What a case's own latency tool says, if it ran beside it and contradicts.
 pub(crate) fn contradiction(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<Agreement>> {
     let Some(tool) = e.cases.iter().find(|c| is_own_tool(c, case)) else { return Ok(None) };
-    let agreement = Pooled::read(archive, e, case)?.agreement(&[Pooled::read(archive, e, tool)?]);
-    Ok(agreement.filter(|a| !a.agrees))
+    let agreement = Pooled::read(archive, e, case)?.agreement(&[Pooled::read(archive, e, tool)?], archive.manifest.seed);
+    Ok(agreement.filter(Agreement::contradicts))
 }
 
 /// Whether one case is the latency tool that ran beside the other.

@@ -10,7 +10,7 @@ use cells::Cell;
 use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
 use driveline_bench::peers::{self, Peer, Selection};
-use driveline_bench::stats::Random;
+use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
 use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement, floor_of, has_own_tool};
 use driveline_runtime::launch::find_gateway;
 
@@ -189,6 +189,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
             && e.scenario.own_tools
             && !variant.own_tool.is_empty()
             && has_own_tool(&link.job(&case.system))
+            && may_judge(e, &case.system)
         {
             let id = format!("own tool {} · {}", variant.own_tool, case.id);
             add(e, Case { id, role: Role::OwnTool, comparisons: Vec::new(), ..case.clone() });
@@ -196,6 +197,16 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         add(e, case);
     }
     compare_with_usual_settings(e, cell, selection);
+}
+
+/// Whether there are enough rounds for an own tool's verdict; without, it would run for nothing, and says so.
+fn may_judge(e: &mut Experiment, system: &System) -> bool {
+    let enough = e.rounds >= ENOUGH_ROUNDS as u64;
+    if !enough {
+        let reason = format!("it takes {ENOUGH_ROUNDS} rounds to say whether it agrees, and there are {}", e.rounds);
+        leave_out(e, &format!("own latency tool of {system}"), &reason, None);
+    }
+    enough
 }
 
 /// A variant for tuning is compared with the one whose settings it varies.

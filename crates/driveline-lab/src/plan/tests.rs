@@ -74,6 +74,20 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
 }
 
 #[test]
+fn an_own_tool_runs_only_where_it_can_judge() {
+    let tools = |extent| {
+        let mut found = peers();
+        let State::Installed { description, .. } = &mut found[0].state else { panic!("cyclonedds is there") };
+        description.variants[0].own_tool = "ddsperf".into();
+        let e = plan(&scenario::load("B1").unwrap(), extent, &found, &Placement::automatic(vec![0, 1])).unwrap();
+        let left_out = e.left_out.iter().filter(|l| l.what == "own latency tool of cyclonedds/udp").count();
+        (e.cases.iter().filter(|c| c.role == Role::OwnTool).count(), left_out)
+    };
+    // Two rounds, and five of 14 sizes in two qualities.
+    assert_eq!((tools(Extent::Quick), tools(Extent::Default)), ((0, 1), (28, 0)));
+}
+
+#[test]
 fn what_varies_settings_is_compared_with_the_usual_ones() {
     let e = planned("W12", Extent::Default);
     let c = e.cases.iter().find(|c| c.system.to_string() == "ros1/tcp_nagle").unwrap();

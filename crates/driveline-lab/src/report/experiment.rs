@@ -7,9 +7,9 @@ use super::views;
 use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns};
 use crate::archive::Role;
 use crate::table::{TOO_SMALL, bounds, controls, digits, duration, label, quantity, ratio, span};
-use driveline_bench::Metric;
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
+use driveline_bench::{Concord, Metric};
 use std::fmt::Write as _;
 
 /// What a car drives while a sample is on its way: speeds in km/h.
@@ -349,15 +349,18 @@ fn own_tools(e: &ExperimentResult) -> String {
     let head = ["case", "tool", "tool's p50", "p50 here", "÷ tool", "verdict"];
     let mut table = Table::new("", &head, true);
     for (c, a) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
-        let verdict = if a.agrees { "agrees" } else { "<span class=bad>differs: the row is invalid</span>" };
+        let verdict = match a.concord {
+            Concord::Differs => format!("<span class=bad>{}: the row is invalid</span>", escape(&a.verdict())),
+            Concord::Agrees | Concord::NTooSmall => escape(&a.verdict()),
+        };
         table.row(
             &escape(&c.case.id),
             &[
                 escape(&format!("{} {}", a.tool, a.version)),
                 escape(&duration(a.tool_p50_ns)),
                 escape(&duration(a.ours_p50_ns)),
-                ratio(a.ratio),
-                verdict.into(),
+                ratio_of(Some(&a.ratio)),
+                verdict,
             ],
         );
     }
@@ -365,7 +368,7 @@ fn own_tools(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row counts if its median is within {:.0} % of what the latency tool of the middleware itself says.</p>",
+        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say.</p>",
         table.finish(),
         driveline_bench::TOLERANCE * 100.0
     )

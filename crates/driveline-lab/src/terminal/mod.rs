@@ -44,7 +44,7 @@ fn experiment(text: &mut String, e: &ExperimentResult) {
         }
     }
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
-        let _ = writeln!(text, "{}{}: {agreement}", if agreement.agrees { "" } else { "INVALID  " }, c.case.id);
+        let _ = writeln!(text, "{}{}: {agreement}", if agreement.contradicts() { "INVALID  " } else { "" }, c.case.id);
     }
     for l in &e.left_out {
         let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
