@@ -88,6 +88,14 @@ pub struct Sample {
     pub fill_and_transport_ns: u64,
 }
 
+impl Sample {
+    /// All that were taken; 0 where one was not.
+    fn stamps(&self) -> [u64; 8] {
+        let (s, r) = (self.sent, self.received.unwrap_or_default());
+        [s.scheduled, s.before_fill, s.before_publish, s.returned, r.woken, r.in_hand, r.copied, r.read]
+    }
+}
+
 impl Account {
     /// Adds a figure if there is any sample of it.
     pub(crate) fn put(&mut self, metric: Metric, samples: Vec<u64>) {
@@ -97,8 +105,8 @@ impl Account {
     }
 }
 
-/// Accounts for the ends of a run.
-pub(crate) fn account(job: &Job, ends: &[End]) -> Result<Account> {
+/// Accounts for the ends of a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`.
+pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account> {
     let mut a = Account { unset: ends.iter().flat_map(|e| e.unset.iter().cloned()).collect(), ..Account::default() };
     a.unset.sort();
     a.unset.dedup();
@@ -120,6 +128,8 @@ pub(crate) fn account(job: &Job, ends: &[End]) -> Result<Account> {
             open(job, end_of(Role::Publisher)?, &receivers, &mut a)?;
         }
     }
+    let early = a.stamps.iter().filter(|s| s.stamps().into_iter().any(|ns| ns > 0 && ns < since_ns)).count();
+    refuse_stamps("the ends", early, "were under way before the first process of the run was started", &mut a);
     Ok(a)
 }
 

@@ -77,7 +77,7 @@ impl Bench {
     }
 
     fn account(&self, ends: &[End]) -> Account {
-        account(&self.job, ends).unwrap()
+        account(&self.job, ends, 0).unwrap()
     }
 }
 
@@ -322,7 +322,7 @@ mod foreign {
             let pace = if closed { Pace::PingPong } else { Pace::RateHz(100.0) };
             let job = Job { role: shape, pace, subscribers: if closed { 1 } else { subscribers }, ..b.job.clone() };
             let ends: Vec<End> = told.into_iter().enumerate().map(|(i, t)| heard(b.dir.path(), i, t)).collect();
-            let Ok(a) = account(&job, &ends) else { return Ok(()) };
+            let Ok(a) = account(&job, &ends, 0) else { return Ok(()) };
             prop_assert!(a.stamps.len() <= 2 * rows_at_most(&job) * 5);
             if !a.invalid.is_empty() {
                 return Ok(());
@@ -376,4 +376,14 @@ fn a_stamp_that_is_missing_or_out_of_order_makes_the_run_invalid_and_no_figure()
         let invalid = refused(subscriber(change), b.publisher(&sent));
         assert!(invalid.iter().any(|i| i.contains("lack stamps")), "{invalid:?}");
     }
+}
+
+#[test]
+fn a_stamp_from_before_the_run_makes_it_invalid() {
+    let b = bench(Payload::Untouched);
+    let sent = [2, 3, 4, 5, 6];
+    let invalid = |since_ns| account(&b.job, &[b.subscriber(0, &sent, 0), b.publisher(&sent)], since_ns).unwrap().invalid.join("; ");
+    // The first that counts was due at 4000.
+    assert_eq!(invalid(4000), "");
+    assert!(invalid(4001).contains("1 samples were under way before the first process of the run was started"), "{}", invalid(4001));
 }

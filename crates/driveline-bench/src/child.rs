@@ -14,7 +14,8 @@ const LINE_MAX: u64 = 16 << 20;
 const LEAVES: Duration = Duration::from_secs(5);
 
 /// A process in a group of its own, so that what it has started ends with it. An interruption from the terminal reaches it
-/// through whoever started it. Dropping it kills what is left of the group, and waits for the process.
+/// through whoever started it. Dropping it kills what is left of the group, and waits for the process. What leaves the group
+/// (`setsid`) is not followed, and lives on.
 #[derive(Debug)]
 pub struct Started {
     child: Child,

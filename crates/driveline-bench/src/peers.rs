@@ -284,13 +284,16 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let out = started.pipes().1.context("it has no standard output")?;
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = tell.send(out.take(DESCRIPTION_MAX).read_to_string(&mut text).map(|_| text));
+        let mut said = Vec::new();
+        let _ = tell.send(out.take(DESCRIPTION_MAX + 1).read_to_end(&mut said).map(|_| said));
     });
     let heard = told.recv_timeout(timeout);
     let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
-    let Ok(text) = heard else { bail!("it did not describe itself within {timeout:?}") };
-    let text = text.context("its description cannot be read")?;
+    let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
+    let said = said.context("its description cannot be read")?;
+    // Before how it ended: nobody listened to the rest.
+    ensure!(said.len() as u64 <= DESCRIPTION_MAX, "its description is longer than {} MiB", DESCRIPTION_MAX >> 20);
+    let text = String::from_utf8(said).context("its description cannot be read")?;
     let status = status.context("`--describe` failed")?;
     ensure!(status.success(), "`--describe` failed ({status})");
     if let Some(text) = serde_json::from_str(&text).ok().as_ref().and_then(unreadable) {

@@ -66,6 +66,8 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     program(dir.path(), "loud", &echo(&Description { title: "\u{1b}[2Jgone".into(), ..description("loud") }));
     program(dir.path(), "garbage", "echo hello");
     program(dir.path(), "fails", "exit 3");
+    program(dir.path(), "endless", "while :; do echo '                                                                '; done");
+    program(dir.path(), "latin", "printf '\\344'");
     program(dir.path(), "future", &echo(&Description { protocol: 99, ..description("future") }));
     let with = |change: fn(&mut Variant)| {
         let mut d = description("odd");
@@ -87,6 +89,8 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     assert!(reason(&peers, "other").contains("calls itself 'another'"));
     assert!(reason(&peers, "loud").contains("control characters") && !reason(&peers, "loud").contains('\u{1b}'));
     assert!(reason(&peers, "garbage").contains("docs/protocols/harness.md"));
+    assert_eq!(reason(&peers, "endless"), "its description is longer than 1 MiB");
+    assert!(reason(&peers, "latin").contains("cannot be read"));
     assert!(reason(&peers, "fails").contains("exit status: 3"));
     assert!(reason(&peers, "future").contains("version 99"));
     odd.iter().for_each(|(file, _, why)| assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file)));

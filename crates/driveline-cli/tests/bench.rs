@@ -78,6 +78,9 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let report = std::fs::read_to_string(archive.join("report.html")).unwrap();
     assert!(!report.contains("PARTIAL") && report.contains("Does it arrive?"));
 
+    let (code, _, err) = ended(dir.path(), &["bench", "run", "--resume", "a"]);
+    assert!(code == 1 && err.contains("the measurement in a is complete") && err.contains("bench report"), "{code} {err}");
+
     let (code, text, err) = ended(dir.path(), &["bench", "report", "a", "--out", "elsewhere.html", "--json"]);
     let summary: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{err}"));
     assert_eq!((code, &summary["complete"], &summary["made"]), (0, &true.into(), &15.into()));

@@ -71,7 +71,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with an interrupted measurement in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["what", "quick", "paper", "systems", "rounds", "out", "seed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["what", "quick", "paper", "systems", "rounds", "out", "seed", "dry_run"])]
     pub resume: Option<PathBuf>,
     /// Seed of the random order and of the intervals; without it, a new one, which is shown
     #[arg(long, value_name = "SEED")]

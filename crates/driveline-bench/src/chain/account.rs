@@ -9,6 +9,7 @@ use super::shape::{COOL_DOWN, Shape};
 use crate::harness::{End, read_bounded};
 use crate::observations::{Observations, Point, Quantity};
 use anyhow::{Context, Result, ensure};
+use driveline::types::MonotonicNs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,6 +35,12 @@ pub(crate) struct StageRow {
 impl StageRow {
     fn from_words([origin, source, published, in_hand, work_start, work_end, before_publish, returned]: [u64; 8]) -> Self {
         Self { origin, source, published, in_hand, work_start, work_end, before_publish, returned }
+    }
+
+    /// All that were taken.
+    fn stamps(&self) -> impl Iterator<Item = u64> {
+        let all = [self.source, self.published, self.in_hand, self.work_start, self.work_end, self.before_publish, self.returned];
+        all.into_iter().filter(|ns| *ns > 0)
     }
 
     /// When the stage was done with it.
@@ -70,9 +77,11 @@ fn read_rows(path: &Path, most: usize) -> Result<Vec<StageRow>> {
     Ok(rows.iter().map(|row| StageRow::from_words(row.map(u64::from_le_bytes))).collect())
 }
 
-/// Accounts for a run; `told` has an entry for each stage of the job, in its order.
-pub(crate) fn account(shape: &Shape<'_>, told: &[Told]) -> Observations {
+/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`; `told` has an entry for each stage of
+/// the job, in its order.
+pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observations {
     let mut o = Observations::default();
+    let now_ns = MonotonicNs::now().0;
     for (index, (stage, t)) in shape.job.stages.iter().zip(told).enumerate() {
         let name = &stage.name;
         for text in &t.end.unset {
@@ -86,6 +95,11 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told]) -> Observations {
         }
         check_totals(shape, told, index, &mut o);
         check_rows(shape, told, index, &mut o);
+        if t.rows.iter().flat_map(StageRow::stamps).any(|ns| !(since_ns..=now_ns).contains(&ns)) {
+            o.invalid.push(format!(
+                "the stage '{name}': it has stamps from before the run was started, or that have not happened yet: they are nanoseconds on CLOCK_MONOTONIC"
+            ));
+        }
     }
     let counts = |r: &&StageRow| r.origin > shape.job.warm_up && r.origin <= shape.job.warm_up + shape.job.messages;
     let sinks: Vec<&str> = shape.job.stages.iter().filter(|s| s.output.is_none()).map(|s| s.name.as_str()).collect();

@@ -85,7 +85,7 @@ fn run() -> Vec<Told> {
 
 fn accounted(told: &[Told]) -> Observations {
     let job = job();
-    account(&Shape::new(&job).unwrap(), told)
+    account(&Shape::new(&job).unwrap(), told, 0)
 }
 
 fn values(o: &Observations, subject: &str, quantity: Quantity) -> Vec<u64> {
@@ -188,4 +188,16 @@ fn rows_come_whole_from_their_file() {
     assert_eq!((rows.len(), rows[1].origin, rows[1].returned), (2, 9, 16));
     std::fs::write(&path, &words[..72]).unwrap();
     assert!(read_rows(&path, 2).unwrap_err().to_string().contains("72 bytes"));
+}
+
+#[test]
+fn a_stamp_from_before_the_run_or_from_the_future_makes_it_invalid() {
+    let job = job();
+    let invalid = |told: &[Told], since_ns| account(&Shape::new(&job).unwrap(), told, since_ns).invalid.join("; ");
+    let first = run().iter().flat_map(|t| &t.rows).flat_map(StageRow::stamps).min().unwrap();
+    assert_eq!(invalid(&run(), first), "");
+    assert!(invalid(&run(), first + 1).contains("stamps from before the run"), "{}", invalid(&run(), first + 1));
+    let mut told = run();
+    told.iter_mut().flat_map(|t| &mut t.rows).for_each(|r| r.returned = u64::MAX);
+    assert!(invalid(&told, first).contains("have not happened yet"), "{}", invalid(&told, first));
 }

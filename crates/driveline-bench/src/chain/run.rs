@@ -103,7 +103,7 @@ impl Conductor<'_> {
         }
         told.sort_unstable_by_key(|(index, _)| *index);
         let told: Vec<Told> = told.into_iter().map(|(_, t)| t).collect();
-        let mut observations = account(&shape, &told);
+        let mut observations = account(&shape, &told, troupe.began_ns());
         for keeper in keepers {
             observations.unset.extend(troupe.ends_of(keeper).into_iter().flat_map(|e| e.unset));
         }

@@ -144,7 +144,7 @@ impl Conductor<'_> {
         let process = troupe.start("the process", job, None)?;
         troupe.wait(process, Until::Done, longest(job))?;
         Self::dismiss(&mut troupe, keeper)?;
-        account::account(job, &troupe.ends())
+        account::account(job, &troupe.ends(), troupe.began_ns())
     }
 
     /// A process for each end; receivers first.
@@ -158,7 +158,7 @@ impl Conductor<'_> {
             System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
         };
         let (mut troupe, publisher, ends) = self.run_ends(job, cable, sending, receiving, words.as_ref())?;
-        let mut account = account::account(job, &ends)?;
+        let mut account = account::account(job, &ends, troupe.began_ns())?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
             account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(publisher)));
         }
@@ -222,7 +222,7 @@ impl Conductor<'_> {
         for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
             let mut ends: Vec<End> = receivers.iter().flat_map(|r| troupe.ends_of(*r)).collect();
             ends.extend(troupe.ends_of(*publisher));
-            let mut account = account::account(job, &ends)?;
+            let mut account = account::account(job, &ends, troupe.began_ns())?;
             if let Some(first) = first_sample(&ends, Role::Subscriber) {
                 account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(*publisher)));
             }

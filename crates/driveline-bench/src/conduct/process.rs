@@ -199,6 +199,11 @@ impl<'a> Troupe<'a> {
         self.members.get(index).map_or(0, |m| m.spawned_ns)
     }
 
+    /// When the first of them was started, on `CLOCK_MONOTONIC`: no stamp of the run is older.
+    pub(crate) fn began_ns(&self) -> u64 {
+        self.members.iter().map(|m| m.spawned_ns).min().unwrap_or(0)
+    }
+
     pub(crate) fn pid(&self, index: usize) -> u32 {
         self.members.get(index).map_or(0, |m| m.process.id())
     }

@@ -254,7 +254,7 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
     let wire = Wire { on_its_way: [(1, false)].into(), fates: fates.iter().copied().collect(), ..Wire::default() };
     let wire = Rc::new(RefCell::new(wire));
     let ping = ping(&job, &mut Out(wire.clone()), &mut In(wire), 1).unwrap();
-    account(&job, &[echo, ping]).unwrap()
+    account(&job, &[echo, ping], 0).unwrap()
 }
 
 #[test]

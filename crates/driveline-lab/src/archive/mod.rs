@@ -30,6 +30,8 @@ use std::sync::Arc;
 /// Version of the format.
 pub const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
+/// Of files that are not whole yet.
+const PART: &str = "part";
 /// Most rounds of an experiment, as scenarios and the command line say.
 const MAX_ROUNDS: u64 = 1000;
 /// Most samples of a link: a day at the highest rate.
@@ -301,9 +303,10 @@ impl Archive {
         check_readable(&manifest)?;
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let empty = || -> Result<()> {
-            let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+            let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten();
+            // A manifest that was never whole is nobody's measurement.
             ensure!(
-                there.next().is_none(),
+                there.all(|entry| Path::new(&entry.file_name()) == Path::new(MANIFEST).with_extension(PART)),
                 "{} is not empty: name another directory, or go on with the measurement in it with --resume",
                 directory.display()
             );
@@ -546,7 +549,7 @@ fn claim(directory: &Path) -> Result<File> {
 
 /// Writes a file that is either there as a whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let part = path.with_extension("part");
+    let part = path.with_extension(PART);
     // Without sync, a name can outlive a power cut that its bytes do not.
     let written = || -> std::io::Result<()> {
         // Of somebody who was interrupted, or a link to somewhere else: opening it would follow that.
@@ -559,7 +562,10 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         file.sync_all()?;
         fs::rename(&part, path)
     };
-    written().with_context(|| format!("cannot write {}", path.display()))
+    written()
+        // Where there is no room, the half of it is in the way.
+        .inspect_err(|_| drop(fs::remove_file(&part)))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

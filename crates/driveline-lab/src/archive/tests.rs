@@ -292,3 +292,24 @@ fn figures_follow_from_stamps() {
     assert_eq!(closed[&Metric::Transport], [70]);
     assert!(!closed.contains_key(&Metric::ScheduleRelative) && !closed.contains_key(&Metric::FillAndTransport));
 }
+
+#[test]
+fn the_half_of_a_file_is_in_nobodys_way() {
+    let dir = tempfile::tempdir().unwrap();
+    // What cannot take its place does not stay beside it: here a directory has the name, elsewhere the disk is full.
+    fs::create_dir(dir.path().join("report.json")).unwrap();
+    assert!(write_whole(&dir.path().join("report.json"), b"{}").is_err());
+    assert!(!dir.path().join("report.part").exists());
+    // Somebody was killed while they wrote the manifest: there is no measurement.
+    let manifest = archive(dir.path()).manifest;
+    let fresh = dir.path().join("fresh");
+    fs::create_dir(&fresh).unwrap();
+    fs::write(fresh.join("manifest.part"), "{\"for").unwrap();
+    Archive::create(&fresh, manifest.clone()).unwrap();
+    assert!(fresh.join(MANIFEST).is_file() && !fresh.join("manifest.part").exists());
+    // Anything else is somebody's.
+    let other = dir.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("thesis.part"), "").unwrap();
+    assert!(format!("{:#}", Archive::create(&other, manifest).unwrap_err()).contains("is not empty"));
+}
