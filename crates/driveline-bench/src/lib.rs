@@ -5,8 +5,8 @@
 //! ends only note stamps, from which an [`Account`] is made and checked afterwards. [`peers`] finds other middleware, [`stats`]
 //! has exact percentiles, and intervals over rounds. Experiments, archives and reports over it are the crate `driveline-lab`'s.
 //!
-//! Beside it, for one link at a time, `bench link`: a [`Plan`] of links with their floors (a bare futex, a spinning word,
-//! memcpy), run in rounds and printed as a table or as JSON. Method and figures: `docs/benchmarks.md`.
+//! Over it, in a room of its own, `bench link`: one link at a time by hand ([`run_link`]), with its floors (a bare futex, a spinning
+//! word, memcpy), run in rounds and printed as a table or as JSON. Method and figures: `docs/benchmarks.md`.
 //!
 //! Not here: plots, scenario files, workloads (graphs that are run and observed).
 //!
@@ -18,43 +18,39 @@
 //! ```
 
 mod account;
-mod args;
+mod by_hand;
 pub mod chain;
 pub mod child;
 mod conduct;
+mod ending;
 pub mod harness;
 mod interruption;
 mod left_out;
-mod link;
 pub mod machine;
 mod metric;
 pub mod observations;
 mod own_tool;
 mod peer;
 pub mod peers;
-mod plan;
-mod report;
-mod result;
+mod placement;
+mod provenance;
 mod scratch;
 pub mod stats;
+mod text;
+mod validity;
 
 pub use account::{Account, Sample};
-pub use args::{Cpus, Extra, LinkArgs, Size};
-pub use conduct::{Beside, CableSpec, Conductor, Ensemble, Favour, Program, Quota, cable_refused};
+pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, Size, list_peers, run_link};
+pub use conduct::{Beside, CableSpec, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial, cable_refused};
+pub use ending::Ending;
 pub use interruption::interruption;
 pub use left_out::LeftOut;
-pub use link::{PEER_COMMAND, list_peers, run_link};
-pub use metric::Metric;
+pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, Concord, TOLERANCE};
 pub use peer::{MIN_FILLED, MemcpyKind};
 pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
-pub use plan::{Case, Comparison, Kind, Placement, Plan, bytes, floor_of, has_own_tool, memory_needed};
-pub use result::{Ending, MAX_OTHERS, Measurement, Outcome, Ratio, Run, command, taken_away, validity_rule};
+pub use placement::Placement;
+pub use provenance::{COMMIT, OPTIMISED, VERSION, command};
 pub use scratch::Scratch;
-
-/// Version of this program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commit that it was built from; `-dirty` means that there were changes beyond it.
-pub const COMMIT: &str = env!("DRIVELINE_COMMIT");
-/// Whether it was compiled with optimisation; figures of one that was not say nothing.
-pub const OPTIMISED: bool = !cfg!(debug_assertions);
+pub use text::{Columns, bytes};
+pub use validity::{MAX_OTHERS, taken_away, validity_rule};

@@ -70,3 +70,14 @@ impl Metric {
         }
     }
 }
+
+/// A ratio to be computed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Figure of this case.
+    pub metric: Metric,
+    /// The other case.
+    pub to: String,
+    /// Figure of the other case.
+    pub of: Metric,
+}

@@ -2,8 +2,8 @@
 //! Whether a peer's row says the same as the latency tool that its middleware brings.
 
 use crate::harness::OwnTool;
-use crate::report::{interval, microseconds};
 use crate::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval};
+use crate::text::{interval, microseconds};
 use serde::Serialize;
 use std::fmt;
 

@@ -10,7 +10,7 @@
 use driveline::types::MonotonicNs;
 use driveline_bench::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use driveline_bench::peers::Selection;
-use driveline_bench::{Account, Case, Conductor, Kind, PEER_COMMAND, Program, Sample};
+use driveline_bench::{Account, Conductor, Kind, PEER_COMMAND, Program, Sample, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -70,7 +70,7 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     std::thread::scope(|s| {
         let measured = s.spawn(|| {
             let conductor = Conductor { program: &program, peers: &peers, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
-            let account = conductor.run(&Case::alone("stalled", Kind::Link, job), dir.path());
+            let account = conductor.run(&Trial::new(Kind::Link, job), dir.path());
             over.store(true, Relaxed);
             account
         });

@@ -10,8 +10,8 @@ use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, ensure};
-use driveline_bench::MAX_OTHERS;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
+use driveline_bench::{Columns, MAX_OTHERS};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ pub struct CompareArgs {
 
 /// Two measurements beside each other.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct Differences {
     /// How it is found out what is real.
     pub method: String,
     /// What makes the two incomparable, or less comparable.
@@ -134,7 +134,7 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
 ///
 /// # Errors
 /// If one of them is damaged.
-pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
+pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     let mut warnings = warnings(a, b);
     for (which, archive) in [("A", a), ("B", b)] {
         warnings.extend(doubts(which, archive)?);
@@ -190,7 +190,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Comparison> {
         SIGNIFICANCE * 100.0,
         Rank::P99.needs
     );
-    Ok(Comparison { method, warnings, rows })
+    Ok(Differences { method, warnings, rows })
 }
 
 fn row(
@@ -390,13 +390,13 @@ fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn text(c: &Comparison) -> String {
+fn text(c: &Differences) -> String {
     let mut text = String::new();
     for w in &c.warnings {
         let _ = writeln!(text, "WARNING  {w}");
     }
     let mut last = String::new();
-    let mut columns = table::Columns::new(&["", "A", "B", "B ÷ A", "p, corrected", "verdict"]);
+    let mut columns = Columns::new(&["", "A", "B", "B ÷ A", "p, corrected", "verdict"]);
     for r in &c.rows {
         let place = format!("{} · {} ({})", r.experiment, r.cell, r.of.label());
         if place != last {

@@ -15,7 +15,7 @@ use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
-use driveline_bench::{self as bench, Conductor, Ending, Kind, PEER_COMMAND, Placement, Program};
+use driveline_bench::{self as bench, Conductor, Ending, Kind, PEER_COMMAND, Placement, Program, Trial};
 use driveline_runtime::launch::find_gateway;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -358,7 +358,7 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
     let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };
     if case.role == Role::OwnTool {
-        let account = conductor.run(&bench::Case::alone(&case.id, Kind::OwnTool, job.clone()), dir)?;
+        let account = conductor.run(&Trial::new(Kind::OwnTool, job.clone()), dir)?;
         return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
     }
     let open = job.pace != bench::harness::Pace::PingPong && job.reach != Reach::Process;
@@ -366,6 +366,6 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
         return conductor.run_links(&jobs, &case.beside, dir);
     }
     let kind = if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
-    let account = conductor.run(&bench::Case::alone(&case.id, kind, job.clone()).over(case.beside.cable), dir)?;
+    let account = conductor.run(&Trial::new(kind, job.clone()).over(case.beside.cable), dir)?;
     Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() })
 }

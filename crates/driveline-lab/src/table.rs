@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How figures are written everywhere, columns of text, and what every reader must know.
+//! How figures are written everywhere, and what every reader must know.
 
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio};
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
-use std::fmt::Write as _;
 
 /// What is written where there are too few samples for a percentile.
 pub(crate) const TOO_SMALL: &str = "n too small";
@@ -98,50 +97,6 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
     p.map_or_else(|| TOO_SMALL.to_owned(), duration)
 }
 
-/// Columns, the first one to the left, the others to the right.
-pub(crate) struct Columns {
-    rows: Vec<Vec<String>>,
-}
-
-impl Columns {
-    pub(crate) fn new(head: &[&str]) -> Self {
-        Self { rows: vec![head.iter().map(|h| (*h).to_owned()).collect()] }
-    }
-
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
-    }
-
-    /// A row over the whole width.
-    pub(crate) fn heading(&mut self, text: String) {
-        self.rows.push(vec![text]);
-    }
-
-    /// Whether there is nothing but the head, and headings.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.iter().skip(1).all(|r| r.len() < 2)
-    }
-
-    /// Without the columns in which there is nothing but their head.
-    pub(crate) fn write(&self, into: &mut String) {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        // A row of one cell is a heading, and may be as long as it likes.
-        let wide = || self.rows.iter().filter(|r| r.len() > 1);
-        let says = |c: usize| wide().skip(1).any(|r| r.get(c).is_some_and(|t| !t.is_empty()));
-        let width = |c: usize| wide().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
-        let widths: Vec<Option<usize>> = (0..columns).map(|c| (c == 0 || says(c)).then(|| width(c))).collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (i, (text, width)) in row.iter().zip(&widths).enumerate() {
-                let Some(width) = width else { continue };
-                let gap = " ".repeat(width.saturating_sub(text.chars().count()));
-                let _ = if i == 0 { write!(line, "  {text}{gap}") } else { write!(line, "  {gap}{text}") };
-            }
-            let _ = writeln!(into, "{}", line.trim_end());
-        }
-    }
-}
-
 /// How much two equal things differ.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
@@ -194,18 +149,5 @@ mod tests {
             [5, 4, 1].map(|n| interval(Some(&of(n)))),
             ["2.00 [1.50, 2.50]", "2.00 [1.50, 2.50] of 4 rounds", "2.00 [1.50, 2.50] of 1 round"]
         );
-    }
-
-    #[test]
-    fn columns_line_up_though_letters_have_several_bytes() {
-        let mut c = Columns::new(&["a", "nothing", "µs"]);
-        assert!(c.is_empty());
-        c.heading("longer than the columns".into());
-        assert!(c.is_empty());
-        c.row(vec!["ÄÖ".into(), String::new(), "10.0".into()]);
-        let mut text = String::new();
-        c.write(&mut text);
-        assert_eq!(text, "  a     µs\n  longer than the columns\n  ÄÖ  10.0\n");
-        assert!(!c.is_empty());
     }
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs the cases of a plan: fresh processes for each, started in order, and one account for all of them.
+//! Runs what is planned: fresh processes for each, started in order, and one account for all of them.
 
 mod beside;
 mod cable;
 mod listen;
 pub(crate) mod process;
 mod quota;
+mod trial;
 pub(crate) mod watch;
 
 pub use beside::{Beside, Favour};
 pub use cable::{CableSpec, cable_refused};
 pub use process::Program;
 pub use quota::Quota;
+pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};
 use crate::harness::{End, Job, Pace, Reach, Role, System};
@@ -19,7 +21,6 @@ use crate::machine::ProcessUse;
 use crate::metric::Metric;
 use crate::observations::Observations;
 use crate::peers::Selection;
-use crate::plan::{Case, Kind};
 use anyhow::{Context, Result, ensure};
 use cable::Cable;
 use driveline_shm::floor::SharedWords;
@@ -36,7 +37,7 @@ const OWN_TOOL: Duration = Duration::from_secs(60);
 /// Time for a link to come to rest before it is watched.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Where and how cases are run.
+/// Where and how trials are run.
 pub struct Conductor<'a> {
     /// What measured processes run that are no peers.
     pub program: &'a Program,
@@ -60,16 +61,16 @@ pub struct Ensemble {
 }
 
 impl Conductor<'_> {
-    /// Runs a case once, in an empty directory that it may fill. Blocks until it is over.
+    /// Runs a trial, in an empty directory that it may fill. Blocks until it is over.
     ///
     /// # Errors
     /// If a process fails or hangs; what it said is part of the error.
-    pub fn run(&self, case: &Case, dir: &Path) -> Result<Account> {
-        let answer_timeout_ms = case.job.usual_answer_timeout_ms();
-        let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), answer_timeout_ms, ..case.job.clone() };
-        match case.kind {
+    pub fn run(&self, trial: &Trial, dir: &Path) -> Result<Account> {
+        let answer_timeout_ms = trial.job.usual_answer_timeout_ms();
+        let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), answer_timeout_ms, ..trial.job.clone() };
+        match trial.kind {
             Kind::Link | Kind::Floor if job.reach == Reach::Process => self.alone(&Job { role: Role::Threads, ..job }),
-            Kind::Link | Kind::Floor => self.link(&job, case.cable),
+            Kind::Link | Kind::Floor => self.link(&job, trial.cable),
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
             Kind::StartUp => self.start_up(&job),

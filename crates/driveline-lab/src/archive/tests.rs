@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use driveline_bench::Sample;
-use driveline_bench::harness::{ReceivedRow, SentRow};
+use crate::scenario::{Extent, Scenario};
+use driveline_bench::harness::{Pace, Payload, Reach, ReceivedRow, Reliability, SentRow, System, Take, Wait};
+use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::observations::{Point, Quantity};
+use driveline_bench::{Account, Beside, Metric, Placement, Sample};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 fn link(pace: Pace, payload: Payload, subscribers: usize) -> Link {
     Link {

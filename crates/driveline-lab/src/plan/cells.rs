@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::machine::memory;
-use driveline_bench::{Beside, CableSpec, Favour, Placement, Quota, bytes, cable_refused, memory_needed};
+use driveline_bench::{Beside, CableSpec, Favour, Placement, Quota, bytes, cable_refused};
 use driveline_runtime::graph::ByteSize;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Cell {
     /// Why nobody can do it on this machine.
     pub(super) fn refused(&self, placement: &Placement) -> Option<String> {
         let single = self.links.len() == 1 && self.beside.hogs == 0 && self.beside.quota_percent.is_none() && self.beside.favour.is_none();
-        let needed: u64 = self.links.iter().map(|l| memory_needed(&l.job(&System::Driveline))).sum();
+        let needed: u64 = self.links.iter().map(|l| l.job(&System::Driveline).memory_needed()).sum();
         if let Some(available) = memory("MemAvailable:").filter(|available| needed >= *available) {
             return Some(format!("it needs about {} MiB of memory, and {} MiB are available", needed >> 20, available >> 20));
         }

@@ -11,7 +11,7 @@ use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
 use driveline_bench::peers::{self, Peer, Selection};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
-use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement, floor_of, has_own_tool};
+use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
 use driveline_runtime::launch::find_gateway;
 
 /// Most cases of one experiment.
@@ -188,7 +188,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         if let [link] = cell.links.as_slice()
             && e.scenario.own_tools
             && !variant.own_tool.is_empty()
-            && has_own_tool(&link.job(&case.system))
+            && link.job(&case.system).has_own_tool()
             && may_judge(e, &case.system)
         {
             let id = format!("own tool {} · {}", variant.own_tool, case.id);
@@ -311,7 +311,7 @@ fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> 
         );
         return None;
     }
-    let system = floor_of(&link.job(&System::Driveline));
+    let system = link.job(&System::Driveline).floor();
     let figure = if figure == Metric::FillAndTransport { Metric::Transport } else { figure };
     let (title, name) = if system == System::Futex { ("bare futex", "futex") } else { ("bare spinning word", "spinning word") };
     let link = Link {

@@ -5,7 +5,8 @@ mod beside;
 
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, Totals, columns, ratio_columns};
 use crate::archive::Manifest;
-use crate::table::{Columns, interval, percentile, remarks, span};
+use crate::table::{interval, percentile, remarks, span};
+use driveline_bench::Columns;
 use std::fmt::Write as _;
 
 /// Links of a case that have rows of their own; of more, the report tells.

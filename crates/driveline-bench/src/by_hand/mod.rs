@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench link`: one link, measured.
+//! `bench link`: one link, measured by hand. A front of the engine, beside the crate `driveline-lab`: with a planner, a table and a JSON
+//! of its own, and nothing left on disk. Nothing of the engine depends on it.
+
+mod args;
+mod plan;
+mod report;
+mod result;
+
+pub use args::{Cpus, Extra, LinkArgs, Size};
 
 use crate::account::Account;
-use crate::args::LinkArgs;
 use crate::conduct::{Conductor, Program};
 use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
-use crate::plan::{Case, Placement, Plan, memory_needed};
-use crate::report;
-use crate::result::{self, Ending, FORMAT, Measurement, Outcome, Run};
 use crate::scratch::Scratch;
 use crate::stats::{Random, Runs};
+use crate::{Ending, validity};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use plan::{Entry, Plan, placement};
+use result::{FORMAT, Measurement, Outcome, Pass};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -60,11 +67,11 @@ pub fn list_peers(json: bool) -> Result<String> {
 
 fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Result<Measurement> {
     let usable = machine::usable_cpus()?;
-    let placement = Placement::new(args, usable.clone())?;
+    let placement = placement(args, usable.clone())?;
     let selection = select_peers(args)?;
     let plan = Plan::new(args, &placement, &selection)?;
-    for case in &plan.cases {
-        check_memory(case, args.rounds, machine::memory("MemAvailable:"))?;
+    for entry in &plan.entries {
+        check_memory(entry, args.rounds, machine::memory("MemAvailable:"))?;
     }
     let machine = Machine::examine(&usable);
     let seed = match args.seed {
@@ -73,14 +80,14 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
     };
     let directory = Scratch::new()?;
     let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(args.idle_seconds), gateway: None };
-    let progress = progress(plan.cases.len() as u64 * args.rounds);
-    let mut runs: Vec<Vec<Run>> = plan.cases.iter().map(|_| Vec::new()).collect();
+    let progress = progress(plan.entries.len() as u64 * args.rounds);
+    let mut runs: Vec<Vec<Pass>> = plan.entries.iter().map(|_| Vec::new()).collect();
     let (start, mut complete) = (Ticks::now(), true);
     'rounds: for round in 0..args.rounds {
         for (place, index) in plan.order(seed, round).into_iter().enumerate() {
-            let (Some(case), Some(runs)) = (plan.cases.get(index), runs.get_mut(index)) else { continue };
-            progress.set_message(case.id.clone());
-            let mut run = one_run(&conductor, case, round, place, directory.path())?;
+            let (Some(entry), Some(runs)) = (plan.entries.get(index), runs.get_mut(index)) else { continue };
+            progress.set_message(entry.id.clone());
+            let mut run = one_run(&conductor, entry, round, place, directory.path())?;
             if interrupted.load(Relaxed) {
                 // What was cut short is no result.
                 complete = false;
@@ -100,17 +107,17 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
         version: crate::VERSION,
         commit: crate::COMMIT,
         optimised: crate::OPTIMISED,
-        command: result::command(),
+        command: crate::command(),
         seed,
         rounds: args.rounds,
-        validity_rule: result::validity_rule(),
+        validity_rule: validity::validity_rule(),
         machine,
         placement,
         complete,
         disturbance: (Ticks::now() - start).shares(),
         peers: selection.chosen.iter().map(|(_, d)| d.clone()).collect(),
         left_out: plan.left_out,
-        cases: result::outcomes(&plan.cases, runs, args.rounds, seed),
+        cases: result::outcomes(&plan.entries, runs, args.rounds, seed),
     })
 }
 
@@ -123,33 +130,33 @@ fn select_peers(args: &LinkArgs) -> Result<Selection> {
     peers::select(&found, &args.peers)
 }
 
-fn one_run(conductor: &Conductor<'_>, case: &Case, round: u64, place: usize, directory: &Path) -> Result<Run> {
+fn one_run(conductor: &Conductor<'_>, entry: &Entry, round: u64, place: usize, directory: &Path) -> Result<Pass> {
     let dir = tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?;
     let (clock, ticks) = (Instant::now(), Ticks::now());
-    let outcome = conductor.run(case, dir.path());
+    let outcome = conductor.run(&entry.trial(), dir.path());
     let disturbance = (Ticks::now() - ticks).shares();
     let (mut account, failure) = match outcome {
         Ok(account) => (Some(account), None),
         Err(e) => (None, Some(format!("{e:#}"))),
     };
-    if let (Some(account), Some(reason)) = (account.as_mut(), result::taken_away(&disturbance)) {
+    if let (Some(account), Some(reason)) = (account.as_mut(), validity::taken_away(&disturbance)) {
         account.invalid.push(reason);
     }
     let one = |a: &Account| a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect();
     let figures = account.as_ref().map(one).unwrap_or_default();
-    Ok(Run { round, place, seconds: clock.elapsed().as_secs_f64(), disturbance, account, failure, figures })
+    Ok(Pass { round, place, seconds: clock.elapsed().as_secs_f64(), disturbance, account, failure, figures })
 }
 
 /// Refuses, before anything starts, what would not fit: a process killed for memory tells nothing.
-fn check_memory(case: &Case, rounds: u64, available: Option<u64>) -> Result<()> {
-    let job = &case.job;
+fn check_memory(entry: &Entry, rounds: u64, available: Option<u64>) -> Result<()> {
+    let job = &entry.job;
     let kept = job.messages * (8 * 6 + 96) * job.subscribers as u64 * rounds;
-    let needed = memory_needed(job) + kept;
+    let needed = job.memory_needed() + kept;
     let Some(available) = available else { return Ok(()) };
     ensure!(
         needed < available,
         "'{}' needs about {} MiB of memory, and {} MiB are available: take a smaller --size, fewer --messages or --rounds, or fewer --subscribers",
-        case.id,
+        entry.id,
         needed >> 20,
         available >> 20
     );
@@ -181,8 +188,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_numbers() {
         let args = Cli::parse_from(["x", "--size", "1G", "--extra", "none", "--wait", "block"]).link;
-        let plan = Plan::new(&args, &Placement::new(&args, vec![0, 1]).unwrap(), &Selection::default()).unwrap();
-        let link = plan.cases.iter().find(|c| c.kind == crate::plan::Kind::Link).unwrap();
+        let plan = Plan::new(&args, &placement(&args, vec![0, 1]).unwrap(), &Selection::default()).unwrap();
+        let link = plan.entries.iter().find(|c| c.kind == crate::Kind::Link).unwrap();
         let text = check_memory(link, 5, Some(4 << 30)).unwrap_err().to_string();
         assert!(text.contains("MiB of memory, and 4096 MiB are available") && text.contains("--size"), "{text}");
         assert!(check_memory(link, 5, Some(64 << 30)).is_ok());

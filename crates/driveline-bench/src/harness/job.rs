@@ -1,102 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the conductor of a measurement and the measured processes say to each other.
-//!
-//! A measured process gets one line on its standard input, a [`Job`] as JSON, and writes [`Event`]s, one JSON object a
-//! line, to its standard output. Raw stamps go into files that the job names, as rows of little-endian 64-bit words, so
-//! that nothing is computed while it is measured. What is not an event goes to standard error, and is shown if the
-//! process fails. Any program that does this can be measured; `docs/protocols/harness.md` says it all for those who write
-//! one, and [`crate::peers`] finds it.
+//! What a measured process is asked to do.
 
-mod rows;
-
-pub(crate) use rows::read_bounded;
-pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
-
+use super::System;
 use driveline::WaitMode;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-
-/// Version of this protocol. It changes only when something that is already there changes its meaning; what is added is
-/// ignored by those who do not know it.
-pub const PROTOCOL: u32 = 1;
-
-/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, or `name/variant` of a peer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum System {
-    /// Driveline's public API.
-    Driveline,
-    /// A bare shared futex word, no payload: the floor of every blocking wait.
-    Futex,
-    /// A bare shared word that the reader spins on, no payload: the floor of every spinning wait.
-    Spin,
-    /// Another middleware, in a program of its own.
-    Peer {
-        /// Name of the peer.
-        name: String,
-        /// Which of its ways.
-        variant: String,
-    },
-}
-
-impl System {
-    /// Whether it is a variant of the other's peer whose name continues the other's: `fastdds/udp_500` varies `fastdds/udp`.
-    #[must_use]
-    pub fn varies(&self, usual: &Self) -> bool {
-        match (self, usual) {
-            (Self::Peer { name, variant }, Self::Peer { name: same, variant: of }) => {
-                name == same && variant.strip_prefix(of.as_str()).is_some_and(|rest| rest.starts_with('_'))
-            }
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Display for System {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Driveline => f.write_str("driveline"),
-            Self::Futex => f.write_str("futex"),
-            Self::Spin => f.write_str("spin"),
-            Self::Peer { name, variant } => write!(f, "{name}/{variant}"),
-        }
-    }
-}
-
-impl From<System> for String {
-    fn from(system: System) -> Self {
-        system.to_string()
-    }
-}
-
-impl TryFrom<String> for System {
-    type Error = String;
-    fn try_from(s: String) -> Result<Self, String> {
-        s.parse()
-    }
-}
-
-impl FromStr for System {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "driveline" => Ok(Self::Driveline),
-            "futex" => Ok(Self::Futex),
-            "spin" => Ok(Self::Spin),
-            _ => match s.split_once('/') {
-                Some((name, variant)) if !name.is_empty() && !variant.is_empty() => {
-                    Ok(Self::Peer { name: name.to_owned(), variant: variant.to_owned() })
-                }
-                _ => Err(format!("'{s}' is no system: use driveline, futex, spin, or a peer and its variant, e.g. fastdds/shm")),
-            },
-        }
-    }
-}
 
 /// Where the two ends are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -248,7 +160,7 @@ pub type Unset = Vec<String>;
 /// One process's part of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// [`PROTOCOL`].
+    /// [`super::PROTOCOL`].
     pub protocol: u32,
     /// See [`Role`].
     pub role: Role,
@@ -304,7 +216,7 @@ pub struct Job {
 }
 
 /// How long an answer may take if a job does not say it.
-pub(crate) const fn default_answer_timeout_ms() -> u64 {
+const fn default_answer_timeout_ms() -> u64 {
     10_000
 }
 
@@ -334,140 +246,38 @@ impl Job {
             Reliability::Reliable => default_answer_timeout_ms() + transfer,
         }
     }
-}
 
-/// What a measured process tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "event")]
-pub enum Event {
-    /// Its endpoints exist; the others may start.
-    Ready,
-    /// The link is up and at rest.
-    Idle,
-    /// Everything is sent or received, and written to files.
-    Done {
-        /// One for each end in the process.
-        ends: Vec<End>,
-    },
-    /// It cannot go on.
-    Failed {
-        /// Why, and what to do.
-        error: String,
-    },
-}
-
-/// What one end did. An end that leaves a count out did not count.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct End {
-    /// What it was.
-    pub role: Role,
-    /// Which subscriber it was.
-    #[serde(default)]
-    pub index: usize,
-    /// File with its rows of sent samples, if it sent any.
-    pub sent_file: Option<PathBuf>,
-    /// File with its rows of received samples, if it received any.
-    pub received_file: Option<PathBuf>,
-    /// Samples published in all: the first one, warm-up, counted ones, the last one.
-    #[serde(default)]
-    pub published: u64,
-    /// Sequence number of the first of them.
-    #[serde(default)]
-    pub first_sequence: u64,
-    /// Sequence number from which samples count.
-    #[serde(default)]
-    pub counted_from: u64,
-    /// Scheduled samples, warm-up included, that were not published, by reason.
-    #[serde(default)]
-    pub not_sent: BTreeMap<String, u64>,
-    /// Samples received in all.
-    #[serde(default)]
-    pub received: u64,
-    /// Samples missed in all, as the reads said.
-    #[serde(default)]
-    pub missed: u64,
-    /// Of the asking end of a closed loop: rounds without an answer in time. `None` for programs that end with the first
-    /// loss, and send no end mark.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unanswered: Option<u64>,
-    /// Of the asking end of a closed loop: answers that came after their time.
-    #[serde(default)]
-    pub late: u64,
-    /// Payloads verified.
-    #[serde(default)]
-    pub verified: u64,
-    /// What was wrong with payloads: the first few, and how many more.
-    #[serde(default)]
-    pub mismatches: Vec<String>,
-    /// How many payloads were wrong.
-    #[serde(default)]
-    pub mismatched: u64,
-    /// Processor time of the process while the counted samples ran, in nanoseconds.
-    #[serde(default)]
-    pub cpu_ns: u64,
-    /// Counted samples that this processor time belongs to.
-    #[serde(default)]
-    pub cpu_samples: u64,
-    /// System calls for waking readers while the counted samples ran.
-    pub wake_calls: Option<u64>,
-    /// When the first sample came, on `CLOCK_MONOTONIC`.
-    pub first_sample_ns: Option<u64>,
-    /// What the machine refused.
-    #[serde(default)]
-    pub unset: Unset,
-    /// What a stage of a chain tells besides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stage: Option<crate::chain::StageAccount>,
-    /// Of [`Role::OwnTool`]: what the tool said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own_tool: Option<OwnTool>,
-}
-
-/// What a middleware's own latency tool says, one way: half of a round trip.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnTool {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// Median in nanoseconds.
-    pub p50_ns: u64,
-    /// 99th percentile in nanoseconds, if it says one.
-    pub p99_ns: Option<u64>,
-    /// Mean in nanoseconds, if it says one.
-    pub mean_ns: Option<u64>,
-    /// Number of round trips.
-    pub n: u64,
-}
-
-impl End {
-    /// An end that has not done anything yet.
+    /// Whether a link is what own tools measure: a ping-pong between processes that sleep, payloads neither written nor copied.
     #[must_use]
-    pub fn new(role: Role, index: usize) -> Self {
-        Self {
-            role,
-            index,
-            sent_file: None,
-            received_file: None,
-            published: 0,
-            first_sequence: 0,
-            counted_from: 0,
-            not_sent: BTreeMap::new(),
-            received: 0,
-            missed: 0,
-            unanswered: None,
-            late: 0,
-            verified: 0,
-            mismatches: Vec::new(),
-            mismatched: 0,
-            cpu_ns: 0,
-            cpu_samples: 0,
-            wake_calls: None,
-            first_sample_ns: None,
-            unset: Vec::new(),
-            stage: None,
-            own_tool: None,
+    pub fn has_own_tool(&self) -> bool {
+        let shape = (self.reach, self.wait, self.pace, self.take, self.payload);
+        shape == (Reach::Host, Wait::Block, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(self.system, System::Peer { .. })
+    }
+
+    /// The floor of such a link: a bare futex where readers sleep, a bare word where they spin long enough for every sample.
+    #[must_use]
+    pub fn floor(&self) -> System {
+        match (self.wait, self.pace) {
+            (Wait::Block, _) => System::Futex,
+            (Wait::Spin, _) | (Wait::SpinThenBlock(_), Pace::PingPong) => System::Spin,
+            (Wait::SpinThenBlock(us), Pace::RateHz(hz)) if 1e6 / hz <= us as f64 => System::Spin,
+            (Wait::SpinThenBlock(_), Pace::RateHz(_)) => System::Futex,
         }
+    }
+
+    /// Memory that the ends of such a link take, in bytes: about, and rather more than less.
+    #[must_use]
+    pub fn memory_needed(&self) -> u64 {
+        // Depth, internal reserve, loan, pins, observers' pins.
+        let slots = u64::from(self.depth) + 5 + self.subscribers as u64;
+        let segments = match (&self.system, self.pace) {
+            (System::Futex | System::Spin, _) | (_, Pace::RateHz(_)) => 1,
+            (_, Pace::PingPong) => 2,
+        };
+        // Each reader's own copy and each writer's own data.
+        let private = 2 + self.subscribers as u64;
+        let rows = (self.warm_up + self.messages) * 40 * (2 + self.subscribers as u64) * if self.reach == Reach::Process { 1 } else { 2 };
+        self.size as u64 * (slots * segments + private) + rows
     }
 }
 
@@ -475,7 +285,7 @@ impl End {
 #[cfg(test)]
 pub(crate) fn sample_job() -> Job {
     Job {
-        protocol: PROTOCOL,
+        protocol: super::PROTOCOL,
         role: Role::Ping,
         system: System::Peer { name: "fastdds".into(), variant: "shm".into() },
         topic: "link".into(),
@@ -531,32 +341,5 @@ mod tests {
         let shorter = line.replace(r#""processing_us":7,"answer_timeout_ms":9,"lose_every":3,"#, "");
         let plain = Job { processing_us: 0, answer_timeout_ms: 10_000, lose_every: 0, ..job };
         assert_eq!(serde_json::from_str::<Job>(&shorter).unwrap(), plain);
-    }
-
-    #[test]
-    fn systems_are_one_word() {
-        for word in ["driveline", "futex", "spin", "fastdds/shm", "a/b/c"] {
-            assert_eq!(word.parse::<System>().unwrap().to_string(), word);
-        }
-        for bad in ["", "fastdds", "/shm", "fastdds/"] {
-            assert!(bad.parse::<System>().unwrap_err().contains("e.g. fastdds/shm"), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_variation_has_the_name_of_what_it_varies_and_more() {
-        let varies = |a: &str, b: &str| a.parse::<System>().unwrap().varies(&b.parse().unwrap());
-        assert!(varies("fastdds/udp_500", "fastdds/udp"));
-        for (a, b) in
-            [("fastdds/udp", "fastdds/udp"), ("ros1/udp_500", "fastdds/udp"), ("fastdds/udpx", "fastdds/udp"), ("driveline", "futex")]
-        {
-            assert!(!varies(a, b), "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn an_end_may_leave_out_what_it_does_not_know() {
-        let end: End = serde_json::from_str(r#"{"role":"subscriber","received":3,"someday":1}"#).unwrap();
-        assert_eq!(end, End { received: 3, ..End::new(Role::Subscriber, 0) });
     }
 }

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A measurement as a table for people, and its stamps as CSV.
 
+use super::result::{Measurement, Outcome, Pass, Ratio};
+use crate::conduct::Kind;
 use crate::metric::Metric;
-use crate::plan::Kind;
-use crate::result::{MAX_OTHERS, Measurement, Outcome, Ratio, Run};
-use crate::stats::{ENOUGH_ROUNDS, Interval, Percentiles};
+use crate::stats::{ENOUGH_ROUNDS, Percentiles};
+use crate::text::{Columns, interval, microseconds};
+use crate::validity::MAX_OTHERS;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
 /// The table.
 #[must_use]
-pub(crate) fn table(m: &Measurement) -> String {
+pub(super) fn table(m: &Measurement) -> String {
     let mut text = head(m);
     let of = |keep: &dyn Fn(&Outcome) -> bool| m.cases.iter().filter(|o| keep(o)).collect::<Vec<_>>();
-    latencies(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
+    latencies(&mut text, &of(&|o| matches!(o.entry.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
     own_tools(&mut text, m);
-    handling(&mut text, &of(&|o| o.case.kind == Kind::Link));
+    handling(&mut text, &of(&|o| o.entry.kind == Kind::Link));
     lost_rounds(&mut text, &m.cases);
-    costs(&mut text, &of(&|o| matches!(o.case.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
-    bandwidth(&mut text, &of(&|o| matches!(o.case.kind, Kind::Memcpy(_))));
-    rest(&mut text, &of(&|o| matches!(o.case.kind, Kind::Idle | Kind::StartUp)));
+    costs(&mut text, &of(&|o| matches!(o.entry.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
+    bandwidth(&mut text, &of(&|o| matches!(o.entry.kind, Kind::Memcpy(_))));
+    rest(&mut text, &of(&|o| matches!(o.entry.kind, Kind::Idle | Kind::StartUp)));
     notes(&mut text, m);
     settings(&mut text, m);
     text
@@ -68,27 +70,35 @@ fn head(m: &Measurement) -> String {
     text
 }
 
+/// Behind an empty line; nothing of a table that has no rows.
+fn append(text: &mut String, rows: &Columns) {
+    if !rows.is_empty() {
+        text.push('\n');
+        rows.write(text);
+    }
+}
+
 fn latencies(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows = Table::new("latency in µs", &["n", "p50", "p99", "p99.9", "max", "p50 ÷ floor", "p99 ÷ floor"]);
+    let mut rows = Columns::new(&["latency in µs", "n", "p50", "p99", "p99.9", "max", "p50 ÷ floor", "p99 ÷ floor"]);
     for o in outcomes {
         let figures = [Metric::Transport, Metric::LastSubscriber, Metric::FillAndTransport, Metric::ScheduleRelative];
         for (metric, p) in figures.iter().filter_map(|f| o.figures.get(f).map(|p| (*f, p))) {
-            let name = if metric == Metric::Transport { o.case.id.clone() } else { format!("  {}", metric.label()) };
+            let name = if metric == Metric::Transport { o.entry.id.clone() } else { format!("  {}", metric.label()) };
             let ratio = o.ratios.iter().find(|r| r.comparison.metric == metric && is_floor(r));
-            rows.add(name, latency_cells(p, ratio));
+            rows.named(name, latency_cells(p, ratio));
             for other in o.ratios.iter().filter(|r| r.comparison.metric == metric && !is_floor(r)) {
                 let blank = || String::new();
-                rows.add(
+                rows.named(
                     format!("  ÷ {}", other.comparison.to),
                     vec![blank(), blank(), blank(), blank(), blank(), interval(other.p50), interval(other.p99)],
                 );
             }
         }
         if o.figures.is_empty() {
-            rows.add(o.case.id.clone(), vec!["no valid run".into()]);
+            rows.named(o.entry.id.clone(), vec!["no valid run".into()]);
         }
     }
-    rows.write(text);
+    append(text, &rows);
 }
 
 /// What the middleware's own tools say of the same links.
@@ -98,7 +108,7 @@ fn own_tools(text: &mut String, m: &Measurement) {
         let _ = writeln!(text);
     }
     for (o, agreement) in beside {
-        let _ = writeln!(text, "{}: {agreement}", o.case.id);
+        let _ = writeln!(text, "{}: {agreement}", o.entry.id);
     }
 }
 
@@ -120,7 +130,7 @@ fn latency_cells(p: &Percentiles, ratio: Option<&Ratio>) -> Vec<String> {
 
 /// What filling, copying and reading cost, and how that compares with memcpy.
 fn handling(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows = Table::new("payload handling", &["p50 µs", "p99 µs", "GB/s", "of memcpy"]);
+    let mut rows = Columns::new(&["payload handling", "p50 µs", "p99 µs", "GB/s", "of memcpy"]);
     for o in outcomes {
         for metric in [Metric::Fill, Metric::Copy, Metric::Read] {
             let Some(p) = o.figures.get(&metric) else { continue };
@@ -128,15 +138,26 @@ fn handling(text: &mut String, outcomes: &[&Outcome]) {
             // A ratio of durations, turned into one of bandwidths.
             let share =
                 ratio.map_or_else(String::new, |i| format!("{:.0} % ({:.0}–{:.0})", 100.0 / i.estimate, 100.0 / i.high, 100.0 / i.low));
-            rows.add(format!("{} · {}", metric.label(), o.case.id), vec![us(p.p50), us(p.p99), gigabytes(o.case.job.size, p.p50), share]);
+            rows.named(
+                format!("{} · {}", metric.label(), o.entry.id),
+                vec![us(p.p50), us(p.p99), gigabytes(o.entry.job.size, p.p50), share],
+            );
         }
     }
-    rows.write(text);
+    append(text, &rows);
 }
 
 fn costs(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows =
-        Table::new("cost per sample", &["publish() µs", "CPU µs, sender", "CPU µs, receiver", "wake calls", "sent", "missed", "not sent"]);
+    let mut rows = Columns::new(&[
+        "cost per sample",
+        "publish() µs",
+        "CPU µs, sender",
+        "CPU µs, receiver",
+        "wake calls",
+        "sent",
+        "missed",
+        "not sent",
+    ]);
     for o in outcomes {
         let accounts: Vec<_> = o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
         if accounts.is_empty() {
@@ -145,8 +166,8 @@ fn costs(text: &mut String, outcomes: &[&Outcome]) {
         let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let all = |of: &dyn Fn(&crate::account::Account) -> Option<f64>| mean(accounts.iter().filter_map(|a| of(a)).collect());
         let in_us = |v: Option<f64>| v.map_or_else(String::new, microseconds);
-        rows.add(
-            o.case.id.clone(),
+        rows.named(
+            o.entry.id.clone(),
             vec![
                 o.figures.get(&Metric::PublishCall).map_or_else(String::new, |p| us(p.p50)),
                 in_us(all(&|a| a.publisher_cpu_ns_per_sample)),
@@ -158,7 +179,7 @@ fn costs(text: &mut String, outcomes: &[&Outcome]) {
             ],
         );
     }
-    rows.write(text);
+    append(text, &rows);
 }
 
 /// What ping-pongs lost, and how.
@@ -175,7 +196,7 @@ fn lost_rounds(text: &mut String, outcomes: &[Outcome]) {
         let _ = writeln!(
             text,
             "LOST: {}: {missed} of {sent} counted rounds got no answer in time (warm-up included: {} questions lost, {} answers lost, {} not sent, {} late)",
-            o.case.id,
+            o.entry.id,
             of(&|l| l.questions),
             of(&|l| l.answers),
             of(&|l| l.unsent_answers.values().sum()),
@@ -185,17 +206,17 @@ fn lost_rounds(text: &mut String, outcomes: &[Outcome]) {
 }
 
 fn bandwidth(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows = Table::new("memory bandwidth", &["p50 µs", "GB/s"]);
+    let mut rows = Columns::new(&["memory bandwidth", "p50 µs", "GB/s"]);
     for o in outcomes {
         if let Some(p) = o.figures.get(&Metric::Copy) {
-            rows.add(o.case.id.clone(), vec![us(p.p50), gigabytes(o.case.job.size, p.p50)]);
+            rows.named(o.entry.id.clone(), vec![us(p.p50), gigabytes(o.entry.job.size, p.p50)]);
         }
     }
-    rows.write(text);
+    append(text, &rows);
 }
 
 fn rest(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows = Table::new("at rest, and starting", &["median", "greatest", ""]);
+    let mut rows = Columns::new(&["at rest, and starting", "median", "greatest", ""]);
     for o in outcomes {
         for (metric, p) in &o.figures {
             let cell = |v: Option<u64>| match (metric, v) {
@@ -207,10 +228,10 @@ fn rest(text: &mut String, outcomes: &[&Outcome]) {
             let most = wakeups.iter().copied().fold(f64::NAN, f64::max);
             let note =
                 if *metric == Metric::IdleSubscriberCpu { format!("scheduled at most {most:.1} times a second") } else { String::new() };
-            rows.add(format!("{} · {}", o.case.id, metric.label()), vec![cell(p.p50), cell(p.max), note]);
+            rows.named(format!("{} · {}", o.entry.id, metric.label()), vec![cell(p.p50), cell(p.max), note]);
         }
     }
-    rows.write(text);
+    append(text, &rows);
 }
 
 fn notes(text: &mut String, m: &Measurement) {
@@ -240,14 +261,14 @@ fn notes(text: &mut String, m: &Measurement) {
     lines.extend(unset.into_iter().map(|u| format!("not set: {u}")));
     for (o, r) in runs().filter(|(_, r)| !r.is_valid()) {
         let reasons = r.account.as_ref().map_or_else(|| r.failure.clone().unwrap_or_default(), |a| a.invalid.join("; "));
-        lines.push(format!("INVALID: {} in round {}: {reasons}", o.case.id, r.round));
+        lines.push(format!("INVALID: {} in round {}: {reasons}", o.entry.id, r.round));
     }
     for (o, agreement) in m.cases.iter().filter_map(|o| o.own_tool.as_ref().filter(|a| a.contradicts()).map(|a| (o, a))) {
-        lines.push(format!("INVALID: {}: {agreement}", o.case.id));
+        lines.push(format!("INVALID: {}: {agreement}", o.entry.id));
     }
     for (o, r) in runs() {
         for (reason, n) in r.account.iter().flat_map(|a| &a.not_sent) {
-            lines.push(format!("{} in round {}: {n} not sent: {reason}", o.case.id, r.round));
+            lines.push(format!("{} in round {}: {n} not sent: {reason}", o.entry.id, r.round));
         }
     }
     if !lines.is_empty() {
@@ -262,69 +283,15 @@ fn us(v: Option<u64>) -> String {
     v.map_or_else(|| "n too small".to_owned(), |v| microseconds(v as f64))
 }
 
-pub(crate) fn microseconds(ns: f64) -> String {
-    let us = ns / 1000.0;
-    if us < 9.995 {
-        format!("{us:.2}")
-    } else if us < 99.95 {
-        format!("{us:.1}")
-    } else {
-        format!("{us:.0}")
-    }
-}
-
 fn gigabytes(size: usize, ns: Option<u64>) -> String {
     ns.filter(|n| *n > 0).map_or_else(String::new, |n| format!("{:.1}", size as f64 / n as f64))
-}
-
-pub(crate) fn interval(i: Option<Interval>) -> String {
-    i.map_or_else(|| "n too small".to_owned(), |i| format!("{:.2} ({:.2}–{:.2})", i.estimate, i.low, i.high))
-}
-
-/// Columns that fit their widest cell; the first is text, the others are numbers.
-struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(title: &str, columns: &[&str]) -> Self {
-        Self { rows: vec![std::iter::once(title).chain(columns.iter().copied()).map(str::to_owned).collect()] }
-    }
-
-    fn add(&mut self, name: String, mut cells: Vec<String>) {
-        cells.insert(0, name);
-        self.rows.push(cells);
-    }
-
-    /// Nothing, if there is nothing below the head.
-    fn write(&self, text: &mut String) {
-        if self.rows.len() < 2 {
-            return;
-        }
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |c: usize| self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        text.push('\n');
-        for (i, row) in self.rows.iter().enumerate() {
-            let mut line = String::new();
-            for (c, w) in widths.iter().enumerate() {
-                let cell = row.get(c).map_or("", String::as_str);
-                let pad = " ".repeat(w.saturating_sub(cell.chars().count()));
-                line += &if c == 0 { format!("{cell}{pad}") } else { format!("   {pad}{cell}") };
-            }
-            let _ = writeln!(text, "{}", line.trim_end());
-            if i == 0 {
-                let _ = writeln!(text, "{}", "─".repeat(widths.iter().sum::<usize>() + 3 * (columns - 1)));
-            }
-        }
-    }
 }
 
 /// Every stamp of every counted sample as CSV. An empty cell is a stamp that was not taken, or a sample not received.
 ///
 /// # Errors
 /// The file system's.
-pub(crate) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
+pub(super) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     writeln!(
         file,
@@ -332,7 +299,7 @@ pub(crate) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
     )?;
     let cell = |v: u64| if v > 0 { v.to_string() } else { String::new() };
     for o in &m.cases {
-        for (run, account) in o.runs.iter().filter_map(|r: &Run| r.account.as_ref().map(|a| (r, a))) {
+        for (run, account) in o.runs.iter().filter_map(|r: &Pass| r.account.as_ref().map(|a| (r, a))) {
             for sample in &account.stamps {
                 let (subscriber, s, r) = (sample.subscriber, sample.sent, sample.received.unwrap_or_default());
                 let stamps =
@@ -340,8 +307,8 @@ pub(crate) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
                 writeln!(
                     file,
                     "\"{}\",{},{},{},{subscriber},{},{stamps}",
-                    o.case.id,
-                    o.case.job.size,
+                    o.entry.id,
+                    o.entry.job.size,
                     run.round,
                     run.is_valid(),
                     s.sequence
@@ -357,21 +324,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_three_digits_and_too_few_samples_are_named() {
-        assert_eq!([131.0, 31_400.0, 314_000.0].map(microseconds), ["0.13", "31.4", "314"]);
-        assert_eq!([9_994.0, 9_996.0, 99_940.0, 99_960.0].map(microseconds), ["9.99", "10.0", "99.9", "100"]);
+    fn too_few_samples_are_named() {
         assert_eq!(us(None), "n too small");
         assert_eq!(gigabytes(1 << 20, Some(1 << 20)), "1.0");
-    }
-
-    #[test]
-    fn columns_line_up_whatever_the_width_of_letters() {
-        let mut t = Table::new("a → b", &["µs"]);
-        t.add("x".into(), vec!["1".into()]);
-        t.add("longer name".into(), vec!["1000".into()]);
-        let mut text = String::new();
-        t.write(&mut text);
-        let lines: Vec<_> = text.lines().skip(1).map(|l| l.chars().count()).collect();
-        assert_eq!(lines, [18; 4], "{text}");
     }
 }

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The result of a measurement by hand, as `--json` prints it.
+
+use super::plan::Entry;
+use crate::account::Account;
+use crate::conduct::Kind;
+use crate::harness::OwnTool;
+use crate::left_out::LeftOut;
+use crate::machine::{Disturbance, Machine};
+use crate::metric::{Comparison, Metric};
+use crate::own_tool::Agreement;
+use crate::peers::Description;
+use crate::placement::Placement;
+use crate::stats::{Interval, Percentiles, Rank, Runs, ratio_interval};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of this format.
+pub(super) const FORMAT: u32 = 1;
+
+/// A measurement.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Measurement {
+    /// Version of the format.
+    pub(super) format: u32,
+    /// Version of the program.
+    pub(super) version: &'static str,
+    /// Commit that it was built from; `-dirty` means that there were changes beyond it.
+    pub(super) commit: &'static str,
+    /// Whether it was compiled with optimisation; figures of one that was not say nothing.
+    pub(super) optimised: bool,
+    /// The command.
+    pub(super) command: Vec<String>,
+    /// Seed of order and intervals.
+    pub(super) seed: u64,
+    /// Rounds asked for.
+    pub(super) rounds: u64,
+    /// When a run does not count, declared beforehand.
+    pub(super) validity_rule: String,
+    /// The machine.
+    pub(super) machine: Machine,
+    /// CPUs of the ends.
+    pub(super) placement: Placement,
+    /// Whether everything was measured; an interrupted measurement has fewer runs.
+    pub(super) complete: bool,
+    /// Other use of the machine over the whole measurement.
+    pub(super) disturbance: Disturbance,
+    /// Peers that took part, with their settings.
+    pub(super) peers: Vec<Description>,
+    /// What was asked for and not measured.
+    pub(super) left_out: Vec<LeftOut>,
+    /// What was measured.
+    pub(super) cases: Vec<Outcome>,
+}
+
+/// An entry with everything that came out of it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Outcome {
+    /// The entry.
+    #[serde(flatten)]
+    pub(super) entry: Entry,
+    /// Percentiles over all valid runs.
+    pub(super) figures: BTreeMap<Metric, Percentiles>,
+    /// Comparisons with other entries.
+    pub(super) ratios: Vec<Ratio>,
+    /// Of a peer's ping-pong beside which its own latency tool ran: whether both say the same. If they differ, the row is invalid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) own_tool: Option<Agreement>,
+    /// Each run.
+    pub(super) runs: Vec<Pass>,
+}
+
+impl Outcome {
+    /// Whether every run counts, and a middleware's own tool does not contradict.
+    #[must_use]
+    pub(super) fn is_valid(&self) -> bool {
+        self.runs.iter().all(Pass::is_valid) && !self.own_tool.as_ref().is_some_and(Agreement::contradicts)
+    }
+}
+
+/// A ratio with its intervals.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Ratio {
+    /// What is compared.
+    #[serde(flatten)]
+    pub(super) comparison: Comparison,
+    /// Ratio of the medians; `None` without samples.
+    pub(super) p50: Option<Interval>,
+    /// Ratio of the 99th percentiles; `None` with fewer than 300 samples.
+    pub(super) p99: Option<Interval>,
+}
+
+/// One run of an entry.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Pass {
+    /// Round.
+    pub(super) round: u64,
+    /// Place in the round's order.
+    pub(super) place: usize,
+    /// How long it took, start of processes included, in seconds.
+    pub(super) seconds: f64,
+    /// What else happened meanwhile.
+    pub(super) disturbance: Disturbance,
+    /// The account, or nothing if it failed; then `failure` tells.
+    #[serde(flatten)]
+    pub(super) account: Option<Account>,
+    /// Why there is no account.
+    pub(super) failure: Option<String>,
+    /// Percentiles of this run alone.
+    pub(super) figures: BTreeMap<Metric, Percentiles>,
+}
+
+impl Pass {
+    /// Whether its samples count.
+    #[must_use]
+    pub(super) fn is_valid(&self) -> bool {
+        self.account.as_ref().is_some_and(|a| a.invalid.is_empty())
+    }
+}
+
+/// Gathers the runs of all entries; `runs[i]` belong to `entries[i]`.
+#[must_use]
+pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, seed: u64) -> Vec<Outcome> {
+    // By round, so that what is compared is compared round by round. A run that does not count leaves an empty place.
+    let pooled: Vec<BTreeMap<Metric, Runs>> = runs
+        .iter()
+        .map(|runs| {
+            let mut by_round: BTreeMap<Metric, Vec<Vec<u64>>> = BTreeMap::new();
+            for run in runs.iter().filter(|r| r.is_valid()) {
+                for (metric, samples) in run.account.iter().flat_map(|a| &a.samples) {
+                    let places = by_round.entry(*metric).or_insert_with(|| vec![Vec::new(); rounds as usize]);
+                    if let Some(place) = places.get_mut(run.round as usize) {
+                        place.extend(samples);
+                    }
+                }
+            }
+            by_round.into_iter().map(|(m, r)| (m, Runs::new(r))).collect()
+        })
+        .collect();
+    let said = |runs: &[Pass]| -> Vec<(u64, OwnTool)> {
+        runs.iter().filter(|r| r.is_valid()).filter_map(|r| Some((r.round, r.account.as_ref()?.own_tool.clone()?))).collect()
+    };
+    let own_tools: Vec<(&Entry, Vec<(u64, OwnTool)>)> =
+        entries.iter().zip(&runs).filter(|(c, _)| c.kind == Kind::OwnTool).map(|(c, r)| (c, said(r))).collect();
+    let of = |id: &str, metric| entries.iter().position(|c| c.id == id).and_then(|i| pooled.get(i)?.get(&metric));
+    entries
+        .iter()
+        .zip(runs)
+        .zip(&pooled)
+        .map(|((entry, runs), figures)| {
+            let ratio = |c: &Comparison| {
+                let pair = figures.get(&c.metric).zip(of(&c.to, c.of));
+                let at = |rank| pair.and_then(|(system, floor)| ratio_interval(system, floor, rank, seed));
+                Ratio { comparison: c.clone(), p50: at(Rank::P50), p99: at(Rank::P99) }
+            };
+            let ratios = entry.comparisons.iter().map(ratio).collect();
+            let beside = own_tools.iter().find(|(tool, _)| is_beside(tool, entry));
+            let own_tool = beside.and_then(|(_, said)| Agreement::of(figures.get(&Metric::Transport)?, said, seed));
+            let figures = figures.iter().map(|(m, r)| (*m, r.percentiles())).collect();
+            Outcome { entry: entry.clone(), figures, ratios, own_tool, runs }
+        })
+        .collect()
+}
+
+/// Whether one entry is the own tool of the other, a link.
+fn is_beside(tool: &Entry, link: &Entry) -> bool {
+    link.kind == Kind::Link && tool.job == link.job
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is run once.
+
+use super::CableSpec;
+use crate::harness::Job;
+use crate::peer::MemcpyKind;
+use serde::Serialize;
+
+/// One thing that is run once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// What it is.
+    pub kind: Kind,
+    /// The job of all its processes, up to their roles.
+    pub job: Job,
+    /// What lies between its ends, if they are on two hosts.
+    pub cable: Option<CableSpec>,
+}
+
+impl Trial {
+    /// On one host.
+    #[must_use]
+    pub fn new(kind: Kind, job: Job) -> Self {
+        Self { kind, job, cable: None }
+    }
+
+    /// The same over such a cable.
+    #[must_use]
+    pub fn over(self, cable: Option<CableSpec>) -> Self {
+        Self { cable, ..self }
+    }
+}
+
+/// What a trial is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A link of Driveline, or of a peer.
+    Link,
+    /// The same shape of link, with nothing but a shared word.
+    Floor,
+    /// Publish to callback on one thread.
+    SameThread,
+    /// Memory bandwidth.
+    Memcpy(MemcpyKind),
+    /// A link at rest.
+    Idle,
+    /// Process start to first sample.
+    StartUp,
+    /// The latency tool that a peer's middleware brings, beside the ping-pong of the same shape.
+    OwnTool,
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a measured process tells.
+
+use super::{Role, Unset};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a measured process tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// Its endpoints exist; the others may start.
+    Ready,
+    /// The link is up and at rest.
+    Idle,
+    /// Everything is sent or received, and written to files.
+    Done {
+        /// One for each end in the process.
+        ends: Vec<End>,
+    },
+    /// It cannot go on.
+    Failed {
+        /// Why, and what to do.
+        error: String,
+    },
+}
+
+/// What one end did. An end that leaves a count out did not count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// What it was.
+    pub role: Role,
+    /// Which subscriber it was.
+    #[serde(default)]
+    pub index: usize,
+    /// File with its rows of sent samples, if it sent any.
+    pub sent_file: Option<PathBuf>,
+    /// File with its rows of received samples, if it received any.
+    pub received_file: Option<PathBuf>,
+    /// Samples published in all: the first one, warm-up, counted ones, the last one.
+    #[serde(default)]
+    pub published: u64,
+    /// Sequence number of the first of them.
+    #[serde(default)]
+    pub first_sequence: u64,
+    /// Sequence number from which samples count.
+    #[serde(default)]
+    pub counted_from: u64,
+    /// Scheduled samples, warm-up included, that were not published, by reason.
+    #[serde(default)]
+    pub not_sent: BTreeMap<String, u64>,
+    /// Samples received in all.
+    #[serde(default)]
+    pub received: u64,
+    /// Samples missed in all, as the reads said.
+    #[serde(default)]
+    pub missed: u64,
+    /// Of the asking end of a closed loop: rounds without an answer in time. `None` for programs that end with the first
+    /// loss, and send no end mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
+    /// Of the asking end of a closed loop: answers that came after their time.
+    #[serde(default)]
+    pub late: u64,
+    /// Payloads verified.
+    #[serde(default)]
+    pub verified: u64,
+    /// What was wrong with payloads: the first few, and how many more.
+    #[serde(default)]
+    pub mismatches: Vec<String>,
+    /// How many payloads were wrong.
+    #[serde(default)]
+    pub mismatched: u64,
+    /// Processor time of the process while the counted samples ran, in nanoseconds.
+    #[serde(default)]
+    pub cpu_ns: u64,
+    /// Counted samples that this processor time belongs to.
+    #[serde(default)]
+    pub cpu_samples: u64,
+    /// System calls for waking readers while the counted samples ran.
+    pub wake_calls: Option<u64>,
+    /// When the first sample came, on `CLOCK_MONOTONIC`.
+    pub first_sample_ns: Option<u64>,
+    /// What the machine refused.
+    #[serde(default)]
+    pub unset: Unset,
+    /// What a stage of a chain tells besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<crate::chain::StageAccount>,
+    /// Of [`Role::OwnTool`]: what the tool said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_tool: Option<OwnTool>,
+}
+
+/// What a middleware's own latency tool says, one way: half of a round trip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnTool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Median in nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile in nanoseconds, if it says one.
+    pub p99_ns: Option<u64>,
+    /// Mean in nanoseconds, if it says one.
+    pub mean_ns: Option<u64>,
+    /// Number of round trips.
+    pub n: u64,
+}
+
+impl End {
+    /// An end that has not done anything yet.
+    #[must_use]
+    pub fn new(role: Role, index: usize) -> Self {
+        Self {
+            role,
+            index,
+            sent_file: None,
+            received_file: None,
+            published: 0,
+            first_sequence: 0,
+            counted_from: 0,
+            not_sent: BTreeMap::new(),
+            received: 0,
+            missed: 0,
+            unanswered: None,
+            late: 0,
+            verified: 0,
+            mismatches: Vec::new(),
+            mismatched: 0,
+            cpu_ns: 0,
+            cpu_samples: 0,
+            wake_calls: None,
+            first_sample_ns: None,
+            unset: Vec::new(),
+            stage: None,
+            own_tool: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_may_leave_out_what_it_does_not_know() {
+        let end: End = serde_json::from_str(r#"{"role":"subscriber","received":3,"someday":1}"#).unwrap();
+        assert_eq!(end, End { received: 3, ..End::new(Role::Subscriber, 0) });
+    }
+}

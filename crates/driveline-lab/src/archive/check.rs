@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a manifest can be that of a measurement: whoever wrote it may have been somebody else.
+
+use super::{Case, Manifest};
+use anyhow::{Context, Result, bail, ensure};
+use driveline_bench::child::unreadable;
+use driveline_bench::harness::Pace;
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
+
+/// Most rounds of an experiment, as scenarios and the command line say.
+const MAX_ROUNDS: u64 = 1000;
+/// Most samples of a link: a day at the highest rate.
+const MAX_MESSAGES: u64 = 86_400_000_000;
+/// Longest observation of a workload: a day, and what scenarios let it warm up.
+const LONGEST_MS: u64 = 2 * 86_400_000;
+
+/// What is shown to people must not move their cursor.
+pub(super) fn check_readable(m: &Manifest) -> Result<()> {
+    match unreadable(&serde_json::to_value(m)?) {
+        Some(text) => bail!("'{text}' has control characters"),
+        None => Ok(()),
+    }
+}
+
+/// What no measurement has: memory is reserved for rounds, and files are written below the names of directories.
+pub(super) fn check(m: &Manifest) -> Result<()> {
+    let is_name = |name: &str| matches!(Path::new(name).components().collect::<Vec<_>>().as_slice(), [Component::Normal(n)] if *n == name);
+    check_readable(m)?;
+    let mut ids = BTreeSet::new();
+    for e in &m.experiments {
+        let id = &e.scenario.id;
+        ensure!(is_name(id), "'{id}' is no name of an experiment");
+        ensure!(ids.insert(id), "the experiment {id} is there twice");
+        ensure!(e.rounds <= MAX_ROUNDS, "{id} has {} rounds; at most {MAX_ROUNDS} are possible", e.rounds);
+        let (mut names, mut directories) = (BTreeSet::new(), BTreeSet::new());
+        for case in &e.cases {
+            ensure!(is_name(&case.directory), "{id}: '{}' is no name of a directory", case.directory);
+            ensure!(
+                names.insert(&case.id) && directories.insert(&case.directory),
+                "{id}: the case '{}', or its directory, is there twice",
+                case.id
+            );
+            check_case(case).with_context(|| format!("{id}: the case '{}'", case.id))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether its numbers are within what scenarios can say; waits and memory are computed from them.
+fn check_case(case: &Case) -> Result<()> {
+    let rate = |hz: f64| -> Result<()> {
+        ensure!((0.01..=1e6).contains(&hz), "{hz} Hz is no rate");
+        Ok(())
+    };
+    let count = |what: &str, n: u64, most: u64| -> Result<()> {
+        ensure!(n <= most, "{n} {what} are more than {most}");
+        Ok(())
+    };
+    count("links", case.links.len() as u64, 256)?;
+    count("hogs", case.beside.hogs as u64, 64)?;
+    for link in &case.links {
+        if let Pace::RateHz(hz) = link.pace {
+            rate(hz)?;
+        }
+        ensure!((1..=512).contains(&link.subscribers), "{} is no number of subscribers", link.subscribers);
+        count("bytes of payload", link.size as u64, 1 << 40)?;
+        count("messages", link.messages, MAX_MESSAGES)?;
+        count("messages before", link.warm_up, MAX_MESSAGES)?;
+        count("µs of work", link.processing_us, 10_000_000)?;
+    }
+    if let Some(chain) = &case.chain {
+        chain.rate_hz.map_or(Ok(()), rate)?;
+        count("messages", chain.messages, MAX_MESSAGES)?;
+        count("messages before", chain.warm_up, MAX_MESSAGES)?;
+    }
+    if let Some(w) = &case.workload {
+        count("ms", w.duration_ms, LONGEST_MS)?;
+        count("ms before", w.warm_up_ms, LONGEST_MS)?;
+    }
+    Ok(())
+}
