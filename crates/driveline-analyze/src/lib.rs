@@ -21,6 +21,7 @@
 
 mod account;
 mod collector;
+mod escape;
 mod machine;
 mod output;
 mod quantiles;
@@ -30,6 +31,7 @@ mod w9;
 mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
+pub use escape::escape;
 pub use machine::MachineFacts;
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};

@@ -9,10 +9,10 @@ mod figures;
 mod scale;
 
 use crate::collector::Collector;
+use crate::escape::escape;
 use crate::quantiles::{ENOUGH_FOR_P99, Quantiles};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use crate::w9::W9;
-use chart::escape;
 use scale::{duration, grouped, percent, significant};
 use std::fmt::Write;
 

@@ -2,6 +2,7 @@
 //! An SVG chart: frame, axes, lines and bars. Colours come from the page's style sheet, so they follow light and dark.
 
 use super::scale::Scale;
+use crate::escape::escape;
 use std::fmt::Write;
 
 /// Series that have a colour of their own; more would not be told apart.
@@ -160,20 +161,4 @@ pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, nam
 pub(super) fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> String {
     let items: String = entries.map(|(class, name)| format!(r#"<li><i class="{class}"></i>{}</li>"#, escape(name))).collect();
     format!(r#"<ul class="legend">{items}</ul>"#)
-}
-
-/// Text made safe for HTML and SVG, in elements and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }

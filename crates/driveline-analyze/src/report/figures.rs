@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The plots of a report. Their size does not grow with the length of the run.
 
-use super::chart::{Axis, Chart, MAX_SERIES, Row, escape, legend, stacked_rows};
+use super::chart::{Axis, Chart, MAX_SERIES, Row, legend, stacked_rows};
 use super::scale::{Scale, duration, grouped, percent, significant};
 use crate::collector::{Collector, StageSample, StageSeries};
+use crate::escape::escape;
 use crate::quantiles::{nearest_rank, us};
 use crate::summary::{EndToEnd, Split, Summary};
 use driveline_types::MonotonicNs;

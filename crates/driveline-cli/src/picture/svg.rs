@@ -4,6 +4,7 @@
 use super::layout::{Layout, Size, layout};
 use super::{reach, trigger};
 use crate::table::{bytes, cut};
+use driveline_analyze::escape;
 use driveline_runtime::graph::model::Reach;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph};
 use driveline_types::TopicName;
@@ -197,27 +198,9 @@ fn text_width(text: &str, per_character: f64) -> f64 {
     text.chars().count().min(LABEL) as f64 * per_character
 }
 
-fn escape(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '&' => "&amp;".to_owned(),
-            '<' => "&lt;".to_owned(),
-            '>' => "&gt;".to_owned(),
-            '"' => "&quot;".to_owned(),
-            c if c.is_control() => " ".to_owned(),
-            c => c.to_string(),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_cannot_break_out_of_the_picture() {
-        assert_eq!(escape("<a b=\"c\">&\u{1}"), "&lt;a b=&quot;c&quot;&gt;&amp; ");
-    }
 
     #[test]
     fn curves_start_and_end_where_they_should() {
