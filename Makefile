@@ -28,8 +28,9 @@ test: ## everything that is checked: style, layers, licences, Rust, C++, models,
 	@tools/setup.sh test
 	@python3 tools/run_tests.py $(ONLY)
 
-test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Zenoh and CycloneDDS, installs Python packages into build/python
+test-gateways: ## what talks to the world outside: other hosts, ROS 2, peers; builds Zenoh and CycloneDDS, installs Python packages into build/python
 	@tools/setup.sh gateways
+	@tools/setup.sh peers
 	@python3 tools/run_tests.py --gateways $(ONLY)
 
 demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own

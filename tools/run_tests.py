@@ -26,6 +26,8 @@ JOBS = str(os.cpu_count() or 2)
 MOST_REASONS = 30
 # Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
 GATEWAYS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "debug"
+# Peers as quickly as they compile; those that are measured are `make peers`'s.
+PEERS = ROOT / "build/test-peers"
 
 
 @dataclass
@@ -196,6 +198,26 @@ STEPS = [
         "tests",
         {"DRIVELINE_GATEWAY": str(GATEWAYS / "driveline-gateway-zenoh")},
         as_root=True,
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "peers",
+        "Other middleware compiles as peers of the evaluation lab, and each carries a ping-pong through the harness protocol",
+        [
+            cargo("build", "-p", "driveline-capi"),
+            [
+                *["cmake", "-S", "peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
+                f"-DPEERS_DRIVELINE_LIBRARY={GATEWAYS / 'libdriveline.so'}",
+            ],
+            ["cmake", "--build", str(PEERS), "-j", JOBS],
+            # Beside the gateways: Zenoh is the same, and need not be built twice.
+            cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(GATEWAYS.parent)),
+            ["install", "-t", str(PEERS / "peers"), str(GATEWAYS / "iceoryx2"), str(GATEWAYS / "zenoh")],
+            cargo("test", "-p", "driveline-bench", "--features", "peers-test", "--test", "conformance"),
+        ],
+        "tests",
+        {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
         suite="gateways",
         builds=True,
     ),

@@ -31,6 +31,10 @@ fn subjects() -> Vec<Subject> {
         }
     }
     assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
+    // Without variants for tuning: small datagrams are lost on a machine that does other things as well.
+    if std::env::var_os("PEERS_TEST_USUAL").is_some() {
+        subjects.retain(|s| s.about["tuning"] != true);
+    }
     // One alone while it is being written.
     if let Ok(only) = std::env::var("PEERS_TEST_ONLY") {
         subjects.retain(|s| s.system == only || s.system.starts_with(&format!("{only}/")));
