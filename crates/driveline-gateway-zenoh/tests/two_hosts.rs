@@ -220,6 +220,30 @@ fn reliable_and_transient_local_topics_lose_nothing() {
 }
 
 #[test]
+fn the_only_sample_of_each_further_publisher_of_a_latched_topic_arrives() {
+    for reliability in [Reliability::BestEffort, Reliability::Reliable] {
+        let qos = Qos { reliability, durability: Durability::TransientLocal, max_blocking_ms: 10_000, ..Qos::default() };
+        let rig = Rig::new(&small(), &qos);
+        let mut subscription = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
+        let mut publishers = Vec::new();
+        let mut heard = Vec::new();
+        for number in 1..=20 {
+            // From the second one on the edge is there and takes the sample at once, before the other host can know of its publisher.
+            let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
+            say(&mut publisher, number);
+            publishers.push(publisher);
+            eventually(&format!("heard {number} ({reliability:?})"), || {
+                heard.extend(std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.view().unwrap().number));
+                heard.contains(&number)
+            });
+        }
+        assert_eq!(heard, (1..=20).collect::<Vec<_>>());
+        let figures = rig.a.report().expect("a report").edges[0].figures;
+        assert_eq!((figures.refused, figures.unacknowledged), (0, 0), "{figures:?}");
+    }
+}
+
+#[test]
 fn what_a_publisher_said_last_arrives_however_long_it_takes() {
     const LEN: usize = 2 << 20;
     let qos = Qos { depth: 4, reliability: Reliability::Reliable, ..Qos::default() };
