@@ -4,7 +4,7 @@
 
 mod rig;
 
-use driveline::types::Qos;
+use driveline::types::{Qos, Reliability};
 use driveline_runtime::gateway::{InletState, Report};
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 
@@ -83,4 +83,31 @@ fn a_publisher_that_had_no_place_gets_the_next_free_one() {
         r.refused.is_empty() && r.inlets.len() == PLACES && r.inlets.iter().any(|i| !known(&full, &i.publisher))
     });
     assert_eq!(full.inlets.iter().filter(|i| known(&after, &i.publisher)).count(), PLACES - 1);
+}
+
+#[test]
+fn who_is_left_out_keeps_no_other_waiting() {
+    const PLACES: usize = 64;
+    let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+    let rig = Rig::new(&[Carried::from_a("wheel", 64)], &qos);
+    let new = || rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
+    let mut subscription = rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    let mut publishers: Vec<_> = (0..PLACES).map(|_| new()).collect();
+    eventually("all received", || subscription.matched() == PLACES);
+    let mut left_out: Vec<_> = (0..5).map(|_| new()).collect();
+    reports(&rig.a, "left out", |r| r.refused.len() == left_out.len());
+    eventually("watched and read", || publishers.iter_mut().chain(&mut left_out).all(|p| p.matched() == 2));
+    for p in left_out.iter_mut().chain(&mut publishers) {
+        let loan = p.loan(8).unwrap();
+        p.publish(loan).unwrap();
+    }
+    let mut received = 0;
+    eventually("received", || {
+        received += std::iter::from_fn(|| subscription.take().unwrap()).count();
+        received == PLACES
+    });
+    let figures = reports(&rig.a, "all acknowledged", |r| r.edges[0].figures.in_flight == 0).edges[0].figures;
+    assert_eq!((figures.delivered, figures.refused), (PLACES as u64, left_out.len() as u64), "{figures:?}");
+    // Ten seconds of each would have shown.
+    assert!(figures.sent_again <= left_out.len() as u64, "{figures:?}");
 }

@@ -3,6 +3,7 @@
 
 use super::counters::EdgeCounters;
 use super::lock;
+use super::outgoing::LeftOut;
 use crate::clock::{ClockEstimate, Exchange};
 use crate::window::{Overdue, Window};
 use crate::wire::{Ack, HostId, Keys, Outcome, Parsed, QosMark, SampleHead};
@@ -16,7 +17,7 @@ use driveline_shm::{
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use zenoh::bytes::ZBytes;
@@ -105,6 +106,7 @@ pub(super) struct EdgeParts {
     /// … of whom this is asked.
     pub(super) mark: QosMark,
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
+    pub(super) left_out: LeftOut,
     pub(super) notices: Arc<Notices>,
 }
 
@@ -166,6 +168,7 @@ impl Edge {
             key: sample_key,
             inbox: inbox.clone(),
             clock: parts.clock,
+            left_out: parts.left_out,
             notices: parts.notices,
             subscription,
             set,
@@ -205,6 +208,7 @@ struct Sender {
     key: String,
     inbox: Arc<EdgeInbox>,
     clock: Arc<Mutex<ClockEstimate>>,
+    left_out: LeftOut,
     notices: Arc<Notices>,
     subscription: Subscription,
     set: WaitSet,
@@ -308,6 +312,9 @@ impl Sender {
 
     /// The other host has no inlet of a publisher yet: whether that is still waited for.
     fn waits_for(&mut self, publisher: EndpointId, now: MonotonicNs) -> bool {
+        if self.left_out.read().unwrap_or_else(PoisonError::into_inner).contains(&publisher) {
+            return false;
+        }
         if let Some(Standing::Awaited(until)) = self.standing.get(&publisher) {
             return now < *until;
         }

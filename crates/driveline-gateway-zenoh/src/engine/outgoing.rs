@@ -10,7 +10,7 @@ use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal};
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use zenoh::Wait;
@@ -151,6 +151,9 @@ pub(super) struct Listed {
     pub(super) changes: u64,
 }
 
+/// Publishers that others are not told of, for edges: nobody will ever know them.
+pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
+
 /// See the module.
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
@@ -159,6 +162,7 @@ pub(super) struct Outgoing {
     failed: BTreeMap<EdgeKey, Failed>,
     pub(super) inboxes: Inboxes,
     pub(super) lists: Lists,
+    left_out: LeftOut,
 }
 
 impl Outgoing {
@@ -183,7 +187,14 @@ impl Outgoing {
             sent.insert(config.topic.clone(), topic);
         }
         let lists = Arc::new(RwLock::new(lists));
-        Ok(Self { topics: sent, edges: BTreeMap::new(), failed: BTreeMap::new(), inboxes: Inboxes::default(), lists })
+        Ok(Self {
+            topics: sent,
+            edges: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            inboxes: Inboxes::default(),
+            lists,
+            left_out: LeftOut::default(),
+        })
     }
 
     /// Says which topics are sent from here, once others can ask for their publishers.
@@ -198,6 +209,7 @@ impl Outgoing {
 
     /// Looks at which local publishers have come and gone.
     pub(super) fn look(&mut self, common: &Common) {
+        let mut compared = false;
         for topic in self.topics.values_mut() {
             let mut changed = false;
             while let Some(event) = topic.scout.poll_event() {
@@ -213,7 +225,12 @@ impl Outgoing {
                 if topic.compare(common, owed) {
                     tell_of_change(common, &self.lists, topic);
                 }
+                compared = true;
             }
+        }
+        if compared {
+            let left_out = self.topics.values().flat_map(|t| t.left_out.keys().copied()).collect();
+            *self.left_out.write().unwrap_or_else(PoisonError::into_inner) = left_out;
         }
     }
 
@@ -248,6 +265,7 @@ impl Outgoing {
             offered: *offered,
             mark,
             clock: clock.clone(),
+            left_out: self.left_out.clone(),
             notices: common.notices.clone(),
         };
         match Edge::start(parts) {
