@@ -139,7 +139,8 @@ fn late_joiners_get_the_last_of_every_publisher() {
     let node = Node::new(&router, 0, "tf");
     for (topic, qos, of) in [("tf_out", lasting(1), "rt10"), ("fast_out", fast, "bt10")] {
         let mut publishers: Vec<_> = (1..=3).map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos)).collect();
-        publishers.iter_mut().enumerate().for_each(|(n, p)| publish(p, &string(&"x".repeat(n + 1))));
+        // The last publisher first: whoever went by times alone would have one of them, the newest.
+        publishers.iter_mut().enumerate().rev().for_each(|(n, p)| publish(p, &string(&"x".repeat(n + 1))));
         eventually("carried", || rig.report().to_ros.iter().any(|t| t.topic == topic && t.carried == 3));
         let late = node.subscription(&format!("/{topic}"), STRING, of);
         let sorted = || {
@@ -149,6 +150,8 @@ fn late_joiners_get_the_last_of_every_publisher() {
         };
         eventually("complete", || late.heard().len() == 3);
         assert_eq!(sorted(), ["x", "xx", "xxx"], "{topic}: one of each, although each came after the others");
+        let shallow = node.subscription(&format!("/{topic}"), STRING, &format!("{}t1", &of[..1]));
+        eventually("complete with depth 1", || shallow.heard().len() == 3);
         publish(&mut publishers[0], &string("new"));
         eventually("what comes later", || sorted() == ["new", "x", "xx", "xxx"]);
     }
