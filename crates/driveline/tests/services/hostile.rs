@@ -39,7 +39,10 @@ fn any_request_leaves_the_server_in_service() {
     until("matched", || hostile.matched() == 1 && service.raw().clients() == 2);
     // The word that makes the server listen is that of an honest request; it is no secret.
     let server = hostile.subscriptions()[0].subscription;
-    let request = (prop_oneof![Just(Some(ShortId::from(server).0)), any::<Option<u64>>()], proptest::collection::vec(any::<u8>(), 0..256));
+    let word = prop_oneof![Just(Some(ShortId::from(server).0)), any::<u64>().prop_map(Some), Just(None)];
+    let bytes = |len| proptest::collection::vec(any::<u8>(), len);
+    // As long as a request is, and of any length.
+    let request = (word, prop_oneof![bytes(8..9), bytes(0..256)]);
     let ends = RefCell::new((&mut hostile, &mut service));
     runner()
         .run(&request, |(word, bytes)| {
