@@ -63,7 +63,7 @@ pub(crate) struct LocalEnd {
     baselines: Mutex<Vec<(u64, u64)>>,
     /// Readers only, if they tell: (writer, its last sequence that was taken).
     taken: Mutex<Vec<(u64, u64)>>,
-    /// Who is kicked by each event.
+    /// Who is kicked when ends of the topic have come or gone.
     kicker: Mutex<Option<Kicker>>,
 }
 
@@ -152,13 +152,16 @@ impl LocalEnd {
             events.lost += 1;
         }
         events.waiting.push_back(event);
-        drop(events);
+    }
+
+    /// There are events, or the topic has changed.
+    fn kick(&self) {
         if let Some(kicker) = &*self.kicker.lock().unwrap_or_else(PoisonError::into_inner) {
             kicker.kick();
         }
     }
 
-    /// `kicker` is kicked by each new event from now on.
+    /// `kicker` is kicked after each change of the topic's ends from now on, when their events can be polled.
     pub(crate) fn kick_on_event(&self, kicker: Kicker) {
         *self.kicker.lock().unwrap_or_else(PoisonError::into_inner) = Some(kicker);
     }
@@ -286,6 +289,13 @@ impl LocalTopic {
         self.ends().writers.iter().find_map(|w| self.verdict(&w.end, reader).err())
     }
 
+    /// Ends a change: whoever is kicked sees it whole.
+    fn changed(&self, ends: MutexGuard<'_, Ends>) {
+        self.generation.fetch_add(1, Ordering::Release);
+        ends.readers.iter().for_each(|r| r.end.kick());
+        ends.writers.iter().for_each(|w| w.end.kick());
+    }
+
     fn verdict(&self, writer: &LocalEnd, reader: &LocalEnd) -> Result<(), String> {
         let topic = self.name.as_str();
         Schema::check(topic, &writer.schema, &reader.schema).map_err(|e| e.to_string())?;
@@ -317,7 +327,7 @@ impl LocalTopic {
             }
         }
         ends.writers.push(writer);
-        self.generation.fetch_add(1, Ordering::Release);
+        self.changed(ends);
     }
 
     /// Keeps a sample for transient-local readers that come later, at most `depth`, and returns the one that gives way.
@@ -369,8 +379,7 @@ impl LocalTopic {
             queue.push(sample.clone(), None);
         }
         ends.readers.push(Arc::new(Reader { end, queue, keeps }));
-        self.generation.fetch_add(1, Ordering::Release);
-        drop(ends);
+        self.changed(ends);
         // Here, not under the lock: the last handle of a value runs its destructor, which may want the lock.
         drop(history);
     }
@@ -382,8 +391,7 @@ impl LocalTopic {
             r.end.event(EndpointEvent::Unmatched { peer: writer.node.clone() });
             r.end.forget(writer.id);
         }
-        self.generation.fetch_add(1, Ordering::Release);
-        drop(ends);
+        self.changed(ends);
         // With what it retained, whose destructors may want the lock.
         drop(gone);
     }
@@ -394,8 +402,7 @@ impl LocalTopic {
         for w in ends.writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()) {
             w.end.event(EndpointEvent::Unmatched { peer: reader.node.clone() });
         }
-        self.generation.fetch_add(1, Ordering::Release);
-        drop(ends);
+        self.changed(ends);
         drop(gone);
     }
 }
