@@ -73,13 +73,43 @@ pub(crate) struct LocalSample {
 }
 
 impl Drop for LocalSample {
-    /// A value's destructor is somebody else's code: its panic must not end the thread that happens to drop the value.
     fn drop(&mut self) {
-        let Body::Object(object) = std::mem::replace(&mut self.body, Body::Gone) else { return };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
-            tracing::error!(sequence = self.header.sequence, "the destructor of a published value panicked");
-            // Its own destructor might panic again.
-            std::mem::forget(payload);
+        if let Body::Object(object) = std::mem::replace(&mut self.body, Body::Gone) {
+            let_go(object, self.header.sequence);
+        }
+    }
+}
+
+/// A value's destructor is somebody else's code: its panic must not end the thread that happens to drop the value.
+fn let_go(object: Arc<dyn LocalObject>, sequence: u64) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
+        tracing::error!(sequence, "the destructor of a published value panicked");
+        // Its own destructor might panic again.
+        std::mem::forget(payload);
+    }
+}
+
+/// A publisher's own handle to a value: the last one, if readers are faster than it is done.
+pub(crate) struct OwnHandle {
+    object: Option<Arc<dyn LocalObject>>,
+    sequence: u64,
+}
+
+impl OwnHandle {
+    pub(crate) fn new(object: Arc<dyn LocalObject>, sequence: u64) -> Self {
+        Self { object: Some(object), sequence }
+    }
+
+    /// `None` never happens before it is dropped.
+    pub(crate) fn get(&self) -> Option<&Arc<dyn LocalObject>> {
+        self.object.as_ref()
+    }
+}
+
+impl Drop for OwnHandle {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take() {
+            let_go(object, self.sequence);
         }
     }
 }

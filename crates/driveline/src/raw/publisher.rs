@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
-use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher};
+use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
 use driveline_shm::{Kicker, PublisherConfig};
@@ -307,11 +307,14 @@ impl RawPublisher {
         scope::stamp(header, self.topic_id, source_time, scope::fresh_trace(self.id, sequence));
         let keeps_history = self.keeps_history;
         let outside = self.host.as_mut().filter(|h| h.matched() > 0 || keeps_history);
-        let delivery = local.publish_object(object.clone(), header);
+        let given = object.clone();
+        // From here on readers may be done with the value before this function is.
+        let own = OwnHandle::new(object, sequence);
+        let delivery = local.publish_object(given, header);
         self.displaced = delivery.displaced;
         self.published.count();
         self.stats.overwritten += delivery.overwritten;
-        if let Some(host) = outside {
+        if let (Some(host), Some(object)) = (outside, own.get()) {
             let topic = || self.topic.to_string();
             // On its way since the publish time, and so part of the next hop's communication.
             let loan = conversion::publishing(|| {
