@@ -8,7 +8,7 @@ use driveline::{
     AnswerError, CallError, Caller, Client, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, Reach,
     Service, ServiceCallback, ServiceOptions, plain_type,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -100,6 +100,11 @@ impl Peer {
     }
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+    /// Stops it, and waits until it has stopped.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();
     }
     fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -264,7 +269,7 @@ fn a_server_that_is_stopped_costs_its_clients_their_time_out_and_nothing_else() 
     let mut client = client(&node);
     assert_eq!(client.call(question(1), PATIENCE).unwrap().view().unwrap().value, 1);
     server.says("answered");
-    server.signal(Signal::STOP);
+    server.stop();
     let outcome = client.call(question(2), Duration::from_millis(50)).map(|_| ());
     assert!(matches!(outcome, Err(CallError::TimedOut { was_taken: false, .. })), "{outcome:?}");
     assert!(matches!(client.call(question(3), PATIENCE), Err(CallError::QueueFull { .. })));
