@@ -88,19 +88,29 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     while subscription.take_next().unwrap().is_some() {}
     let before = heard.heard().len();
     let mut other = node.publisher("/chatter", STRING, "bv10");
-    eventually("asked for", || other.matched() && rig.report().from_ros[0].publishers.len() == 1 && subscription.matched() == 1);
+    // What is published before the gateway asks for it is not for it.
+    let mut said = Vec::new();
+    eventually("asked for", || {
+        other.publish(&rig::rmw::string("back"));
+        said.push("back");
+        std::thread::sleep(Duration::from_millis(5));
+        rig.report().from_ros[0].carried > 0 && subscription.matched() == 1
+    });
     assert_eq!(rig.report().from_ros[0].publishers[0].node, "ros2/listener", "named after its node");
-    other.publish(&rig::rmw::string("back"));
-    take(&mut subscription, 1, |payload, header| {
-        assert_eq!((payload.len(), &payload[8..12]), (13, &b"back"[..]));
-        assert!(header.remote.is_some());
+    other.publish(&rig::rmw::string("last"));
+    said.push("last");
+    eventually("the last", || {
+        let Some(sample) = subscription.take_next().unwrap() else { return false };
+        assert!(sample.header().remote.is_some() && sample.payload().len() == 13);
+        &sample.payload()[8..12] == b"last"
     });
     a_while();
     // The node hears itself once, as it would without the gateway.
-    assert_eq!(heard.strings()[before..], ["back"]);
+    assert_eq!(heard.strings()[before..], said);
     assert!(subscription.take_next().unwrap().is_none());
     let from_ros = &rig.report().from_ros[0];
-    assert_eq!((from_ros.carried, from_ros.across, from_ros.dropped.len()), (1, 0, 0), "{from_ros:?}");
+    assert_eq!((from_ros.across, from_ros.dropped.len()), (0, 0), "{from_ros:?}");
+    assert!(from_ros.carried <= said.len() as u64, "{from_ros:?}");
     assert_eq!(rig.dropped("chatter", "remote"), 0);
 }
 
