@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every installed peer, each of its variants, through the harness protocol with few messages: what it does, never how
-//! fast. `make peers-test` runs it on the peers that `make peers` built.
+//! fast. `make peers-test` runs it on the peers that `make peers` built; `make test-gateways ONLY=peers` a part of it.
+//!
+//! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with `PEERS_TEST_USUAL` variants for tuning are
+//! left out, whose small datagrams are lost on a machine that does other things as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use serde_json::Value;
@@ -8,6 +11,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench");
@@ -31,11 +35,9 @@ fn subjects() -> Vec<Subject> {
         }
     }
     assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
-    // Without variants for tuning: small datagrams are lost on a machine that does other things as well.
     if std::env::var_os("PEERS_TEST_USUAL").is_some() {
         subjects.retain(|s| s.about["tuning"] != true);
     }
-    // One alone while it is being written.
     if let Ok(only) = std::env::var("PEERS_TEST_ONLY") {
         subjects.retain(|s| s.system == only || s.system.starts_with(&format!("{only}/")));
     }
@@ -178,12 +180,15 @@ fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
     }
 }
 
+/// How many checks were made.
+static LOOKED: AtomicUsize = AtomicUsize::new(0);
+
 /// Looks at every peer in one way, and returns what is wrong.
 fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
-    // One alone while it is being written.
     if std::env::var("PEERS_TEST_CHECK").is_ok_and(|only| only != what) {
         return Vec::new();
     }
+    LOOKED.fetch_add(1, Ordering::Relaxed);
     let mut failed = Vec::new();
     for subject in subjects() {
         let name = subject.system.split('/').next().unwrap();
@@ -340,6 +345,7 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
             1,
         )
     }));
+    assert!(LOOKED.load(Ordering::Relaxed) > 0, "PEERS_TEST_CHECK names none of the checks");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
