@@ -329,10 +329,16 @@ impl Conductor {
 
     /// Tells of readers that do not match, or that get less than they ask for.
     fn compare(&mut self, writings: &[Writing]) {
-        if self.told.len() > MAX_ENDPOINTS {
-            self.told.clear();
+        if self.told.len() >= MAX_ENDPOINTS {
+            let (writers, readers): (HashSet<Gid>, HashSet<Gid>) =
+                (writings.iter().map(|w| w.gid).collect(), self.readers.values().map(|r| r.gid).collect());
+            self.told.retain(|(writer, reader)| writers.contains(writer) && readers.contains(reader));
         }
         for (writing, reader) in pairs(writings, &self.readers) {
+            if self.told.len() >= MAX_ENDPOINTS {
+                // Reports have the rest nonetheless.
+                return;
+            }
             if self.told.contains(&(writing.gid, reader.gid)) {
                 continue;
             }

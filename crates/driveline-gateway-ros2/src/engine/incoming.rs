@@ -19,14 +19,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
 const MAX_INLETS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// How long a sample waits for the conductor to know its writer.
+/// How long a sample waits for the conductor to know its writer …
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// … and that again only after so many times as long: over Zenoh anybody may send what no publisher has announced.
+const PAUSES: u32 = 30;
 /// How long a sample that passes to DDS waits for reliable readers: as long as one that passes to Zenoh waits for links.
 const ACROSS_WITHIN: Duration = Duration::from_secs(2);
 /// Nobody needs to look more often than that if nothing comes.
@@ -36,6 +38,30 @@ enum Known {
     Open(Box<Inlet>),
     /// Not carried; counted under this.
     Refused(&'static str),
+}
+
+/// How long samples of unknown writers, all together, may still hold up a topic's thread.
+struct Patience {
+    left: Duration,
+    since: Instant,
+}
+
+impl Patience {
+    fn new(now: Instant) -> Self {
+        Self { left: KNOWN_WITHIN, since: now }
+    }
+
+    fn left(&mut self, now: Instant) -> Duration {
+        self.left = (self.left + now.saturating_duration_since(self.since) / PAUSES).min(KNOWN_WITHIN);
+        self.since = now;
+        self.left
+    }
+
+    /// Somebody has waited until `now`, since it was asked last.
+    fn spent(&mut self, now: Instant) {
+        self.left = self.left.saturating_sub(now.saturating_duration_since(self.since));
+        self.since = now;
+    }
 }
 
 /// What the thread of a topic and the conductor share.
@@ -57,6 +83,10 @@ impl Drop for IncomingTopic {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.feed.wake();
+        // With the lock: it is either before its look at `stop`, or waits already.
+        let waiting = lock(&self.shared.writers);
+        self.shared.more.notify_all();
+        drop(waiting);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -272,8 +302,9 @@ impl Shared {
 
     fn run(&self, common: &Common, wire: Wire) {
         let mut scratch = Vec::new();
+        let mut patience = Patience::new(Instant::now());
         while !self.stop.load(Ordering::Acquire) {
-            let taken = self.feed.take(&mut scratch, |came| self.sample(common, wire, came));
+            let taken = self.feed.take(&mut scratch, |came| self.sample(common, wire, came, &mut patience));
             self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
             let waited = match taken {
                 Ok(true) => continue,
@@ -293,13 +324,15 @@ impl Shared {
         }
     }
 
-    fn sample(&self, common: &Common, wire: Wire, sample: &Came<'_>) {
+    fn sample(&self, common: &Common, wire: Wire, sample: &Came<'_>, patience: &mut Patience) {
         let mut writers = lock(&self.writers);
         if !writers.contains_key(&sample.writer) {
             // It was matched before the conductor has heard of it.
             common.wake();
+            let longest = patience.left(Instant::now());
             let unknown = |w: &mut HashMap<Handle, Known>| !w.contains_key(&sample.writer) && !self.stop.load(Ordering::Acquire);
-            writers = self.more.wait_timeout_while(writers, KNOWN_WITHIN, unknown).unwrap_or_else(PoisonError::into_inner).0;
+            writers = self.more.wait_timeout_while(writers, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
+            patience.spent(Instant::now());
         }
         let dropped = |reason, text: &str, node: &str| {
             if self.counters.dropped(reason) {
@@ -330,10 +363,34 @@ impl Shared {
             Some(Known::Refused(reason)) => reason,
             None => {
                 // The next one does not wait; if the conductor comes to know of the writer, it says so.
-                writers.insert(sample.writer, Known::Refused("unknown"));
+                if writers.len() < MAX_REFUSED {
+                    writers.insert(sample.writer, Known::Refused("unknown"));
+                }
                 "unknown"
             }
         };
         self.counters.dropped(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_writers_hold_up_a_topic_for_a_small_part_of_the_time() {
+        let began = Instant::now();
+        let mut patience = Patience::new(began);
+        let (mut now, mut waited) = (began, Duration::ZERO);
+        // One after the other, and each waits as long as it may.
+        for _ in 0..600 {
+            let left = patience.left(now);
+            now += left;
+            waited += left;
+            patience.spent(now);
+            now += Duration::from_secs(1);
+        }
+        assert!(waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES, "{waited:?} of {:?}", now.duration_since(began));
+        assert!(waited > KNOWN_WITHIN * 2, "it comes back");
     }
 }
