@@ -53,7 +53,6 @@ impl From<CallError> for Failure {
             CallError::Publish { source, .. } => Self::from(source).status,
             CallError::Read { source: driveline::ReadError::Take(source), .. } => Self::from(source).status,
             CallError::Read { .. } => DL_ERROR_DECODE,
-            CallError::Wait { .. } => DL_ERROR_WAIT,
         };
         Self::new(status, text)
     }

@@ -3,7 +3,7 @@
 
 use super::error::CallError;
 use super::requester::{Requester, log};
-use super::{ClientOptions, ClientStats, check_client, whereabouts};
+use super::{ClientOptions, ClientStats, check_client, serving};
 use crate::context::Node;
 use crate::error::{EndpointError, LoanError, ReadError};
 use crate::local::LocalObject;
@@ -103,7 +103,7 @@ impl RawClient {
             self.requester.accept(sample);
         }
         let server = self.requester.ready()?;
-        if whereabouts::is_ours(server.id) {
+        if serving::is_ours(server.id) {
             return Err(CallError::WouldDeadlock { service: self.service.to_string() });
         }
         let (number, displaced) = self.requester.send(server, request, timeout, ())?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can become of a call and of an answer. The texts are for whoever reads them beside the car.
 
-use crate::error::{LoanError, PublishError, ReadError, WaitError};
+use crate::error::{LoanError, PublishError, ReadError};
 use driveline_types::service::Outcome;
 use std::time::Duration;
 use thiserror::Error;
@@ -118,14 +118,6 @@ pub enum CallError {
         service: String,
         /// What the transport or the type says.
         source: ReadError,
-    },
-    /// The kernel refused what waiting needs.
-    #[error("service '{service}': {source}")]
-    Wait {
-        /// The service.
-        service: String,
-        /// What the kernel says.
-        source: WaitError,
     },
 }
 

@@ -61,7 +61,7 @@
 
 mod caller;
 mod client;
-mod desk;
+mod clients;
 mod error;
 mod objects;
 mod options;
@@ -69,8 +69,8 @@ mod pending;
 mod requester;
 mod responder;
 mod server;
+mod serving;
 mod typed;
-mod whereabouts;
 
 pub use caller::RawCaller;
 pub use client::RawClient;

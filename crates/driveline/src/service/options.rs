@@ -23,8 +23,9 @@ pub struct ClientOptions {
     pub reach: Reach,
     /// Longest request in bytes.
     pub max_request: usize,
-    /// How many calls may be under way at once, and how many responses may be held: 1 to 64. The server reserves memory for
-    /// about four times as many responses, and for three more.
+    /// How many calls may be under way at once, and how many responses may be held: 1 to 64. At host reach the server reserves
+    /// memory for `max(pending, 2) + 2 · pending + 3` responses of its `max_response`: seven for 1. If it grants access to users,
+    /// `3 · pending` instead of `2 · pending`; to anyone, `5 · pending`.
     pub pending: u32,
     /// Whose servers are believed, and who may read requests, at host reach.
     pub access: Access,
@@ -82,12 +83,12 @@ pub enum ServiceError {
     Endpoint(#[from] EndpointError),
 }
 
-/// Counters of a client since its creation. Every request ends in one of the next four, or is under way.
+/// Counters of a client since its creation. Every request ends in one of the next five, or is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStats {
     /// Requests sent.
     pub requests: u64,
-    /// Responses that came in time.
+    /// Responses that came in time, those included that are not of their type.
     pub answered: u64,
     /// Refusals that came in time.
     pub refused: u64,
@@ -95,6 +96,8 @@ pub struct ClientStats {
     pub timed_out: u64,
     /// Calls whose server went away, or could not be heard.
     pub server_gone: u64,
+    /// Calls given up because their response could not be taken, or with their executor.
+    pub abandoned: u64,
     /// Responses that came too late and were dropped.
     pub late: u64,
     /// Samples on the response topic that answer nothing; dropped.
@@ -110,7 +113,8 @@ pub struct ServiceStats {
     pub answered: u64,
     /// Requests refused by the callback, let go unanswered, or met by a panic.
     pub refused: u64,
-    /// Requests refused for lack of room: too many clients, or more calls under way than agreed, or no memory.
+    /// Requests refused for lack of room: too many clients, or more calls under way than agreed, or no memory. Without
+    /// memory even for a refusal, or beyond 256 clients, the client hears nothing.
     pub no_room: u64,
     /// Requests dropped because their client had gone.
     pub client_gone: u64,

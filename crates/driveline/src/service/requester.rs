@@ -211,6 +211,7 @@ impl<T> Requester<T> {
     /// No call can be made any more. Gives those that are under way, to be dropped outside of locks.
     pub(super) fn close(&mut self) -> Vec<impl Sized + use<T>> {
         self.closed = true;
+        self.stats.abandoned += self.pending.len() as u64;
         self.pending.clear()
     }
 
@@ -237,7 +238,9 @@ impl<T> Requester<T> {
 
     /// Gives up a call whose response cannot be read.
     pub(super) fn give_up(&mut self, number: u64, source: ReadError) -> CallError {
-        self.pending.answered(number);
+        if self.pending.answered(number).is_some() {
+            self.stats.abandoned += 1;
+        }
         CallError::Read { service: self.service(), source }
     }
 

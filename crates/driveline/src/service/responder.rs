@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one answer to one request.
 
-use super::desk::{ClientEnd, Desk, count};
+use super::clients::{ClientEnd, Clients, count};
 use super::error::AnswerError;
 use crate::error::LoanError;
 use crate::local::LocalObject;
@@ -24,7 +24,7 @@ thread_local! {
 /// took the request adds what it has consumed itself.
 #[must_use = "dropped, it tells the client that there is no answer"]
 pub struct RawResponder {
-    desk: Arc<Desk>,
+    clients: Arc<Clients>,
     end: Arc<ClientEnd>,
     number: u64,
     /// Of the request: what it descends from.
@@ -43,8 +43,8 @@ impl Drop for Serving {
 }
 
 impl RawResponder {
-    pub(super) fn new(desk: Arc<Desk>, end: Arc<ClientEnd>, request: &SampleHeader) -> Self {
-        Self { desk, end, number: request.sequence, header: Box::new(*request), taken: MonotonicNs::now(), done: false }
+    pub(super) fn new(clients: Arc<Clients>, end: Arc<ClientEnd>, request: &SampleHeader) -> Self {
+        Self { clients, end, number: request.sequence, header: Box::new(*request), taken: MonotonicNs::now(), done: false }
     }
 
     fn key(&self) -> (usize, u64) {
@@ -79,7 +79,7 @@ impl RawResponder {
     /// # Errors
     /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
     pub fn loan(&self, len: usize) -> Result<RawLoan, AnswerError> {
-        self.loan_for(len).map_err(|source| AnswerError::Loan { service: self.desk.service.to_string(), source })
+        self.loan_for(len).map_err(|source| AnswerError::Loan { service: self.clients.service.to_string(), source })
     }
 
     pub(super) fn loan_for(&self, len: usize) -> Result<RawLoan, LoanError> {
@@ -105,14 +105,14 @@ impl RawResponder {
     pub(super) fn send_parcel(mut self, response: Parcel) -> Result<(), AnswerError> {
         self.done = true;
         self.end.settle();
-        let service = || self.desk.service.to_string();
+        let service = || self.clients.service.to_string();
         if self.end.is_gone() {
-            count(&self.desk.counters.undelivered);
+            count(&self.clients.counters.undelivered);
             return Err(AnswerError::ClientGone { service: service(), client: self.end.node.clone() });
         }
         match self.publish(response, Outcome::Answered) {
             Ok(()) => {
-                count(&self.desk.counters.answered);
+                count(&self.clients.counters.answered);
                 Ok(())
             }
             Err(error) => {
@@ -124,15 +124,15 @@ impl RawResponder {
 
     /// There is no memory for the response: the client is told.
     pub(super) fn fail(self, source: LoanError) -> AnswerError {
-        let error = AnswerError::Loan { service: self.desk.service.to_string(), source };
-        count(&self.desk.counters.refused);
+        let error = AnswerError::Loan { service: self.clients.service.to_string(), source };
+        count(&self.clients.counters.refused);
         self.end(Outcome::Unanswered, &error.to_string());
         error
     }
 
     /// Says no; the client gets the text, cut to 1024 bytes.
     pub fn refuse(self, text: &str) {
-        count(&self.desk.counters.refused);
+        count(&self.clients.counters.refused);
         self.end(Outcome::Refused, text);
     }
 
@@ -147,7 +147,7 @@ impl RawResponder {
         let _lineage = self.continue_lineage();
         let answer = Answer { request: self.number, outcome };
         let published = self.end.publish(parcel, answer);
-        published.map(drop).map_err(|source| AnswerError::Publish { service: self.desk.service.to_string(), source })
+        published.map(drop).map_err(|source| AnswerError::Publish { service: self.clients.service.to_string(), source })
     }
 
     /// The lineage of the request's own callback is that of the thread; elsewhere it is taken up again.
@@ -165,13 +165,13 @@ impl RawResponder {
 
     fn tell(&self, outcome: Outcome, text: &str) {
         if self.end.is_gone() {
-            count(&self.desk.counters.undelivered);
+            count(&self.clients.counters.undelivered);
             return;
         }
-        let parcel = self.end.text(self.desk.kind(), text);
+        let parcel = self.end.text(self.clients.kind(), text);
         let told = parcel.map_err(|e| e.to_string()).and_then(|p| self.publish(p, outcome).map_err(|e| e.to_string()));
         if let Err(error) = told {
-            tracing::error!(service = self.desk.service.as_str(), client = self.end.node, "the client cannot be told '{text}': {error}");
+            tracing::error!(service = self.clients.service.as_str(), client = self.end.node, "the client cannot be told '{text}': {error}");
         }
     }
 }
@@ -182,7 +182,7 @@ impl Drop for RawResponder {
             return;
         }
         self.done = true;
-        count(&self.desk.counters.refused);
+        count(&self.clients.counters.refused);
         self.end.settle();
         if std::thread::panicking() {
             self.tell(Outcome::Panicked, "it panicked; the server's log tells more");

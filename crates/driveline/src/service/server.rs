@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The answering end.
 
-use super::desk::Desk;
-use super::whereabouts::Whereabouts;
+use super::clients::Clients;
+use super::serving::Running;
 use super::{RawResponder, ServiceCallback, ServiceError, ServiceOptions, ServiceStats, check_service};
 use crate::context::{Node, Offer};
 use crate::error::{ExecutorError, TakeError, WaitError};
@@ -22,7 +22,7 @@ const MAX_PASSED_OVER: usize = 1024;
 /// offers nothing any more: its clients are told.
 pub struct RawService {
     requests: RawSubscription,
-    desk: Arc<Desk>,
+    clients: Arc<Clients>,
     offer: Offer,
 }
 
@@ -52,8 +52,8 @@ impl Node {
         let depth = (o.max_clients * o.max_pending).min(Qos::MAX_DEPTH);
         let topic = name.requests().map_err(crate::error::EndpointError::from)?;
         let requests = RawSubscription::with_queue(self.context(), self.node_name(), topic, request, requests, depth)?;
-        let desk = Arc::new(Desk::new(self, name, requests.short_id(), response, o, requests.matches()));
-        Ok(RawService { requests, desk, offer })
+        let clients = Arc::new(Clients::new(self, name, requests.short_id(), response, o, requests.matches()));
+        Ok(RawService { requests, clients, offer })
     }
 }
 
@@ -61,7 +61,7 @@ impl RawService {
     /// The service's name.
     #[must_use]
     pub fn service(&self) -> &ServiceName {
-        &self.desk.service
+        &self.clients.service
     }
 
     /// The oldest request that nobody has taken, or `None`. In a callback it counts as read. Allocates; the first request of a client
@@ -72,12 +72,12 @@ impl RawService {
     pub fn take(&mut self) -> Result<Option<RawRequest>, TakeError> {
         for _ in 0..MAX_PASSED_OVER {
             let Some(sample) = self.requests.take()? else { break };
-            if let Some(request) = self.desk.accept(sample) {
+            if let Some(request) = self.clients.accept(sample) {
                 return Ok(Some(request));
             }
         }
         // Nobody asks: those who have gone are let go.
-        self.desk.is_due(MonotonicNs::now());
+        self.clients.is_due(MonotonicNs::now());
         Ok(None)
     }
 
@@ -103,7 +103,7 @@ impl RawService {
     /// Counters since creation.
     #[must_use]
     pub fn stats(&self) -> ServiceStats {
-        self.desk.stats()
+        self.clients.stats()
     }
 }
 
@@ -118,16 +118,16 @@ impl Executor {
         o: ServiceCallback,
         answer: impl Fn(RawRequest) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        let RawService { requests, desk, offer } = service;
-        let whereabouts = Whereabouts::tell(desk.id, self.id());
-        desk.kick_on_change(&self.kicker());
+        let RawService { requests, clients, offer } = service;
+        let running = Running::tell(clients.id, self.id());
+        clients.kick_on_change(&self.kicker());
         let options =
             CallbackOptions { name: o.name, group: o.group, trigger: Trigger::any(), inputs: vec![("requests".into(), requests)] };
-        let attention: Arc<dyn Attention> = desk.clone();
+        let attention: Arc<dyn Attention> = clients.clone();
         self.add_attentive(options, Some(attention), move |invocation| {
             // For as long as the callback exists.
-            let _ = (&offer, &whereabouts);
-            if let Some(request) = invocation.sample(0).and_then(|s| desk.accept(s.clone())) {
+            let _ = (&offer, &running);
+            if let Some(request) = invocation.sample(0).and_then(|s| clients.accept(s.clone())) {
                 let _serving = request.responder.serve();
                 answer(request);
             }

@@ -2,6 +2,7 @@
 //! Ends that write anything into the topics of a service. They are made of the bare transport, so that nothing checks them.
 
 use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, at, caller, rig, until};
+use driveline::service::ServiceStats;
 use driveline::types::service::{Answer, Outcome, ServiceName, ShortId};
 use driveline::types::{Durability, Qos, Reliability, SampleHeader};
 use driveline::{Payload, Reach};
@@ -28,14 +29,19 @@ fn runner() -> TestRunner {
     TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() })
 }
 
+/// What a client sends its requests with.
+fn hostile_client(r: &Rig, depth: u32) -> Publisher {
+    let mut config = PublisherConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema(), 256);
+    config.qos = Qos { depth, reliability: Reliability::Reliable, ..Qos::default() };
+    participant(r).create_publisher(config).unwrap()
+}
+
 /// A client that sends anything: the server stays in service for others.
 #[test]
 fn any_request_leaves_the_server_in_service() {
     let r = rig(Reach::Host);
     let (mut service, mut honest) = r.pair();
-    let mut config = PublisherConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema(), 256);
-    config.qos = Qos { depth: 4, reliability: Reliability::Reliable, ..Qos::default() };
-    let mut hostile = participant(&r).create_publisher(config).unwrap();
+    let mut hostile = hostile_client(&r, 4);
     until("matched", || hostile.matched() == 1 && service.raw().clients() == 2);
     // The word that makes the server listen is that of an honest request; it is no secret.
     let server = hostile.subscriptions()[0].subscription;
@@ -67,6 +73,22 @@ fn any_request_leaves_the_server_in_service() {
         });
         assert_eq!(calling.join().unwrap().unwrap(), 4);
     });
+}
+
+/// It announces more than any publisher of responses can have, so that not even a refusal reaches it.
+#[test]
+fn a_client_that_lives_and_cannot_be_answered_is_not_counted_as_gone() {
+    let r = rig(Reach::Host);
+    let mut service = r.service();
+    let mut hostile = hostile_client(&r, Qos::MAX_DEPTH);
+    until("matched", || hostile.matched() == 1 && service.raw().clients() == 1);
+    let server = ShortId::from(hostile.subscriptions()[0].subscription);
+    publish(&mut hostile, Some(server.0), &[0; 8]);
+    until("counted", || {
+        assert!(service.take().unwrap().is_none());
+        service.stats().requests == 1
+    });
+    assert_eq!(service.stats(), ServiceStats { requests: 1, no_room: 1, ..ServiceStats::default() });
 }
 
 struct HostileServer {

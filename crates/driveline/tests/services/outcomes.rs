@@ -302,7 +302,7 @@ conformance! {
         assert_eq!(held.view().unwrap().x, 1);
         drop(held);
         assert_eq!(client.call(at(3, 1), PATIENCE).unwrap().view().unwrap().x, 3);
-        assert_eq!(client.stats().late, 1);
+        assert_eq!(client.stats(), ClientStats { requests: 3, answered: 2, abandoned: 1, late: 1, ..ClientStats::default() });
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MAX_PUBLISHERS: usize = 256;
 
 /// See the module. Shared by the server, its executor and its responders.
-pub(super) struct Desk {
+pub(super) struct Clients {
     node: Node,
     pub(super) service: ServiceName,
     /// What requests for this server name.
@@ -28,12 +28,12 @@ pub(super) struct Desk {
     schema: Schema,
     options: ServiceOptions,
     matches: Matches,
-    clients: Mutex<Clients>,
+    table: Mutex<Table>,
     pub(super) counters: Counters,
 }
 
 #[derive(Default)]
-struct Clients {
+struct Table {
     ends: BTreeMap<ShortId, Arc<ClientEnd>>,
     /// The clients as they were at this generation of the matches.
     seen: u64,
@@ -70,13 +70,13 @@ pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-impl Desk {
+impl Clients {
     pub(super) fn new(node: &Node, service: ServiceName, id: ShortId, schema: Schema, options: ServiceOptions, matches: Matches) -> Self {
-        Self { node: node.clone(), service, id, schema, options, matches, clients: Mutex::default(), counters: Counters::default() }
+        Self { node: node.clone(), service, id, schema, options, matches, table: Mutex::default(), counters: Counters::default() }
     }
 
-    fn clients(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `kicker` is kicked when clients come or go.
@@ -93,9 +93,12 @@ impl Desk {
             return None;
         }
         count(&self.counters.requests);
-        let Some(end) = self.end_of(sample.publisher()) else {
-            count(&self.counters.client_gone);
-            return None;
+        let end = match self.end_of(sample.publisher()) {
+            Ok(end) => end,
+            Err(counter) => {
+                count(counter);
+                return None;
+            }
         };
         let before = end.unanswered.fetch_add(1, Ordering::AcqRel);
         let too_many = before >= end.pending;
@@ -113,15 +116,15 @@ impl Desk {
         None
     }
 
-    /// The end of a client, made for its first request. `None`: it has gone, or cannot be told anything.
-    fn end_of(&self, client: ShortId) -> Option<Arc<ClientEnd>> {
+    /// The end of a client, made for its first request. Else what counts the request: the client has gone, or cannot be told anything.
+    fn end_of(&self, client: ShortId) -> Result<Arc<ClientEnd>, &AtomicU64> {
         let gone;
         let found = {
-            let mut clients = self.clients();
-            gone = self.prune(&mut clients);
-            match clients.ends.get(&client) {
-                Some(end) if !(end.waits_for_room && self.has_room(&clients)) => Some(end.clone()),
-                _ => self.make_end(&mut clients, client),
+            let mut table = self.table();
+            gone = self.prune(&mut table);
+            match table.ends.get(&client) {
+                Some(end) if !(end.waits_for_room && self.has_room(&table)) => Ok(end.clone()),
+                _ => self.make_end(&mut table, client),
             }
         };
         // Unmapping takes time, and others may want the lock.
@@ -129,18 +132,18 @@ impl Desk {
         found
     }
 
-    fn has_room(&self, clients: &Clients) -> bool {
-        clients.ends.values().filter(|e| e.refusal.is_none()).count() < self.options.max_clients as usize
+    fn has_room(&self, table: &Table) -> bool {
+        table.ends.values().filter(|e| e.refusal.is_none()).count() < self.options.max_clients as usize
     }
 
-    fn make_end(&self, clients: &mut Clients, client: ShortId) -> Option<Arc<ClientEnd>> {
+    fn make_end(&self, table: &mut Table, client: ShortId) -> Result<Arc<ClientEnd>, &AtomicU64> {
         let Some(writer) = self.matches.writers().into_iter().find(|w| w.id == client) else {
-            clients.ends.remove(&client);
-            return None;
+            table.ends.remove(&client);
+            return Err(&self.counters.client_gone);
         };
         let o = &self.options;
         let (wanted, agreed) = (writer.depth, o.max_pending);
-        let waits_for_room = wanted <= agreed && !self.has_room(clients);
+        let waits_for_room = wanted <= agreed && !self.has_room(table);
         let refusal = if wanted > agreed {
             let remedy = "lower its `pending`, or raise the server's max_pending";
             Some(format!("the client wants {wanted} calls under way at once, and {agreed} are agreed to: {remedy}"))
@@ -154,11 +157,11 @@ impl Desk {
                 let text = format!("no memory for this client's responses: {e}");
                 self.publisher(&writer, 0).map(|p| (p, Some(text)))
             }),
-            Some(_) if clients.ends.len() >= MAX_PUBLISHERS => {
-                if !std::mem::replace(&mut clients.told, true) {
+            Some(_) if table.ends.len() >= MAX_PUBLISHERS => {
+                if !std::mem::replace(&mut table.told, true) {
                     tracing::error!(service = self.service.as_str(), "more than {MAX_PUBLISHERS} clients call; further ones get no answer");
                 }
-                return None;
+                return Err(&self.counters.no_room);
             }
             Some(text) => self.publisher(&writer, 0).map(|p| (p, Some(text))),
         };
@@ -166,7 +169,7 @@ impl Desk {
             Ok(made) => made,
             Err(e) => {
                 tracing::error!(service = self.service.as_str(), client = writer.node, "the client cannot be answered: {e}");
-                return None;
+                return Err(&self.counters.no_room);
             }
         };
         if let Some(text) = &refusal {
@@ -181,8 +184,8 @@ impl Desk {
             unanswered: AtomicU32::new(0),
             gone: AtomicBool::new(false),
         });
-        clients.ends.insert(client, end.clone());
-        Some(end)
+        table.ends.insert(client, end.clone());
+        Ok(end)
     }
 
     fn publisher(&self, writer: &Writer, max_response: usize) -> Result<RawPublisher, EndpointError> {
@@ -200,15 +203,15 @@ impl Desk {
     }
 
     /// Takes out the clients that have gone, if any have come or gone.
-    fn prune(&self, clients: &mut Clients) -> Vec<Arc<ClientEnd>> {
+    fn prune(&self, table: &mut Table) -> Vec<Arc<ClientEnd>> {
         let generation = self.matches.generation();
-        if generation == clients.seen {
+        if generation == table.seen {
             return Vec::new();
         }
-        clients.seen = generation;
+        table.seen = generation;
         let there: Vec<ShortId> = self.matches.writers().into_iter().map(|w| w.id).collect();
-        let left: Vec<ShortId> = clients.ends.keys().filter(|id| !there.contains(id)).copied().collect();
-        let gone: Vec<_> = left.iter().filter_map(|id| clients.ends.remove(id)).collect();
+        let left: Vec<ShortId> = table.ends.keys().filter(|id| !there.contains(id)).copied().collect();
+        let gone: Vec<_> = left.iter().filter_map(|id| table.ends.remove(id)).collect();
         for end in &gone {
             end.gone.store(true, Ordering::Relaxed);
         }
@@ -226,15 +229,15 @@ impl Desk {
             client_gone: get(&c.client_gone),
             undelivered: get(&c.undelivered),
             misaddressed: get(&c.misaddressed),
-            clients: self.clients().ends.values().filter(|e| e.refusal.is_none()).count() as u64,
+            clients: self.table().ends.values().filter(|e| e.refusal.is_none()).count() as u64,
         }
     }
 }
 
-impl Attention for Desk {
+impl Attention for Clients {
     /// Lets go of the memory for clients that have gone, also when no other one asks.
     fn is_due(&self, _: MonotonicNs) -> bool {
-        let gone = self.prune(&mut self.clients());
+        let gone = self.prune(&mut self.table());
         drop(gone);
         false
     }
@@ -284,7 +287,7 @@ impl ClientEnd {
     }
 }
 
-impl Desk {
+impl Clients {
     pub(super) fn kind(&self) -> PayloadKind {
         self.schema.kind
     }

@@ -12,16 +12,16 @@ fn running() -> MutexGuard<'static, Vec<(ShortId, ExecutorId)>> {
 }
 
 /// A server that an executor runs. Ends when it is dropped.
-pub(super) struct Whereabouts(ShortId);
+pub(super) struct Running(ShortId);
 
-impl Whereabouts {
+impl Running {
     pub(super) fn tell(server: ShortId, executor: ExecutorId) -> Self {
         running().push((server, executor));
         Self(server)
     }
 }
 
-impl Drop for Whereabouts {
+impl Drop for Running {
     fn drop(&mut self) {
         running().retain(|(server, _)| *server != self.0);
     }
