@@ -43,6 +43,8 @@ impl From<CallError> for Failure {
     fn from(e: CallError) -> Self {
         let text = e.to_string();
         let status = match e {
+            // The request may have been executed, although its response cannot come.
+            CallError::Mismatch { was_taken: true, .. } => DL_ERROR_PEER_GONE,
             CallError::NoServer { .. } | CallError::Mismatch { .. } | CallError::SeveralServers { .. } => DL_ERROR_NO_SERVER,
             CallError::Busy { .. } | CallError::QueueFull { .. } => DL_ERROR_SERVER_BUSY,
             CallError::TimedOut { .. } => DL_ERROR_TIMED_OUT,
@@ -209,8 +211,14 @@ unsafe fn call(
     // SAFETY: this function's contract.
     let mut client = only(&unsafe { borrow("client", client)? }.raw, "client")?;
     let outcome = calling(&mut client)?;
-    if let (Err(CallError::TimedOut { was_taken: taken, .. } | CallError::ServerGone { was_taken: taken, .. }), false) =
-        (&outcome, was_taken.is_null())
+    if let (
+        Err(
+            CallError::TimedOut { was_taken: taken, .. }
+            | CallError::ServerGone { was_taken: taken, .. }
+            | CallError::Mismatch { was_taken: taken, .. },
+        ),
+        false,
+    ) = (&outcome, was_taken.is_null())
     {
         // SAFETY: this function's contract.
         unsafe { put("was_taken", was_taken, c_int::from(*taken))? };

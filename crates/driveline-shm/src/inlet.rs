@@ -2,7 +2,7 @@
 //! What a subscription, its samples, a wait set and the control thread share.
 
 use crate::config::{Access, OwnProcess, SchemaRequest};
-use crate::event::SubscriptionEvent;
+use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held::Book;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
@@ -225,7 +225,7 @@ pub(crate) struct Inlet {
     pub(crate) room: Arc<RoomWatch>,
     pub(crate) events: EventQueue<SubscriptionEvent>,
     /// Reasons of the publishers that do not match, by socket name. For tools.
-    pub(crate) refusals: Mutex<BTreeMap<String, String>>,
+    pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
     pub(crate) deadlines_missed: AtomicU64,
     pub(crate) matched: AtomicU64,
     /// Sums of edges that are gone.
@@ -364,7 +364,7 @@ impl Inlet {
             observer: self.observer,
             stats: self.stats(),
             matches: lock(&self.edges).iter().filter(|e| !e.ended.load(Relaxed)).map(|e| e.info()).collect(),
-            refusals: lock(&self.refusals).values().cloned().collect(),
+            refusals: lock(&self.refusals).values().map(|(_, text)| text.clone()).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::choice::{Candidate, Passed, Turn};
 use crate::error::TakeError;
-use crate::event::SubscriptionEvent;
+use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::info::{MatchedPublisher, SubscriptionStats};
 use crate::inlet::{Edge, Inlet, has_unread};
 use crate::limits::{MAX_FAILED_CHECKSUMS, MAX_SKIPS};
@@ -324,7 +324,13 @@ impl Subscription {
     /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks and allocates.
     pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
         let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
-        move || if birthplace.is_here() { crate::queue::lock(&inlet.refusals).values().cloned().collect() } else { Vec::new() }
+        move || {
+            if birthplace.is_here() {
+                crate::queue::lock(&inlet.refusals).values().map(|(_, text)| text.clone()).collect()
+            } else {
+                Vec::new()
+            }
+        }
     }
 }
 
@@ -342,10 +348,16 @@ impl Publishers {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }
     }
 
-    /// Why a publisher that is there is not matched, if there is such a one. Locks.
+    /// Why a publisher that is there can never be matched, if there is such a one: its type or its QoS. What may pass, and what strangers without
+    /// rights may cause, is no such reason. Locks.
     #[must_use]
-    pub fn refusal(&self) -> Option<String> {
-        if self.birthplace.is_here() { crate::queue::lock(&self.inlet.refusals).values().next().cloned() } else { None }
+    pub fn misfit(&self) -> Option<String> {
+        if !self.birthplace.is_here() {
+            return None;
+        }
+        let refusals = crate::queue::lock(&self.inlet.refusals);
+        let misfit = refusals.values().find(|(code, _)| matches!(code, RefusalCode::Type | RefusalCode::Qos));
+        misfit.map(|(_, text)| text.clone())
     }
 
     /// A number that changes whenever publishers come or go. One atomic load.

@@ -249,8 +249,8 @@ impl Control {
             return;
         }
         // The same reason from the same publisher is news only once.
-        let before = lock(&state.inlet.refusals).insert(name.to_owned(), reason.text.clone());
-        if before.as_deref() != Some(reason.text.as_str()) {
+        let before = lock(&state.inlet.refusals).insert(name.to_owned(), (reason.code, reason.text.clone()));
+        if before.is_none_or(|(_, text)| text != reason.text) {
             state.inlet.event(SubscriptionEvent::Refused { code: reason.code, text: reason.text.clone() });
         }
     }
@@ -370,8 +370,8 @@ impl Control {
                         "topic '{}': a publisher has not answered for {HANDSHAKE_MS} ms; is its process stopped?",
                         state.inlet.topic
                     );
-                    let before = lock(&state.inlet.refusals).insert(name.clone(), text.clone());
-                    if before.as_ref() != Some(&text) {
+                    let before = lock(&state.inlet.refusals).insert(name.clone(), (RefusalCode::Silent, text.clone()));
+                    if before.is_none_or(|(_, told)| told != text) {
                         state.inlet.event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
                     }
                 }

@@ -166,8 +166,13 @@ impl LocalEnd {
         *self.kicker.lock().unwrap_or_else(PoisonError::into_inner) = Some(kicker);
     }
 
-    /// A reader tells that it has taken a sample; the writer can ask. Locks.
+    /// A reader tells that it has taken a sample; the writer can ask. Of a writer that has gone nothing is kept. Locks.
     pub(crate) fn note_taken(&self, writer: u64, sequence: u64) {
+        // Held until it is noted, so that whoever forgets the writer finds it.
+        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        if !baselines.iter().any(|(w, _)| *w == writer) {
+            return;
+        }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         match taken.iter_mut().find(|(w, _)| *w == writer) {
             Some((_, last)) => *last = sequence.max(*last),

@@ -53,10 +53,11 @@ impl Matches {
         inside.chain(outside).collect()
     }
 
-    /// Why a publisher that is there is not matched, if there is such a one.
-    pub(crate) fn refusal(&self) -> Option<String> {
+    /// Why a publisher that is there can never be matched, if there is such a one and nobody else.
+    pub(crate) fn misfit(&self) -> Option<String> {
         let local = || self.local.as_ref().and_then(|(topic, end)| topic.refusal_of(end));
-        self.host.as_ref().and_then(driveline_shm::Publishers::refusal).or_else(local)
+        let misfit = self.host.as_ref().and_then(driveline_shm::Publishers::misfit).or_else(local);
+        misfit.filter(|_| self.writers().is_empty())
     }
 
     /// Lets the publisher of a sample inside the process know that it was taken; outside, the transport does.

@@ -14,6 +14,9 @@ use driveline_types::{MonotonicNs, Schema, ServiceName};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Responses that are looked through before deadlines are looked at again: more than can be pending.
+const LOOKED_THROUGH: usize = 256;
+
 /// Asks the one server of a service, of any payload kind. One thread at a time; responses outlive it.
 ///
 /// A call allocates, makes system calls, and waits, at most for its time-out: it is for threads that may wait. In a callback of an
@@ -99,7 +102,8 @@ impl RawClient {
     pub(super) fn call_with(&mut self, request: Parcel, timeout: Duration) -> Result<RawSample, CallError> {
         self.look_at_events();
         // What came too late for earlier calls makes room, and is counted.
-        while let Ok(Some(sample)) = self.responses.next_sample(Order::Oldest) {
+        for _ in 0..LOOKED_THROUGH {
+            let Ok(Some(sample)) = self.responses.next_sample(Order::Oldest) else { break };
             self.requester.accept(sample);
         }
         let server = self.requester.ready()?;
@@ -133,9 +137,10 @@ impl RawClient {
         }
     }
 
-    /// Looks for the response to a request. An outcome ends the call.
+    /// Looks for the response to a request, among so many that whoever floods the topic does not keep the call beyond its time. An outcome
+    /// ends the call.
     fn take(&mut self, number: u64) -> Option<Result<RawSample, CallError>> {
-        loop {
+        for _ in 0..LOOKED_THROUGH {
             let sample = match self.responses.next_sample(Order::Oldest) {
                 Ok(sample) => sample?,
                 Err(e) => return Some(Err(self.requester.give_up(number, ReadError::Take(e)))),
@@ -149,6 +154,7 @@ impl RawClient {
                 return Some(outcome);
             }
         }
+        None
     }
 
     /// Counters since creation.

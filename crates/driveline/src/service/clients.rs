@@ -2,6 +2,7 @@
 //! What a server knows of its clients: who they are, and where their responses go.
 
 use super::objects::refusal_value;
+use super::options::MAX_PENDING;
 use super::server::RawRequest;
 use super::{RawResponder, ServiceOptions, ServiceStats, pins_for};
 use crate::context::Node;
@@ -189,13 +190,16 @@ impl Clients {
     }
 
     fn publisher(&self, writer: &Writer, max_response: usize) -> Result<RawPublisher, EndpointError> {
+        // Who wants more is refused, and the refusal costs no more than that.
+        let depth = writer.depth.min(MAX_PENDING);
         let options = PublisherOptions {
             reach: writer.reach,
             // The client need not be matched yet when its first response is published.
-            qos: Qos { depth: writer.depth, durability: Durability::TransientLocal, ..Qos::default() },
+            qos: Qos { depth, durability: Durability::TransientLocal, ..Qos::default() },
             max_payload: max_response.max(MAX_REFUSAL_LEN),
-            loans: writer.depth,
-            pins: pins_for(writer.depth, &self.options.access),
+            // One for each request that is answered, and one for a text when all of these are out.
+            loans: depth + 1,
+            pins: pins_for(depth, &self.options.access),
             access: self.options.access.clone(),
         };
         let topic = self.service.responses(writer.id)?;

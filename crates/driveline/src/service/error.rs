@@ -19,12 +19,14 @@ pub enum CallError {
         service: String,
     },
     /// A server is there, but cannot be matched: another type, no rights.
-    #[error("service '{service}': its server does not match this client: {reason}")]
+    #[error("service '{service}': its server does not match this client: {reason}; the request was {}", taken(*was_taken))]
     Mismatch {
         /// The service.
         service: String,
         /// What the transport says, with both types and their hashes where these differ.
         reason: String,
+        /// Whether the server had taken the request, where only the response's type differs: then it may have executed it.
+        was_taken: bool,
     },
     /// Who should answer is not decided: the request was not sent.
     #[error("service '{service}': {} nodes offer it ({}), and one may: stop the others or rename their service", servers.len(), servers.join(", "))]

@@ -24,7 +24,7 @@ pub struct ClientOptions {
     /// Longest request in bytes.
     pub max_request: usize,
     /// How many calls may be under way at once, and how many responses may be held: 1 to 64. At host reach the server reserves
-    /// memory for `max(pending, 2) + 2 · pending + 3` responses of its `max_response`: seven for 1. If it grants access to users,
+    /// memory for `max(pending, 2) + 2 · pending + 4` responses of its `max_response`: eight for 1. If it grants access to users,
     /// `3 · pending` instead of `2 · pending`; to anyone, `5 · pending`.
     pub pending: u32,
     /// Whose servers are believed, and who may read requests, at host reach.

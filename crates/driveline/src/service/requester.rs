@@ -136,7 +136,7 @@ impl<T> Requester<T> {
         let service = || self.service.to_string();
         let Some(reader) = readers.pop() else {
             return Err(match &self.mismatch {
-                Some(reason) => CallError::Mismatch { service: service(), reason: reason.clone() },
+                Some(reason) => CallError::Mismatch { service: service(), reason: reason.clone(), was_taken: false },
                 None => CallError::NoServer { service: service() },
             });
         };
@@ -197,7 +197,7 @@ impl<T> Requester<T> {
     /// Marks the calls whose server is gone (which is looked at if `stirred`), or whose response cannot come. Responses have to be
     /// looked through before [`Self::lost`]. Whether there are any.
     pub(super) fn doom(&mut self, stirred: bool) -> bool {
-        self.deaf = self.responses.refusal();
+        self.deaf = self.responses.misfit();
         if self.deaf.is_some() {
             return self.pending.doom(|_| false);
         }
@@ -228,7 +228,7 @@ impl<T> Requester<T> {
             Loss::ServerGone => {
                 self.stats.server_gone += 1;
                 match &self.deaf {
-                    Some(reason) => CallError::Mismatch { service, reason: reason.clone() },
+                    Some(reason) => CallError::Mismatch { service, reason: reason.clone(), was_taken },
                     None => CallError::ServerGone { service, was_taken },
                 }
             }

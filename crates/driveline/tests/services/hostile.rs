@@ -75,7 +75,7 @@ fn any_request_leaves_the_server_in_service() {
     });
 }
 
-/// It announces more than any publisher of responses can have, so that not even a refusal reaches it.
+/// It announces more than any publisher of responses can have, and waits for none.
 #[test]
 fn a_client_that_lives_and_cannot_be_answered_is_not_counted_as_gone() {
     let r = rig(Reach::Host);
@@ -112,6 +112,30 @@ fn hostile_server(r: &Rig) -> (HostileServer, driveline::Executor, crate::suppor
     until("matched", || responses.matched() == 1);
     let (executor, caller) = caller(client);
     (HostileServer { requests, responses }, executor, caller)
+}
+
+/// Who publishes something else where responses are awaited does not speak for the server.
+#[test]
+fn a_publisher_of_another_type_ends_no_call() {
+    let r = rig(Reach::Host);
+    let _server = r.map_server();
+    let mut client = r.client();
+    assert!(client.wait_for_server(PATIENCE));
+    assert_eq!(client.call(at(1, 1), PATIENCE).unwrap().view().unwrap().x, 1);
+    let participant = participant(&r);
+    let config = SubscriptionConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema());
+    let listener = participant.create_subscription(config).unwrap();
+    until("matched", || listener.matched() == 1);
+    let id = ShortId::from(listener.publishers()[0].publisher);
+    drop(listener);
+    until("alone", || client.wait_for_server(PATIENCE));
+    let topic = name().responses(id).unwrap();
+    let config = PublisherConfig::new(topic, "hostile".parse().unwrap(), TileRequest::payload_schema(), 4096);
+    let misfit = participant.create_publisher(config).unwrap();
+    until("refused", || misfit.stats().refused_type > 0);
+    for n in 2..5 {
+        assert_eq!(client.call(at(n, 1), PATIENCE).unwrap().view().unwrap().x, n);
+    }
 }
 
 /// A server that answers with anything: each call ends once, and only by what names it.

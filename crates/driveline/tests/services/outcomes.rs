@@ -2,6 +2,7 @@
 //! What becomes of calls that bring no response.
 
 use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, at, caller, conformance, until};
+use driveline::Payload as _;
 use driveline::service::{ClientStats, ServiceStats};
 use driveline::types::service::{MAX_REFUSAL_LEN, Outcome};
 use driveline::{AnswerError, CallError, ClientOptions, Reach, ServiceError, ServiceOptions};
@@ -213,6 +214,25 @@ conformance! {
         until("served", || call(&mut second).is_ok());
     }
 
+    fn a_refusal_is_told_although_a_response_is_loaned(r: &Rig) {
+        let o = ServiceOptions { reach: r.reach, ..Default::default() };
+        let mut service = r.server.raw_service("map/tile", TileRequest::payload_schema(), Tile::payload_schema(), o).unwrap();
+        let mut client = r.client();
+        assert!(client.wait_for_server(PATIENCE));
+        std::thread::scope(|scope| {
+            let calling = scope.spawn(|| client.call(at(1, 1), PATIENCE).map(drop));
+            until("asked", || {
+                let Some(request) = service.take().unwrap() else { return false };
+                let loan = request.responder.loan(8).unwrap();
+                request.responder.refuse("on second thoughts");
+                drop(loan);
+                true
+            });
+            let refused = calling.join().unwrap().unwrap_err().to_string();
+            assert!(refused.contains("on second thoughts"), "{refused}");
+        });
+    }
+
     fn a_client_that_wants_too_much_at_once_is_told(r: &Rig) {
         let service = r.service_with(|o| o.max_pending = 2);
         let _server = crate::support::serve(service, |_, responder| responder.send(Tile { x: 0, y: 0 }).unwrap());
@@ -280,7 +300,6 @@ conformance! {
             matches!(error, CallError::Mismatch { .. })
         });
         let hash = |schema: driveline::types::Schema| schema.hash().to_string();
-        use driveline::Payload;
         for part in ["test/Tile'", "test/TileRequest'", &hash(Tile::payload_schema()), &hash(TileRequest::payload_schema())] {
             assert!(refused.contains(part), "'{part}' is not in '{refused}'");
         }

@@ -420,7 +420,7 @@ typedef struct {
   // A `dl_reach`, as the server has it; not `DL_REACH_NETWORK`.
   uint32_t reach;
   // How many calls may be under way, and how many responses may be held; 0 means 1, at most 64. At host reach the server reserves
-  // memory for `max(pending, 2) + 2 * pending + 3` responses of its `max_response`: seven for 1. If it grants access to
+  // memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1. If it grants access to
   // users, `3 * pending` instead of `2 * pending`; to anyone, `5 * pending`.
   uint32_t pending;
   // Longest request in bytes; 0 means 4096.

@@ -36,7 +36,7 @@ struct ClientOptions {
     /// Longest request, in bytes; 0 means 4096.
     std::size_t max_request = 4096;
     /// How many responses may be held, at most 64; 0 means 1. At host reach the server reserves
-    /// memory for `max(pending, 2) + 2 * pending + 3` responses of its `max_response`: seven for 1. If it grants access to
+    /// memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1. If it grants access to
     /// users, `3 * pending` instead of `2 * pending`; to anyone, `5 * pending`.
     std::uint32_t pending = 1;
     /// Whose servers are believed at host reach, and who may read requests.
