@@ -209,6 +209,12 @@ impl Window {
         self.flying.len()
     }
 
+    /// Number of the oldest sample in flight.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.flying.iter().map(|f| f.number).min()
+    }
+
     /// Counters so far.
     #[must_use]
     pub fn counters(&self) -> WindowCounters {

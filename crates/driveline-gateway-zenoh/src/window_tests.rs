@@ -30,8 +30,11 @@ fn small_samples_need_not_wait_for_each_other_up_to_a_bound() {
         assert_eq!(w.send(100, false, MonotonicNs(0)), n);
     }
     assert!(!w.has_room());
+    assert_eq!(w.oldest(), Some(1));
     assert!(w.acknowledged(&ack(7)), "and all before it");
-    assert_eq!((w.in_flight(), w.has_room()), (25, true));
+    assert_eq!((w.in_flight(), w.oldest(), w.has_room()), (25, Some(8), true));
+    assert!(w.acknowledged(&ack(32)));
+    assert_eq!(w.oldest(), None);
     let mut w = Window::new(false);
     w.send(FULL_AT_BYTES - 1, false, MonotonicNs(0));
     assert!(w.has_room());

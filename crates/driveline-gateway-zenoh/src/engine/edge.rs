@@ -222,8 +222,8 @@ struct Sender {
     /// Of a publisher's samples only each whose number is a multiple of this is sent.
     every: u64,
     next_take: MonotonicNs,
-    /// Publishers of what is in flight.
-    senders: Vec<EndpointId>,
+    /// Publishers of what is in flight, and the number of the last sample of each.
+    senders: Vec<(EndpointId, u64)>,
 }
 
 impl Sender {
@@ -258,13 +258,12 @@ impl Sender {
 
     /// To a host that wants nothing, nothing is owed.
     fn tell_what_is_owed(&mut self, parked: bool) {
-        if self.window.in_flight() == 0 {
-            self.senders.clear();
-        }
+        let oldest = self.window.oldest();
+        self.senders.retain(|(_, last)| oldest.is_some_and(|oldest| *last >= oldest));
         let mut owed = lock(&self.inbox.owed);
         owed.clear();
         if !parked {
-            owed.extend_from_slice(&self.senders);
+            owed.extend(self.senders.iter().map(|(publisher, _)| *publisher));
             owed.extend(self.subscription.unread_of_gone());
         }
     }
@@ -359,9 +358,6 @@ impl Sender {
             self.inbox.counters.decimated();
             return true;
         }
-        if !self.senders.contains(&sample.publisher()) {
-            self.senders.push(sample.publisher());
-        }
         let now = MonotonicNs::now();
         if let Some(period) = self.period {
             // On a fixed grid as long as samples keep up with it.
@@ -376,6 +372,10 @@ impl Sender {
             sent: now,
             header: *sample.header(),
         };
+        match self.senders.iter_mut().find(|(publisher, _)| *publisher == sample.publisher()) {
+            Some((_, last)) => *last = head.number,
+            None => self.senders.push((sample.publisher(), head.number)),
+        }
         // While Zenoh has no room, handing over takes as long as the link does.
         self.tell_what_is_owed(false);
         let bytes = Bytes::from_owner(Pinned(sample));

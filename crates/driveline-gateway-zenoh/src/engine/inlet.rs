@@ -23,6 +23,8 @@ use zenoh::{Session, Wait};
 
 /// Samples that wait for an inlet's own thread: an honest edge has one in flight.
 const MAX_QUEUED: usize = 4;
+/// What another host may have reserved here for the history of one publisher.
+const MAX_HISTORY_BYTES: u64 = 1 << 30;
 
 /// The conductor is told of unknown publishers no more often than this: a list that is asked for tells of all.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
@@ -75,6 +77,10 @@ impl Inlet {
     ) -> Result<Arc<Self>, InletError> {
         if offer.max_payload > topic.max_payload {
             return Err(InletError::TooLong { offered: offer.max_payload, permitted: topic.max_payload });
+        }
+        let needed = u64::from(offer.qos.depth).saturating_mul(offer.max_payload);
+        if needed > MAX_HISTORY_BYTES {
+            return Err(InletError::TooMuch { depth: offer.qos.depth, max_payload: offer.max_payload, needed });
         }
         // The other host's name is part of the node's, as far as there is room.
         let node = format!("{}/{}", host.name(), offer.node).parse::<NodeName>().unwrap_or_else(|_| offer.node.clone());
@@ -226,6 +232,10 @@ pub(super) enum InletError {
     Thread(#[from] std::io::Error),
     #[error("its samples have up to {offered} bytes, and {permitted} are permitted here: raise `max_payload`")]
     TooLong { offered: u64, permitted: u64 },
+    #[error(
+        "its history of {depth} samples of up to {max_payload} bytes needs {needed} bytes here, and {MAX_HISTORY_BYTES} are permitted: lower its `depth` or `max_payload`"
+    )]
+    TooMuch { depth: u32, max_payload: u64, needed: u64 },
 }
 
 /// All inlets of this gateway, and what is done with what comes for them.

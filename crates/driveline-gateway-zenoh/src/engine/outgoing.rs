@@ -20,6 +20,8 @@ use zenoh::sample::Locality;
 
 /// Most edges, each with a thread.
 const MAX_EDGES: usize = 256;
+/// Edges that could not be made, and are tried again.
+const MAX_FAILED: usize = 1024;
 /// How long an edge that nobody wants is kept as it is.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
 /// When an edge that could not be made is tried again; then less and less often.
@@ -158,7 +160,7 @@ pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
     edges: BTreeMap<EdgeKey, Edge>,
-    /// As many as there are hosts and topics, at most.
+    /// At most `MAX_FAILED`: anybody may say that he wants something.
     failed: BTreeMap<EdgeKey, Failed>,
     pub(super) inboxes: Inboxes,
     pub(super) lists: Lists,
@@ -284,7 +286,9 @@ impl Outgoing {
         if failed.pause == RETRY_FIRST {
             common.tell(format!("topic '{}' does not go to host '{}': {}", key.2, key.0.name(), failed.reason));
         }
-        self.failed.insert(key, failed);
+        if self.failed.len() < MAX_FAILED || self.failed.contains_key(&key) {
+            self.failed.insert(key, failed);
+        }
     }
 
     /// Another host wants a topic no longer, or cannot be heard.
