@@ -103,8 +103,9 @@ STEPS = [
         "Fuzzers compile: a workspace of their own, which no other step looks at",
         [
             ["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-            cargo("check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", TARGET),
+            cargo("check", "--manifest-path", "fuzz/Cargo.toml"),
         ],
+        environment={"RUSTFLAGS": "--cfg fuzzing", "CARGO_TARGET_DIR": "target/fuzzing"},
     ),
     Step(
         "experiments",

@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
         }
         return;
     };
-    let arrival = Arrival { time: MonotonicNs(5), wall_offset_ns: WALL, frame_index: 1, source_time: SourceTime::Stamp };
+    let arrival = Arrival { time: MonotonicNs(5), stamps_ahead_ns: Some(WALL), frame_index: 1, source_time: SourceTime::Stamp };
     let read = match FromRos::new(*kind, sample, &arrival) {
         Ok(read) => read,
         Err(e) => return assert!(!e.name().is_empty() && !e.to_string().is_empty()),
@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let payload = memory.as_mut_slice().as_mut_bytes().get_mut(..len).expect("so many lines");
     read.write(payload).expect("it has the length that was asked for");
     // Not-a-number does not equal itself, but its bytes do.
-    if let Ok(back) = ToRos::new(*kind, payload, WALL, MAX) {
+    if let Ok(back) = ToRos::new(*kind, payload, Some(WALL), MAX) {
         let bytes = back.parts().concat();
         assert_eq!(bytes.len() % 4, 0);
         let again = FromRos::new(*kind, &bytes, &arrival).expect("it was written here");
