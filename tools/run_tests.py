@@ -205,7 +205,7 @@ STEPS = [
     ),
     Step(
         "peers",
-        "Other middleware compiles as peers of the evaluation lab, and the usual variants carry a ping-pong through the harness protocol",
+        "Other middleware compiles as peers of the evaluation lab, and the usual variants (none that loses datagrams) carry a ping-pong",
         [
             cargo("build", "-p", "driveline-capi"),
             [

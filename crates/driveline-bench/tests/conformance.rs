@@ -3,7 +3,8 @@
 //! fast. `make peers-test` runs it on the peers that `make peers` built; `make test-gateways ONLY=peers` a part of it.
 //!
 //! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with `PEERS_TEST_USUAL` variants for tuning are
-//! left out, whose small datagrams are lost on a machine that does other things as well.
+//! left out, whose small datagrams are lost on a machine that does other things as well, and ROS 1 over UDP, whose ends often do not find each
+//! other there: roscpp asks for a datagram connection once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use serde_json::Value;
@@ -36,7 +37,7 @@ fn subjects() -> Vec<Subject> {
     }
     assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
     if std::env::var_os("PEERS_TEST_USUAL").is_some() {
-        subjects.retain(|s| s.about["tuning"] != true);
+        subjects.retain(|s| s.about["tuning"] != true && s.system != "ros1/udp");
     }
     if let Ok(only) = std::env::var("PEERS_TEST_ONLY") {
         subjects.retain(|s| s.system == only || s.system.starts_with(&format!("{only}/")));
