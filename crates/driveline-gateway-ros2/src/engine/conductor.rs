@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
+use super::dds::{DdsGraph, Nodes, configuration, refused};
+use super::endpoint::{Change, Endpoint, Handle, Profile, Writing};
 use super::error::GatewayError;
-use super::graph::{DdsGraph, Nodes};
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::outgoing::OutgoingTopic;
 use super::sim_time::SimTime;
-use super::wire::{Change, Endpoint, Handle, Signal, Waiting, Wire, Writing};
+use super::waiting::{Signal, Waiting};
 use super::zenoh::Session;
-use super::{KIND, lock, session};
+use super::{KIND, lock};
 use crate::clock::StampClock;
 use crate::dds;
 use crate::names::dds_topic;
@@ -65,16 +66,16 @@ impl Common {
     }
 
     /// Whether the gateway has this profile.
-    pub(super) fn has(&self, wire: Wire) -> bool {
-        match wire {
-            Wire::Dds => self.dds.is_some(),
-            Wire::Zenoh => self.zenoh.is_some(),
+    pub(super) fn has(&self, profile: Profile) -> bool {
+        match profile {
+            Profile::Dds => self.dds.is_some(),
+            Profile::Zenoh => self.zenoh.is_some(),
         }
     }
 
     /// The profiles that it has.
-    pub(super) fn wires(&self) -> impl Iterator<Item = Wire> {
-        [Wire::Dds, Wire::Zenoh].into_iter().filter(|wire| self.has(*wire))
+    pub(super) fn profiles(&self) -> impl Iterator<Item = Profile> {
+        [Profile::Dds, Profile::Zenoh].into_iter().filter(|profile| self.has(*profile))
     }
 
     /// Taking part in DDS; an error if the gateway has not that profile.
@@ -88,9 +89,9 @@ impl Common {
     }
 
     /// What inlets of a profile have in common.
-    pub(super) fn outside(&self, wire: Wire) -> Outside {
+    pub(super) fn outside(&self, profile: Profile) -> Outside {
         // A router may lead to any host.
-        let same_clock = wire == Wire::Dds && self.spec.interface.is_none();
+        let same_clock = profile == Profile::Dds && self.spec.interface.is_none();
         Outside { mark: self.mark, same_clock, stamps_ahead_ns: self.clock.ahead_ns(wall_offset_ns()) }
     }
 }
@@ -120,10 +121,10 @@ impl Control {
 
 pub(super) struct Conductor {
     /// One for each profile.
-    pub(super) incoming: Vec<(Wire, Incoming)>,
+    pub(super) incoming: Vec<(Profile, Incoming)>,
     pub(super) outgoing: Vec<OutgoingTopic>,
     /// Readers of others on topics of ROS 2.
-    pub(super) readers: HashMap<(Wire, Handle), Endpoint>,
+    pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
     graph: Option<DdsGraph>,
@@ -156,7 +157,7 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
 /// What stands between a writer of the gateway and a reader of ROS 2 on the same topic and profile; empty: nothing.
 pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     let mut reasons = Vec::new();
-    if writing.wire == Wire::Dds {
+    if writing.profile == Profile::Dds {
         reasons.extend(mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string));
     }
     if reader.type_name != writing.type_name {
@@ -173,9 +174,9 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
 /// Pairs of a writer here and a reader in ROS 2 on the same topic and profile.
 pub(super) fn pairs<'a>(
     writings: &'a [Writing],
-    readers: &'a HashMap<(Wire, Handle), Endpoint>,
+    readers: &'a HashMap<(Profile, Handle), Endpoint>,
 ) -> impl Iterator<Item = (&'a Writing, &'a Endpoint)> {
-    writings.iter().flat_map(move |w| readers.values().filter(move |r| r.wire == w.wire && r.topic == w.topic).map(move |r| (w, r)))
+    writings.iter().flat_map(move |w| readers.values().filter(move |r| r.profile == w.profile && r.topic == w.topic).map(move |r| (w, r)))
 }
 
 impl Conductor {
@@ -199,8 +200,8 @@ impl Conductor {
         let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).max().unwrap_or(0);
         let (mut dds, mut graph, mut waiting) = (None, None, Waiting::Signal(Signal::default()));
         if spec.dds {
-            let participant = dds::Participant::open(spec.domain_id, &session::configuration(&spec, longest), PARTICIPANT_USER_DATA);
-            let participant = participant.map_err(|source| session::refused(&spec, source))?;
+            let participant = dds::Participant::open(spec.domain_id, &configuration(&spec, longest), PARTICIPANT_USER_DATA);
+            let participant = participant.map_err(|source| refused(&spec, source))?;
             let of_dds = participant.waiting()?;
             graph = Some(DdsGraph::open(&participant, &of_dds, spec.release)?);
             (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
@@ -213,8 +214,8 @@ impl Conductor {
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
         let common = Arc::new(Common { participant, spec, types, node, clock, mark, writings, refusals, notices, waiting, zenoh, dds });
-        let wires = common.wires().filter(|_| common.spec.use_sim_time);
-        let clocks = wires.map(|wire| SimTime::start(&common, wire)).collect::<Result<_, _>>()?;
+        let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
+        let clocks = profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
         let mut outgoing = Vec::new();
         for local in topics {
             let Some(rule) = common.spec.rule(&local.topic, false) else { continue };
@@ -231,7 +232,7 @@ impl Conductor {
         };
         let control = Arc::new(Control { stop: AtomicBool::new(false), desk: ReportDesk::new(first), common: common.clone() });
         Ok(Self {
-            incoming: common.wires().map(|wire| (wire, Incoming::new(wire))).collect(),
+            incoming: common.profiles().map(|profile| (profile, Incoming::new(profile))).collect(),
             outgoing,
             readers: HashMap::new(),
             nodes: Nodes::new(),
@@ -269,12 +270,12 @@ impl Conductor {
         if let Some(graph) = &mut self.graph {
             graph.learn(&mut self.nodes, MAX_ENDPOINTS)?;
             for (writes, change) in graph.take()? {
-                self.changed(Wire::Dds, writes, change);
+                self.changed(Profile::Dds, writes, change);
             }
         }
         let (found, troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
         for (writes, change) in found {
-            self.changed(Wire::Zenoh, writes, change);
+            self.changed(Profile::Zenoh, writes, change);
         }
         troubles.into_iter().for_each(|trouble| self.common.tell(trouble));
         self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy());
@@ -288,8 +289,8 @@ impl Conductor {
         Ok(())
     }
 
-    fn changed(&mut self, wire: Wire, writes: bool, change: Change) {
-        if wire == Wire::Zenoh {
+    fn changed(&mut self, profile: Profile, writes: bool, change: Change) {
+        if profile == Profile::Zenoh {
             // Its token names its node.
             match &change {
                 Change::Here(endpoint) => {
@@ -300,11 +301,11 @@ impl Conductor {
                 Change::Gone(handle) => drop(self.nodes.remove(&handle.to_le_bytes())),
             }
         }
-        if writes { self.writer(wire, change) } else { self.reader(wire, change) }
+        if writes { self.writer(profile, change) } else { self.reader(profile, change) }
     }
 
-    fn writer(&mut self, wire: Wire, change: Change) {
-        let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == wire) else { return };
+    fn writer(&mut self, profile: Profile, change: Change) {
+        let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == profile) else { return };
         let endpoint = match change {
             Change::Gone(handle) => return incoming.gone(handle),
             Change::Here(endpoint) => endpoint,
@@ -316,12 +317,12 @@ impl Conductor {
         incoming.writer(&self.common, &rule, &endpoint, node);
     }
 
-    fn reader(&mut self, wire: Wire, change: Change) {
+    fn reader(&mut self, profile: Profile, change: Change) {
         match change {
-            Change::Gone(handle) => drop(self.readers.remove(&(wire, handle))),
+            Change::Gone(handle) => drop(self.readers.remove(&(profile, handle))),
             Change::Here(endpoint) if endpoint.gateway => {}
             Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
-                drop(self.readers.insert((wire, endpoint.handle), *endpoint));
+                drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
             Change::Here(_) => self.common.tell("more subscriptions in ROS 2 than are looked at: mismatches are not told".into()),
         }

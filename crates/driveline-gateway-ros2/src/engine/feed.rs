@@ -2,9 +2,9 @@
 //! Where the samples of one topic come from.
 
 use super::conductor::Common;
+use super::dds::HEAD_BYTES;
+use super::endpoint::{Endpoint, Handle, Profile, handle_of};
 use super::lock;
-use super::session::HEAD_BYTES;
-use super::wire::{Endpoint, Handle, Wire, handle_of};
 use super::zenoh;
 use crate::dds;
 use crate::names::dds_topic;
@@ -77,13 +77,13 @@ fn whole<'a>(payload: &'a ZBytes, scratch: &'a mut Vec<u8>) -> &'a [u8] {
 }
 
 impl Feed {
-    pub(super) fn new(common: &Common, wire: Wire, rule: &Rule) -> Result<Self, String> {
-        match wire {
-            Wire::Dds => {
+    pub(super) fn new(common: &Common, profile: Profile, rule: &Rule) -> Result<Self, String> {
+        match profile {
+            Profile::Dds => {
                 let waiting = common.dds()?.waiting().map_err(|e| e.to_string())?;
                 Ok(Self::Dds { readers: Readers::default(), waiting })
             }
-            Wire::Zenoh => {
+            Profile::Zenoh => {
                 Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept(rule) as usize, longest(rule))) })
             }
         }

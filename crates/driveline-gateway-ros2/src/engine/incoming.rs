@@ -3,11 +3,11 @@
 
 use super::conductor::Common;
 use super::counters::Counters;
+use super::endpoint::{Endpoint, Handle, Profile};
 use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
 use super::lock;
 use super::outlet::{Offer, Outlet};
-use super::wire::{Endpoint, Handle, Wire};
 use crate::names::{inlet_node, ros_name_of};
 use crate::qos::ReaderClass;
 use crate::rmw_zenoh::NO_HASH;
@@ -95,7 +95,7 @@ impl Drop for IncomingTopic {
 
 /// All topics from ROS 2 that come by one profile.
 pub(super) struct Incoming {
-    wire: Wire,
+    profile: Profile,
     topics: BTreeMap<TopicName, IncomingTopic>,
     /// Topics of writers that have an inlet.
     writers: HashMap<Handle, TopicName>,
@@ -114,8 +114,8 @@ struct RefusedWriter {
 }
 
 impl Incoming {
-    pub(super) fn new(wire: Wire) -> Self {
-        Self { wire, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new() }
+    pub(super) fn new(profile: Profile) -> Self {
+        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new() }
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
@@ -180,8 +180,8 @@ impl Incoming {
         node: Option<(&str, &str)>,
     ) -> Option<Outlet> {
         let topic = &endpoint.topic;
-        let wire = self.wire.other();
-        common.spec.rule(topic, false).filter(|_| common.has(wire))?;
+        let profile = self.profile.other();
+        common.spec.rule(topic, false).filter(|_| common.has(profile))?;
         let offer = Offer {
             topic,
             crossing,
@@ -192,8 +192,8 @@ impl Incoming {
             publisher: None,
             node: ros_name_of(node, &endpoint.gid),
         };
-        let refused = |reason| common.tell(format!("topic '/{topic}' does not pass from {} to {wire}: {reason}", self.wire));
-        Outlet::open(common, wire, offer).map_err(refused).ok()
+        let refused = |reason| common.tell(format!("topic '/{topic}' does not pass from {} to {profile}: {reason}", self.profile));
+        Outlet::open(common, profile, offer).map_err(refused).ok()
     }
 
     fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, String> {
@@ -205,7 +205,7 @@ impl Incoming {
         }
         let shared = Arc::new(Shared {
             topic: topic.clone(),
-            feed: Feed::new(common, self.wire, rule)?,
+            feed: Feed::new(common, self.profile, rule)?,
             stop: AtomicBool::new(false),
             writers: Mutex::default(),
             more: Condvar::new(),
@@ -214,8 +214,8 @@ impl Incoming {
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
-        let (of_thread, wire, common) = (shared.clone(), self.wire, common.clone());
-        let thread = std::thread::Builder::new().name("dl-from-ros".into()).spawn(move || of_thread.run(&common, wire));
+        let (of_thread, profile, common) = (shared.clone(), self.profile, common.clone());
+        let thread = std::thread::Builder::new().name("dl-from-ros".into()).spawn(move || of_thread.run(&common, profile));
         let thread = thread.map_err(|e| e.to_string())?;
         self.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: Some(thread) });
         Ok(shared)
@@ -255,7 +255,7 @@ impl Incoming {
                     ros_type: inlet.crossing.ros.to_string(),
                     converted: inlet.crossing.kind.is_some(),
                     qos: inlet.offered.to_string(),
-                    profile: self.wire.to_string(),
+                    profile: self.profile.to_string(),
                 }),
                 Known::Refused(_) => None,
             };
@@ -284,7 +284,7 @@ impl Incoming {
 
 /// Whether a writer's type is the one of which the definition is at hand.
 fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
-    let Some(ours) = crossing.hash.filter(|_| endpoint.wire == Wire::Zenoh && endpoint.hash != NO_HASH) else { return Ok(()) };
+    let Some(ours) = crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH) else { return Ok(()) };
     if endpoint.hash == ours.to_string() {
         return Ok(());
     }
@@ -300,11 +300,11 @@ impl Shared {
         self.more.notify_all();
     }
 
-    fn run(&self, common: &Common, wire: Wire) {
+    fn run(&self, common: &Common, profile: Profile) {
         let mut scratch = Vec::new();
         let mut patience = Patience::new(Instant::now());
         while !self.stop.load(Ordering::Acquire) {
-            let taken = self.feed.take(&mut scratch, |came| self.sample(common, wire, came, &mut patience));
+            let taken = self.feed.take(&mut scratch, |came| self.sample(common, profile, came, &mut patience));
             self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
             let waited = match taken {
                 Ok(true) => continue,
@@ -324,7 +324,7 @@ impl Shared {
         }
     }
 
-    fn sample(&self, common: &Common, wire: Wire, sample: &Came<'_>, patience: &mut Patience) {
+    fn sample(&self, common: &Common, profile: Profile, sample: &Came<'_>, patience: &mut Patience) {
         let mut writers = lock(&self.writers);
         if !writers.contains_key(&sample.writer) {
             // It was matched before the conductor has heard of it.
@@ -345,7 +345,7 @@ impl Shared {
                 None => "duplicate",
                 Some(gap) => {
                     self.counters.add("lost", gap);
-                    match inlet.take(sample, common.outside(wire)) {
+                    match inlet.take(sample, common.outside(profile)) {
                         Ok(()) => self.counters.carried(),
                         Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
                     }

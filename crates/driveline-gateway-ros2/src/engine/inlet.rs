@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A publisher of ROS 2, as a publisher on this host.
 
+use super::dds::HEAD_BYTES;
 use super::feed::Came;
 use super::outlet::Outlet;
-use super::session::HEAD_BYTES;
 use crate::convert::{Arrival, ConvertError, FromRos, ToRos};
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::types::Crossing;

@@ -6,17 +6,17 @@
 
 mod conductor;
 mod counters;
+mod dds;
+mod endpoint;
 mod error;
 mod feed;
-mod graph;
 mod incoming;
 mod inlet;
 mod outgoing;
 mod outlet;
 mod report;
-mod session;
 mod sim_time;
-mod wire;
+mod waiting;
 mod zenoh;
 
 pub use error::GatewayError;

@@ -3,11 +3,11 @@
 
 use super::conductor::Common;
 use super::counters::Counters;
+use super::dds::HEAD_BYTES;
+use super::endpoint::Writing;
 use super::error::GatewayError;
 use super::lock;
 use super::outlet::{Offer, Outlet};
-use super::session::HEAD_BYTES;
-use super::wire::Writing;
 use crate::convert::ToRos;
 use crate::names::ros_node;
 use crate::qos::of_publisher;
@@ -97,7 +97,7 @@ impl OutgoingTopic {
                 ros_type: w.ros_type.clone(),
                 converted: w.converted,
                 qos: w.qos.to_string(),
-                profile: w.wire.to_string(),
+                profile: w.profile.to_string(),
             })
         };
         let mut publishers: Vec<_> = mine.filter_map(publisher).collect();
@@ -194,7 +194,7 @@ impl Sender {
 
     fn open(&self, node: &str, crossing: Crossing, qos: &Qos) -> Result<Carried, String> {
         let node: NodeName = node.parse().map_err(|e| format!("{e}"))?;
-        let outlet = |wire| {
+        let outlet = |profile| {
             let offer = Offer {
                 topic: &self.topic,
                 crossing: &crossing,
@@ -205,13 +205,13 @@ impl Sender {
                 publisher: Some(node.clone()),
                 node: ros_node(&node),
             };
-            Outlet::open(&self.common, wire, offer)
+            Outlet::open(&self.common, profile, offer)
         };
         let (mut outlets, mut reasons) = (Vec::new(), Vec::new());
-        for wire in self.common.wires() {
-            match outlet(wire) {
+        for profile in self.common.profiles() {
+            match outlet(profile) {
                 Ok(opened) => outlets.push(opened),
-                Err(reason) => reasons.push(format!("by {wire}: {reason}")),
+                Err(reason) => reasons.push(format!("by {profile}: {reason}")),
             }
         }
         if outlets.is_empty() {

@@ -2,8 +2,8 @@
 //! A writer towards ROS 2, by one profile.
 
 use super::conductor::Common;
+use super::endpoint::{Profile, Writing};
 use super::lock;
-use super::wire::{Wire, Writing};
 use super::zenoh;
 use crate::dds;
 use crate::names::dds_topic;
@@ -54,7 +54,7 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    pub(super) fn open(common: &Arc<Common>, wire: Wire, offer: Offer<'_>) -> Result<Self, String> {
+    pub(super) fn open(common: &Arc<Common>, profile: Profile, offer: Offer<'_>) -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         if lock(&common.writings).len() >= MAX_WRITERS {
             return Err(format!("there are {MAX_WRITERS} writers already"));
@@ -62,8 +62,8 @@ impl Outlet {
         let Offer { topic, crossing, qos, depth, .. } = offer;
         let (type_name, text) = (crossing.ros.dds(), |e: dds::DdsError| e.to_string());
         let mut hash = String::new();
-        let (writer, gid) = match wire {
-            Wire::Dds => {
+        let (writer, gid) = match profile {
+            Profile::Dds => {
                 let config = dds::EndpointConfig {
                     qos,
                     // Where nothing shall be lost, a writer waits instead of forgetting what is not acknowledged.
@@ -81,7 +81,7 @@ impl Outlet {
                 let gid = writer.entity.gid().map_err(text)?;
                 (Writer::Dds { writer, _topic: topic }, gid)
             }
-            Wire::Zenoh => {
+            Profile::Zenoh => {
                 hash = key_hash(crossing.hash, common.spec.release).ok_or_else(|| {
                     format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", crossing.ros)
                 })?;
@@ -95,7 +95,7 @@ impl Outlet {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let writing = Writing {
             number,
-            wire,
+            profile,
             gid,
             topic: topic.clone(),
             type_name,

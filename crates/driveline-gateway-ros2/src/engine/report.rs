@@ -3,8 +3,8 @@
 
 use super::KIND;
 use super::conductor::{Conductor, against, pairs};
+use super::endpoint::Writing;
 use super::lock;
-use super::wire::Writing;
 use crate::said::Gid;
 use driveline_runtime::gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
 use driveline_types::MonotonicNs;

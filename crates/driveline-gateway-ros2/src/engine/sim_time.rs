@@ -2,9 +2,9 @@
 //! Listens to a simulation's clock, where stamps are of it (`use_sim_time`).
 
 use super::conductor::Common;
+use super::endpoint::{Endpoint, Profile};
 use super::error::GatewayError;
 use super::feed::Feed;
-use super::wire::{Endpoint, Wire};
 use crate::clock;
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::rmw_zenoh::key_hash;
@@ -28,10 +28,10 @@ pub(super) struct SimTime {
 }
 
 impl SimTime {
-    pub(super) fn start(common: &Arc<Common>, wire: Wire) -> Result<Self, GatewayError> {
+    pub(super) fn start(common: &Arc<Common>, profile: Profile) -> Result<Self, GatewayError> {
         let refused = |message: String| GatewayError::Config {
             key: "use_sim_time",
-            message: format!("cannot listen to /{} over {wire}: {message}", clock::TOPIC),
+            message: format!("cannot listen to /{} over {profile}: {message}", clock::TOPIC),
             help: "leave it out, and stamps are of the wall clock".into(),
         };
         let rule = Rule::new(format!("/{}", clock::TOPIC), Direction::FromRos);
@@ -40,7 +40,7 @@ impl SimTime {
         // Whoever tells the time, at whatever QoS, is heard by who asks for least.
         let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
         let anybody = Endpoint {
-            wire,
+            profile,
             handle: 0,
             gid: [0; 16],
             topic,
@@ -51,7 +51,7 @@ impl SimTime {
             gateway: false,
             node: None,
         };
-        let feed = Arc::new(Feed::new(common, wire, &rule).map_err(refused)?);
+        let feed = Arc::new(Feed::new(common, profile, &rule).map_err(refused)?);
         feed.read(common, &anybody, class, &crossing, &rule).map_err(refused)?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("dl-clock".into()).spawn({

@@ -2,7 +2,8 @@
 //! Tokens of others on their way to the conductor.
 
 use super::lock;
-use crate::engine::wire::{Change, Waiting, handle_of};
+use crate::engine::endpoint::{Change, handle_of};
+use crate::engine::waiting::Waiting;
 use crate::rmw_zenoh::{Kind, Token, gid_of};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -79,7 +80,7 @@ impl Discovery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::wire::Signal;
+    use crate::engine::waiting::Signal;
 
     fn token(session: &str, kind: &str, topic: &str) -> String {
         format!("@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,")

@@ -2,8 +2,9 @@
 //! Publishers and subscriptions.
 
 use super::{Announced, Node, OwnIds, Session, text};
+use crate::engine::endpoint::Endpoint;
 use crate::engine::lock;
-use crate::engine::wire::{Endpoint, Signal};
+use crate::engine::waiting::Signal;
 use crate::qos::{DurabilityKind, ReaderClass};
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, topic_key};
 use bytes::Bytes;

@@ -7,9 +7,10 @@ mod endpoint;
 
 pub(super) use endpoint::{Inbox, Reader, Writer, WriterConfig};
 
+use super::endpoint::Change;
 use super::error::GatewayError;
 use super::lock;
-use super::wire::{Change, Waiting};
+use super::waiting::Waiting;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use crate::said::Gid;
 use discovery::Discovery;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what stands under `ros2:` to CycloneDDS's configuration.
+//! Taking part in DDS: CycloneDDS's configuration from what stands under `ros2:`, and the ROS graph.
+
+mod graph;
+
+pub(super) use graph::{DdsGraph, Nodes};
 
 use super::error::GatewayError;
 use crate::dds::DdsError;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
 
-use super::feed::OWN_NODE;
-use super::wire::{Change, Wire, Writing};
 use crate::dds::{self, Discovery, EndpointConfig, Entity, History, Reader, Writer};
+use crate::engine::endpoint::{Change, Profile, Writing};
+use crate::engine::feed::OWN_NODE;
 use crate::qos::{DurabilityKind, EndpointQos};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
 use driveline_runtime::ros2::Release;
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Nodes of others, by the ids of their endpoints: namespace and name.
-pub(super) type Nodes = HashMap<Gid, (String, String)>;
+pub(in crate::engine) type Nodes = HashMap<Gid, (String, String)>;
 
-pub(super) struct DdsGraph {
+pub(in crate::engine) struct DdsGraph {
     found_writers: Discovery,
     found_readers: Discovery,
     reader: Reader,
@@ -26,7 +26,7 @@ pub(super) struct DdsGraph {
 }
 
 impl DdsGraph {
-    pub(super) fn open(dds: &dds::Participant, waiting: &dds::Waiting, release: Release) -> dds::Result<Self> {
+    pub(in crate::engine) fn open(dds: &dds::Participant, waiting: &dds::Waiting, release: Release) -> dds::Result<Self> {
         let (found_writers, found_readers) = (Discovery::of_writers(dds)?, Discovery::of_readers(dds)?);
         let topic = dds.topic(GRAPH_TOPIC, GRAPH_TYPE)?;
         let lasting = EndpointConfig {
@@ -45,7 +45,7 @@ impl DdsGraph {
     }
 
     /// What others say about their nodes; at most about `most` endpoints.
-    pub(super) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<()> {
+    pub(in crate::engine) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<()> {
         while let Some(sample) = self.reader.take()? {
             let Some(info) = ParticipantInfo::decode(sample.bytes()) else { continue };
             for gid in self.participants.remove(&info.gid).unwrap_or_default() {
@@ -69,7 +69,7 @@ impl DdsGraph {
     }
 
     /// What has changed, with whether it is a writer.
-    pub(super) fn take(&self) -> dds::Result<Vec<(bool, Change)>> {
+    pub(in crate::engine) fn take(&self) -> dds::Result<Vec<(bool, Change)>> {
         let mut all = Vec::new();
         for (writes, discovery) in [(true, &self.found_writers), (false, &self.found_readers)] {
             loop {
@@ -84,9 +84,9 @@ impl DdsGraph {
     }
 
     /// Says what there is, if that has changed.
-    pub(super) fn say(&mut self, participant: Gid, writings: &[Writing], readers: Vec<Gid>) -> dds::Result<()> {
+    pub(in crate::engine) fn say(&mut self, participant: Gid, writings: &[Writing], readers: Vec<Gid>) -> dds::Result<()> {
         let mut nodes = BTreeMap::<(String, String), Vec<Gid>>::new();
-        for w in writings.iter().filter(|w| w.wire == Wire::Dds) {
+        for w in writings.iter().filter(|w| w.profile == Profile::Dds) {
             nodes.entry(w.node.clone()).or_default().push(w.gid);
         }
         let (namespace, name) = OWN_NODE;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What both profiles have in common: endpoints of others, what is written for them, and waiting.
+//! Endpoints, of both profiles: those of others, and the gateway's writers.
 
-use super::lock;
 use crate::dds;
 use crate::names::topic_of_dds;
 use crate::qos::EndpointQos;
@@ -10,23 +9,21 @@ use crate::said::{Gid, is_gateway};
 use driveline_runtime::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
 use std::fmt;
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// A profile: by what nodes of ROS 2 are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Wire {
+pub(super) enum Profile {
     Dds,
     Zenoh,
 }
 
-impl Wire {
+impl Profile {
     pub(super) fn other(self) -> Self {
         if self == Self::Dds { Self::Zenoh } else { Self::Dds }
     }
 }
 
-impl fmt::Display for Wire {
+impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::Dds { "DDS" } else { "rmw_zenoh" })
     }
@@ -42,7 +39,7 @@ pub(super) fn handle_of(gid: &Gid) -> Handle {
 /// A writer or a reader of others, on a topic of ROS 2.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
-    pub(super) wire: Wire,
+    pub(super) profile: Profile,
     pub(super) handle: Handle,
     pub(super) gid: Gid,
     pub(super) topic: TopicName,
@@ -75,7 +72,7 @@ impl Change {
             dds::Found::Here(endpoint) => endpoint,
         };
         Some(Self::Here(Box::new(Endpoint {
-            wire: Wire::Dds,
+            profile: Profile::Dds,
             handle: e.handle.into(),
             gid: e.gid,
             topic: topic_of_dds(&e.topic)?,
@@ -99,7 +96,7 @@ impl Change {
         let topic = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
         let gid = gid_of(text);
         let here = Endpoint {
-            wire: Wire::Zenoh,
+            profile: Profile::Zenoh,
             handle: handle_of(&gid),
             gid,
             topic,
@@ -119,7 +116,7 @@ impl Change {
 pub(super) struct Writing {
     /// Of this gateway alone.
     pub(super) number: u64,
-    pub(super) wire: Wire,
+    pub(super) profile: Profile,
     pub(super) gid: Gid,
     pub(super) topic: TopicName,
     /// Its type as DDS calls it.
@@ -133,50 +130,4 @@ pub(super) struct Writing {
     /// Namespace and name in the ROS graph.
     pub(super) node: (String, String),
     pub(super) qos: EndpointQos,
-}
-
-/// Lets a thread wait until somebody says so.
-#[derive(Debug, Default)]
-pub(super) struct Signal {
-    raised: Mutex<bool>,
-    more: Condvar,
-}
-
-impl Signal {
-    pub(super) fn raise(&self) {
-        *lock(&self.raised) = true;
-        self.more.notify_all();
-    }
-
-    /// Waits, at most for so long.
-    pub(super) fn wait(&self, longest: Duration) {
-        let raised = self.more.wait_timeout_while(lock(&self.raised), longest, |raised| !*raised);
-        *raised.unwrap_or_else(PoisonError::into_inner).0 = false;
-    }
-}
-
-/// What the conductor waits with: for news of DDS if it takes part there, and for whoever wakes it.
-pub(super) enum Waiting {
-    Dds(dds::Waiting),
-    Signal(Signal),
-}
-
-impl Waiting {
-    pub(super) fn wake(&self) {
-        match self {
-            Self::Dds(waiting) => waiting.wake(),
-            Self::Signal(signal) => signal.raise(),
-        }
-    }
-
-    /// Waits, at most for so long.
-    pub(super) fn wait(&self, longest: Duration) -> dds::Result<()> {
-        match self {
-            Self::Dds(waiting) => waiting.wait(longest),
-            Self::Signal(signal) => {
-                signal.wait(longest);
-                Ok(())
-            }
-        }
-    }
 }
