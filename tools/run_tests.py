@@ -11,6 +11,7 @@ Usage: run_tests.py [STEP...]               without names, all steps of `make te
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 JOBS = str(os.cpu_count() or 2)
 # Failures whose reasons are told again at the end.
 MOST_REASONS = 30
+# What each suite builds, from nothing, in GiB: told before the first step, not by the linker in the middle of the last one.
+ROOM = {"test": 8, "gateways": 12}
 # Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
 GATEWAYS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "debug"
 # Peers as quickly as they compile; those that are measured are `make peers`'s.
@@ -333,6 +336,13 @@ def print_failures(said):
         print(f"FAILED {name}")
 
 
+def want_of_room(suite, free):
+    """What to tell of a disk with `free` bytes, if a whole suite may not fit there."""
+    if free >= ROOM[suite] << 30:
+        return None
+    return f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to {ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
+
+
 def main(arguments):
     if arguments == ["--list"]:
         for step in STEPS:
@@ -345,6 +355,10 @@ def main(arguments):
     if unknown:
         print(f"error: there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them", file=sys.stderr)
         return 2
+    whole = not arguments and "CARGO_TARGET_DIR" not in os.environ
+    trouble = want_of_room(suite, shutil.disk_usage(ROOT).free) if whole else None
+    if trouble:
+        print(f"warning: {trouble}", file=sys.stderr, flush=True)
     started, total, failed, said = time.monotonic(), Tally(), [], []
     before = leftovers.snapshot()
     for step in chosen:
@@ -365,6 +379,8 @@ def main(arguments):
     for line in dict.fromkeys(SKIPPED):
         print(line)
     left_out = [s.name for s in chosen if s.as_root and os.geteuid() != 0]
+    if failed and trouble:
+        print(f"warning: {trouble}")
     print(
         f"\nin {seconds // 60:.0f} min {seconds % 60:.0f} s"
         + (f"; not run: {', '.join(left_out)}" if left_out else "")

@@ -12,7 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
-from run_tests import Step, Tally, count, main, run_step  # noqa: E402
+from run_tests import ROOM, Step, Tally, count, main, run_step, want_of_room  # noqa: E402
 
 
 def shell(script, counts="tests"):
@@ -76,6 +76,13 @@ class Steps(unittest.TestCase):
                 with mock.patch("leftovers.since", return_value=[]), contextlib.redirect_stdout(io.StringIO()):
                     self.assertEqual(main(arguments), 0)
             self.assertEqual(ran, expected)
+
+    def test_a_disk_without_room_is_told_with_the_remedy(self):
+        for suite, room in ROOM.items():
+            self.assertIsNone(want_of_room(suite, room << 30))
+            told = want_of_room(suite, (room << 30) - 1)
+            self.assertIn(f"up to {room}", told)
+            self.assertIn("make room", told)
 
     def test_what_could_not_be_tested_is_said_again_at_the_end(self):
         step = Step("a", "a", [["sh", "-c", "echo 'SKIPPED: x: no y here'; echo 'test result: ok. 1 passed; 0 failed; 0 ignored'"]], "tests")
