@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host that stands still must not cost the others their time: one host sends images and small samples to two others, of which one is
+//! stopped (SIGSTOP of its gateway) in every other phase, before anybody can know it and after it was given up. For a quiet machine, as root:
+//! `cargo bench -p driveline-gateway-zenoh --features engine --bench stalled_host`; ROUNDS= changes 8.
+//! Exit status 1: the 99th percentile of the host that runs grew by more than a tenth.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../tests/rig/mod.rs"]
+mod rig;
+
+use driveline::types::Qos;
+use driveline::{RawPublisher, RawSubscription};
+use rig::net::Net;
+use rig::{Host, carried, eventually, publisher_options, subscription_options};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+struct Load {
+    topic: &'static str,
+    bytes: usize,
+    period: Duration,
+}
+
+const LOADS: [Load; 2] = [
+    Load { topic: "small", bytes: 1024, period: Duration::from_millis(2) },
+    Load { topic: "camera", bytes: 1 << 20, period: Duration::from_millis(50) },
+];
+/// Of each phase. The lease of a gateway is 2 s.
+const PHASE: Duration = Duration::from_secs(4);
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const MOST: f64 = 1.10;
+
+/// Transit times in milliseconds, of each load.
+type Transits = [Vec<f64>; LOADS.len()];
+
+fn read(subscriptions: &mut [RawSubscription], transits: &mut Transits) {
+    for (subscription, transits) in subscriptions.iter_mut().zip(transits) {
+        while let Some(sample) = subscription.take().unwrap() {
+            transits.push(sample.header().remote.unwrap().transit_ns as f64 / 1e6);
+        }
+    }
+}
+
+/// Publishes for a phase, and reads what comes to the host that runs.
+fn phase(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription], transits: &mut Transits) {
+    let began = Instant::now();
+    let mut sent = [0; LOADS.len()];
+    while began.elapsed() < PHASE {
+        for ((publisher, load), sent) in publishers.iter_mut().zip(&LOADS).zip(&mut sent) {
+            if began + load.period * *sent <= Instant::now() {
+                let loan = publisher.loan(load.bytes).unwrap();
+                publisher.publish(loan).unwrap();
+                *sent += 1;
+            }
+        }
+        read(subscriptions, transits);
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+fn percentile(sorted: &[f64], p: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * p).round() as usize]
+}
+
+fn main() -> ExitCode {
+    let rounds: usize = std::env::var("ROUNDS").ok().map_or(8, |text| text.parse().expect("ROUNDS"));
+    let Some(mut net) = Net::new(4) else { return ExitCode::FAILURE };
+    let addresses = net.switch(3);
+    let dir = tempfile::tempdir().unwrap();
+    let qos = Qos::default();
+    let mut hosts: Vec<Host> = (0..3)
+        .map(|h| {
+            let topics: Vec<_> = LOADS.iter().map(|l| carried(l.topic, h == 0, h != 0, l.bytes as u64, &qos)).collect();
+            let network = json!({ "host": NAMES[h], "listen": [addresses[h]], "connect": &addresses[..h] });
+            Host::new(dir.path(), NAMES[h], net.on(h), &network, &topics)
+        })
+        .collect();
+    let mut publishers: Vec<_> =
+        LOADS.iter().map(|l| hosts[0].node.bytes_publisher(l.topic, "raw", publisher_options(&qos, l.bytes)).unwrap()).collect();
+    let of = |host: usize| -> Vec<RawSubscription> {
+        LOADS.iter().map(|l| hosts[host].node.bytes_subscription(l.topic, "raw", subscription_options(&qos)).unwrap()).collect()
+    };
+    let (mut running, mut stopped) = (of(1), of(2));
+    hosts.iter_mut().for_each(Host::start);
+    // The gateway watches with one, and sends with one for each host.
+    let all = |publishers: &mut [RawPublisher]| publishers.iter_mut().all(|p| p.matched() == 3);
+    eventually("all matched", || all(&mut publishers));
+    std::thread::sleep(Duration::from_secs(2));
+
+    let (mut with, mut without, mut unused) = (Transits::default(), Transits::default(), Transits::default());
+    for round in 0..2 * rounds {
+        // Both orders, so that a machine that grows slower or faster is in both.
+        let still = round % 4 == 1 || round % 4 == 2;
+        hosts[2].stand_still(still);
+        phase(&mut publishers, &mut running, if still { &mut without } else { &mut with });
+        hosts[2].stand_still(false);
+        // Until it is back, the other one's time is nobody's.
+        let mut back = Transits::default();
+        eventually("received again by the host that stood still", || {
+            for (publisher, load) in publishers.iter_mut().zip(&LOADS) {
+                let loan = publisher.loan(load.bytes).unwrap();
+                publisher.publish(loan).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            read(&mut running, &mut unused);
+            read(&mut stopped, &mut back);
+            back.iter().all(|t| t.len() >= 5) && all(&mut publishers)
+        });
+    }
+    let mut exit = ExitCode::SUCCESS;
+    for ((load, with), without) in LOADS.iter().zip(&mut with).zip(&mut without) {
+        for transits in [&mut *with, &mut *without] {
+            transits.sort_by(f64::total_cmp);
+        }
+        let p99 = [percentile(with, 0.99), percentile(without, 0.99)];
+        let ratio = p99[1] / p99[0];
+        println!(
+            "{} ({} B every {} ms), transit to the host that runs: beside one that runs n {}, p50 {:.2} ms, p99 {:.2} ms; beside one that stands still n {}, p50 {:.2} ms, p99 {:.2} ms: {ratio:.2} (at most {MOST})",
+            load.topic,
+            load.bytes,
+            load.period.as_millis(),
+            with.len(),
+            percentile(with, 0.5),
+            p99[0],
+            without.len(),
+            percentile(without, 0.5),
+            p99[1],
+        );
+        if ratio > MOST {
+            exit = ExitCode::FAILURE;
+        }
+    }
+    exit
+}
