@@ -4,6 +4,10 @@
 //! Not here: the gateway (crate `driveline-gateway-ros2`), which checks again what is checked here. What rules mean:
 //! `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
 
+mod services;
+
+pub use services::{MAX_PENDING, MAX_SERVICES, Server, ServiceRule};
+
 use crate::graph::ByteSize;
 use crate::graph::ResolvedGraph;
 use crate::graph::model::Access;
@@ -23,7 +27,7 @@ const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
 /// Longest payload of a rule: a sample in CDR has lengths of 31 bits, and a head.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
-/// Which topics are exchanged with ROS 2 nodes, and where. Without rules none is.
+/// Which topics and services are exchanged with ROS 2 nodes, and where. Without rules none is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ros2Spec {
@@ -46,6 +50,8 @@ pub struct Ros2Spec {
     pub types: Vec<PathBuf>,
     /// What is carried. The first rule that fits a topic counts.
     pub topics: Vec<Rule>,
+    /// Services that pass between Driveline and ROS 2.
+    pub services: Vec<ServiceRule>,
 }
 
 impl Default for Ros2Spec {
@@ -59,6 +65,7 @@ impl Default for Ros2Spec {
             use_sim_time: false,
             types: Vec::new(),
             topics: Vec::new(),
+            services: Vec::new(),
         }
     }
 }
@@ -319,6 +326,7 @@ impl Ros2Spec {
                 add("topics", Some(i), format!("an earlier rule decides about `{}` already", rule.topic), "remove one of the two");
             }
         }
+        found.extend(services::mistakes(&self.services, usize::from(self.dds) + usize::from(self.zenoh.is_some())));
         found
     }
 
@@ -387,7 +395,7 @@ impl Ros2GatewayConfig {
     /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain_dir: &Path) -> Option<Self> {
-        let ros2 = graph.ros2.clone().filter(|r| !r.topics.is_empty())?;
+        let ros2 = graph.ros2.clone().filter(|r| !(r.topics.is_empty() && r.services.is_empty()))?;
         let topics = graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| LocalTopic {
             topic: name.clone(),
             max_payload: t.max_payload,

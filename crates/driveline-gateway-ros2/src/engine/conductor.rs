@@ -269,11 +269,14 @@ impl Conductor {
     fn look(&mut self) -> dds::Result<()> {
         if let Some(graph) = &mut self.graph {
             graph.learn(&mut self.nodes, MAX_ENDPOINTS)?;
-            for (writes, change) in graph.take()? {
+            let (found, services) = graph.take()?;
+            for (writes, change) in found {
                 self.changed(Profile::Dds, writes, change);
             }
+            let _ = services;
         }
-        let (found, troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
+        let ((found, services), troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
+        let _ = services;
         for (writes, change) in found {
             self.changed(Profile::Zenoh, writes, change);
         }
@@ -283,7 +286,7 @@ impl Conductor {
         self.compare(&writings);
         if let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) {
             let readers = self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
-            graph.say(dds.gid()?, &writings, readers)?;
+            graph.say(dds.gid()?, &writings, readers, Vec::new())?;
         }
         self.control.desk.answer(|| self.report(&writings));
         Ok(())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Endpoints, of both profiles: those of others, and the gateway's writers.
 
+use super::service::{Party, Role, ServiceChange};
 use crate::dds;
 use crate::names::topic_of_dds;
 use crate::qos::EndpointQos;
@@ -108,6 +109,32 @@ impl Change {
             node: Some((token.namespace, token.node)),
         };
         Some((publishes, Self::Here(Box::new(here))))
+    }
+}
+
+impl ServiceChange {
+    /// From a token that was declared; `None`: it is no end of a service that can be one here.
+    pub(super) fn of_token(token: Token, text: &str) -> Option<Self> {
+        let role = match token.kind {
+            Kind::Service => Role::Server,
+            Kind::Client => Role::Client,
+            Kind::Node | Kind::Publisher | Kind::Subscription => return None,
+        };
+        let endpoint = token.endpoint?;
+        let service = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
+        let gid = gid_of(text);
+        Some(Self::Here(Box::new(Party {
+            profile: Profile::Zenoh,
+            handle: handle_of(&gid),
+            gid,
+            role,
+            service,
+            type_name: endpoint.type_name,
+            hash: endpoint.hash,
+            gateway: token.enclave == GATEWAY_ENCLAVE,
+            node: Some((token.namespace, token.node)),
+            unable: None,
+        })))
     }
 }
 

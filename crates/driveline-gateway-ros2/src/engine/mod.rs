@@ -15,6 +15,7 @@ mod inlet;
 mod outgoing;
 mod outlet;
 mod report;
+mod service;
 mod sim_time;
 mod waiting;
 mod zenoh;

@@ -14,7 +14,7 @@ use std::path::Path;
 pub(super) fn check(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopic>) -> Option<Ros2Spec> {
     let (document, spec) = files.ros2.as_ref().map(|r| (r.document, r.spec.clone()))?;
     let mistakes = spec.mistakes();
-    let wrong: Vec<_> = mistakes.iter().filter_map(|m| m.index).collect();
+    let wrong: Vec<_> = mistakes.iter().filter_map(|m| Some((m.key, m.index?))).collect();
     for m in mistakes {
         let index = m.index.map(|i| i.to_string());
         let path: Vec<&str> = ["ros2", m.key].into_iter().chain(index.as_deref()).collect();
@@ -23,11 +23,11 @@ pub(super) fn check(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopi
         files.error(Diagnostic::error(format!("{number}{}", m.message)).at(place).help(m.help));
     }
     let place = files.place(document, &["ros2"], Part::Key);
-    if spec.topics.is_empty() {
+    if spec.topics.is_empty() && spec.services.is_empty() {
         let d = Diagnostic::warning("`ros2:` has no rules, so nothing is exchanged with ROS 2").at(place.clone());
         files.error(d.help("add `topics: [{topic: /camera/image, direction: to_ros}]`"));
     }
-    for (i, rule) in spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(i)) {
+    for (i, rule) in spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i))) {
         if let Some((message, help)) = of_rule(rule, topics) {
             let place = files.place(document, &["ros2", "topics", &i.to_string()], Part::Value);
             files.error(Diagnostic::warning(format!("entry {} of `topics`: {message}", i + 1)).at(place).help(help));
@@ -41,6 +41,14 @@ pub(super) fn check(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopi
             files.error(
                 d.help("name the directory that has msg/, such as /opt/ros/jazzy/share/tf2_msgs; paths are relative to the graph file"),
             );
+        }
+    }
+    for (i, rule) in spec.services.iter().enumerate().filter(|(i, _)| !wrong.contains(&("services", *i))) {
+        if !rule.is_defined_in(&spec.types) {
+            let place = files.place(document, &["ros2", "services", &i.to_string()], Part::Value);
+            let d = Diagnostic::error(format!("entry {} of `services`: no directory under `types` defines {}", i + 1, rule.ros_type));
+            let package = rule.ros_type.split('/').next().unwrap_or_default();
+            files.error(d.at(place).help(format!("add its package, such as /opt/ros/jazzy/share/{package}, to `types`")));
         }
     }
     Some(spec)

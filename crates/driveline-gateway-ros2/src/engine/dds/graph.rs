@@ -4,6 +4,7 @@
 use crate::dds::{self, Discovery, EndpointConfig, Entity, History, Reader, Writer};
 use crate::engine::endpoint::{Change, Profile, Writing};
 use crate::engine::feed::OWN_NODE;
+use crate::engine::service::{OwnEnds, ServiceChange};
 use crate::qos::{DurabilityKind, EndpointQos};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
 use driveline_runtime::ros2::Release;
@@ -68,8 +69,8 @@ impl DdsGraph {
         Ok(())
     }
 
-    /// What has changed, with whether it is a writer.
-    pub(in crate::engine) fn take(&self) -> dds::Result<Vec<(bool, Change)>> {
+    /// What has changed: endpoints of topics, with whether it is a writer, and servers and clients of services.
+    pub(in crate::engine) fn take(&self) -> dds::Result<(Vec<(bool, Change)>, Vec<ServiceChange>)> {
         let mut all = Vec::new();
         for (writes, discovery) in [(true, &self.found_writers), (false, &self.found_readers)] {
             loop {
@@ -80,19 +81,35 @@ impl DdsGraph {
                 all.extend(found.into_iter().filter_map(Change::of_dds).map(|change| (writes, change)));
             }
         }
-        Ok(all)
+        Ok((all, Vec::new()))
     }
 
     /// Says what there is, if that has changed.
-    pub(in crate::engine) fn say(&mut self, participant: Gid, writings: &[Writing], readers: Vec<Gid>) -> dds::Result<()> {
-        let mut nodes = BTreeMap::<(String, String), Vec<Gid>>::new();
+    pub(in crate::engine) fn say(
+        &mut self,
+        participant: Gid,
+        writings: &[Writing],
+        readers: Vec<Gid>,
+        services: Vec<OwnEnds>,
+    ) -> dds::Result<()> {
+        let own = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
+        let mut nodes = BTreeMap::from([(own.clone(), (readers, Vec::new()))]);
         for w in writings.iter().filter(|w| w.profile == Profile::Dds) {
-            nodes.entry(w.node.clone()).or_default().push(w.gid);
+            nodes.entry(w.node.clone()).or_default().1.push(w.gid);
         }
-        let (namespace, name) = OWN_NODE;
-        let own = NodeEndpoints { namespace: namespace.into(), name: name.into(), readers, writers: Vec::new() };
-        let of = |((namespace, name), writers)| NodeEndpoints { namespace, name, readers: Vec::new(), writers };
-        let info = ParticipantInfo { gid: participant, nodes: std::iter::once(own).chain(nodes.into_iter().map(of)).collect() };
+        for ends in services {
+            let (readers, writers) = nodes.entry(ends.node).or_default();
+            readers.extend(ends.readers);
+            writers.extend(ends.writers);
+        }
+        let of = |((namespace, name), (readers, writers)): ((String, String), (Vec<Gid>, Vec<Gid>))| NodeEndpoints {
+            namespace,
+            name,
+            readers,
+            writers,
+        };
+        let first = nodes.remove(&own).map(|ends| of((own, ends)));
+        let info = ParticipantInfo { gid: participant, nodes: first.into_iter().chain(nodes.into_iter().map(of)).collect() };
         if self.said.as_ref() != Some(&info) {
             let mut sample = info.encode(self.release).unwrap_or_default();
             let padding = sample.len().wrapping_neg() & 3;

@@ -2,6 +2,7 @@
 //! Taking part in DDS: CycloneDDS's configuration from what stands under `ros2:`, and the ROS graph.
 
 mod graph;
+pub(super) mod service;
 
 pub(super) use graph::{DdsGraph, Nodes};
 

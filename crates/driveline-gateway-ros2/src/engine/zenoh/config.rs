@@ -30,7 +30,8 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         // Nodes that expect the one with the greater id to connect may be waiting for this one.
         ("scouting/gossip/autoconnect_strategy", "'always'"),
         ("timestamping/enabled", "true"),
-        ("queries_default_timeout", "10000"),
+        // As rmw_zenoh has it: calls of services that say nothing of their own.
+        ("queries_default_timeout", "600000"),
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
         // A large reliable message is in many pieces, and its publisher waits for room for each.

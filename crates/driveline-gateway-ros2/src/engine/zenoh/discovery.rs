@@ -3,6 +3,7 @@
 
 use super::lock;
 use crate::engine::endpoint::{Change, handle_of};
+use crate::engine::service::ServiceChange;
 use crate::engine::waiting::Waiting;
 use crate::rmw_zenoh::{Kind, Token, gid_of};
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ const MAX_WAITING: usize = 16_384;
 #[derive(Default)]
 struct News {
     found: VecDeque<(bool, Change)>,
+    services: VecDeque<ServiceChange>,
     malformed: u64,
     troubles: Vec<String>,
     passed_over: bool,
@@ -51,15 +53,22 @@ impl Discovery {
                 return;
             }
         };
-        let change = match here {
-            true => Change::of_token(token, text),
-            false => matches!(token.kind, Kind::Publisher | Kind::Subscription)
-                .then(|| (token.kind == Kind::Publisher, Change::Gone(handle_of(&gid_of(text))))),
-        };
-        let Some(change) = change else { return };
+        let handle = handle_of(&gid_of(text));
+        let (mut endpoint, mut service) = (None, None);
+        match (token.kind, here) {
+            (Kind::Node, _) => {}
+            (Kind::Publisher | Kind::Subscription, true) => endpoint = Change::of_token(token, text),
+            (Kind::Publisher | Kind::Subscription, false) => endpoint = Some((token.kind == Kind::Publisher, Change::Gone(handle))),
+            (Kind::Service | Kind::Client, true) => service = ServiceChange::of_token(token, text),
+            (Kind::Service | Kind::Client, false) => service = Some(ServiceChange::Gone(handle)),
+        }
+        if endpoint.is_none() && service.is_none() {
+            return;
+        }
         let mut news = lock(&self.news);
-        if news.found.len() < MAX_WAITING {
-            news.found.push_back(change);
+        if news.found.len() + news.services.len() < MAX_WAITING {
+            news.found.extend(endpoint);
+            news.services.extend(service);
         } else if !std::mem::replace(&mut news.passed_over, true) {
             let trouble = format!("more than {MAX_WAITING} endpoints came and went at once, and not all were noticed; restart the gateway");
             news.troubles.push(trouble);
@@ -68,8 +77,10 @@ impl Discovery {
         self.waiting.wake();
     }
 
-    pub(super) fn take(&self) -> Vec<(bool, Change)> {
-        lock(&self.news).found.drain(..).collect()
+    /// Endpoints of topics, with whether it is a publisher, and servers and clients of services.
+    pub(super) fn take(&self) -> (Vec<(bool, Change)>, Vec<ServiceChange>) {
+        let mut news = lock(&self.news);
+        (news.found.drain(..).collect(), news.services.drain(..).collect())
     }
 
     pub(super) fn troubles(&self) -> Vec<String> {
@@ -80,6 +91,7 @@ impl Discovery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::service::Role;
     use crate::engine::waiting::Signal;
 
     fn token(session: &str, kind: &str, topic: &str) -> String {
@@ -89,21 +101,26 @@ mod tests {
     #[test]
     fn endpoints_of_others_are_told_and_nothing_else() {
         let discovery = Discovery::new("abc".into(), Arc::new(Waiting::Signal(Signal::default())));
-        let talker = token("def", "MP", "%chatter");
+        let (talker, server) = (token("def", "MP", "%chatter"), token("def", "SS", "%service"));
         for (text, here) in [
             (token("abc", "MP", "%chatter").as_str(), true),
             (&talker, true),
-            (&token("def", "SS", "%service"), true),
+            (&server, true),
+            (&token("abc", "SS", "%own"), true),
+            (&token("def", "SC", "%not-a-ros-name"), true),
             ("@ros2_lv/0/def/0/0/NN/%/%/talker", true),
             (&token("def", "MP", "%not-a-ros-name"), true),
             (&talker, false),
+            (&server, false),
         ] {
             discovery.heard(text, here);
         }
-        let found = discovery.take();
+        let (found, services) = discovery.take();
         let [(true, Change::Here(here)), (true, Change::Gone(gone))] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((here.topic.as_str(), here.handle, here.gateway), ("chatter", *gone, false));
-        assert!(discovery.troubles().is_empty() && discovery.take().is_empty());
+        let [ServiceChange::Here(here), ServiceChange::Gone(gone)] = services.as_slice() else { panic!("{services:?}") };
+        assert_eq!((here.service.as_str(), here.role, here.handle), ("service", Role::Server, *gone));
+        assert!(discovery.troubles().is_empty() && discovery.take().0.is_empty());
     }
 
     #[test]
@@ -116,6 +133,6 @@ mod tests {
         for n in 0..MAX_WAITING + 9 {
             discovery.heard(&token("def", "MS", &format!("%t{n}")), true);
         }
-        assert_eq!((discovery.take().len(), discovery.troubles().len()), (MAX_WAITING, 1));
+        assert_eq!((discovery.take().0.len(), discovery.troubles().len()), (MAX_WAITING, 1));
     }
 }

@@ -97,35 +97,35 @@ impl Session {
     }
 }
 
+/// Three parts in a row. `slot`: what the second one is a part of, if it may be kept instead of copied.
+pub(super) fn payload([head, body, tail]: [&[u8]; 3], slot: Option<&Bytes>) -> Result<ZBytes, String> {
+    let mut payload = ZBytes::writer();
+    let within = |slot: &&Bytes| {
+        let (slot, body) = (slot.as_ptr_range(), body.as_ptr_range());
+        slot.start <= body.start && body.end <= slot.end
+    };
+    payload.write_all(head).map_err(text)?;
+    match slot.filter(within).filter(|_| !body.is_empty()) {
+        Some(slot) => payload.append(slot.slice_ref(body).into()),
+        None => payload.write_all(body).map_err(text)?,
+    }
+    payload.write_all(tail).map_err(text)?;
+    Ok(payload.finish())
+}
+
 impl Writer {
     pub(in crate::engine) fn gid(&self) -> crate::said::Gid {
         self.announced.gid
     }
 
-    /// Hands a sample over: `head`, then `body`, which is a part of `slot`, then `tail`. Whether it must be copied depends on who else keeps it.
+    /// Hands a sample over, in three parts of which the second is in `slot`. Whether it must be copied depends on who else keeps it.
     /// `source_timestamp`: on the wall clock, in nanoseconds. Blocks as long as links have no room, within bounds.
-    pub(in crate::engine) fn write(
-        &self,
-        [head, body, tail]: [&[u8]; 3],
-        slot: Option<&Bytes>,
-        source_timestamp: i64,
-    ) -> Result<(), String> {
-        let mut payload = ZBytes::writer();
-        let within = |slot: &&Bytes| {
-            let (slot, body) = (slot.as_ptr_range(), body.as_ptr_range());
-            slot.start <= body.start && body.end <= slot.end
-        };
+    pub(in crate::engine) fn write(&self, parts: [&[u8]; 3], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
         // A cache would hold the slot for as long as it has the sample.
-        let borrowed = slot.filter(within).filter(|_| !self.keeps && !body.is_empty());
-        payload.write_all(head).map_err(text)?;
-        match borrowed {
-            Some(slot) => payload.append(slot.slice_ref(body).into()),
-            None => payload.write_all(body).map_err(text)?,
-        }
-        payload.write_all(tail).map_err(text)?;
+        let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let attachment = Attachment { sequence, source_timestamp, gid: self.announced.gid }.encode();
-        self.publisher.put(payload.finish()).attachment(&attachment[..]).wait().map_err(text)
+        self.publisher.put(payload).attachment(&attachment[..]).wait().map_err(text)
     }
 }
 

@@ -4,12 +4,14 @@
 mod config;
 mod discovery;
 mod endpoint;
+pub(super) mod service;
 
 pub(super) use endpoint::{Inbox, Reader, Writer, WriterConfig};
 
 use super::endpoint::Change;
 use super::error::GatewayError;
 use super::lock;
+use super::service::ServiceChange;
 use super::waiting::Waiting;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use crate::said::Gid;
@@ -84,8 +86,8 @@ impl Session {
         })
     }
 
-    /// What has changed, with whether it is a publisher.
-    pub(super) fn take(&self) -> Vec<(bool, Change)> {
+    /// What has changed: endpoints of topics, with whether it is a publisher, and servers and clients of services.
+    pub(super) fn take(&self) -> (Vec<(bool, Change)>, Vec<ServiceChange>) {
         self.discovery.take()
     }
 

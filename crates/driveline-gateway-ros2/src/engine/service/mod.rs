@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Services, whatever the profile: `docs/protocols/ros2-services.md`.
+//!
+//! A profile has two *ends* for a service: one that offers it to ROS 2 ([`Offered`]: hands over requests, takes replies), and one that asks a server there
+//! ([`Asking`]: takes requests, hands over responses). An end knows names, keys and numbers of its profile, and no calls: which calls are under way, for whom, and
+//! for how long, is known here. An end exists until it is dropped. What comes to its [`Answers`] after that does no harm; a [`Reply`] outlives its end.
+//!
+//! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link, within the bounds of its profile.
+
+use super::endpoint::{Handle, Profile};
+use crate::said::Gid;
+use bytes::Bytes;
+use driveline_rosidl::{TypeHash, TypeName};
+use driveline_types::{Schema, ServiceName};
+use std::time::Duration;
+
+/// What the ends of a service are made for.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Interface {
+    pub(in crate::engine) service: ServiceName,
+    /// `package/srv/Name`.
+    pub(in crate::engine) ros: TypeName,
+    /// The service's own; those of request and response are others.
+    pub(in crate::engine) hash: Option<TypeHash>,
+    pub(in crate::engine) request: Schema,
+    pub(in crate::engine) response: Schema,
+    /// Longest payloads, with their encapsulation, as Driveline has them.
+    pub(in crate::engine) max_request: usize,
+    pub(in crate::engine) max_response: usize,
+    /// Calls that may be under way.
+    pub(in crate::engine) pending: u32,
+}
+
+/// Whether an end of a service answers or asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Role {
+    Server,
+    Client,
+}
+
+/// A server or a client of others, in ROS 2.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Party {
+    pub(in crate::engine) profile: Profile,
+    /// By what its end is told, within its profile.
+    pub(in crate::engine) handle: Handle,
+    /// Over DDS, of the reader of requests (server) or of the writer of requests (client).
+    pub(in crate::engine) gid: Gid,
+    pub(in crate::engine) role: Role,
+    pub(in crate::engine) service: ServiceName,
+    /// The service's type as DDS calls it, without `Request_`, such as `nav_msgs::srv::dds_::GetMap_`.
+    pub(in crate::engine) type_name: String,
+    /// Over Zenoh, the hash that stands in keys.
+    pub(in crate::engine) hash: String,
+    /// It is a gateway's.
+    pub(in crate::engine) gateway: bool,
+    /// Namespace and name of its node, as far as its own announcement tells them.
+    pub(in crate::engine) node: Option<(String, String)>,
+    /// Why nobody here can speak with it, whatever its type; for people, with the remedy.
+    pub(in crate::engine) unable: Option<String>,
+}
+
+/// What was found out about servers and clients.
+#[derive(Clone, Debug)]
+pub(in crate::engine) enum ServiceChange {
+    Here(Box<Party>),
+    /// The party with this handle is gone.
+    Gone(Handle),
+}
+
+/// A payload as it came, in two parts of which either may be empty: CDR with its encapsulation, nothing of the profile's own in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Cdr<'a>(pub(in crate::engine) [&'a [u8]; 2]);
+
+impl Cdr<'_> {
+    pub(in crate::engine) fn len(&self) -> usize {
+        self.0.iter().map(|part| part.len()).sum()
+    }
+
+    /// Fills `to`, which has its length.
+    pub(in crate::engine) fn copy_to(&self, to: &mut [u8]) {
+        let [head, body] = self.0;
+        if let Some((first, second)) = to.split_at_mut_checked(head.len()).filter(|(_, second)| second.len() == body.len()) {
+            first.copy_from_slice(head);
+            second.copy_from_slice(body);
+        }
+    }
+}
+
+/// A payload to be sent: CDR, little or big endian, in three parts whose lengths add up to a multiple of 4; the first has the encapsulation, and maybe more.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Parts<'a> {
+    pub(in crate::engine) cdr: [&'a [u8]; 3],
+    /// Where the second part is, if it may be kept for a while.
+    pub(in crate::engine) slot: Option<&'a Bytes>,
+}
+
+/// Who has asked, and which of its calls it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct RequestId {
+    pub(in crate::engine) client: Gid,
+    pub(in crate::engine) sequence: i64,
+}
+
+/// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it come, and go when it is dropped.
+pub(in crate::engine) trait Offered: Send {
+    /// Over DDS, what the ROS graph is to know of.
+    fn own(&self) -> OwnEnds {
+        OwnEnds::default()
+    }
+}
+
+/// An end that asks one server in ROS 2, made with what takes its [`Answers`].
+pub(in crate::engine) trait Asking: Send + Sync {
+    /// Sends a request, with `call` for its number: greater than 0, and never used again for this service, also by another end. What comes of it is told to the [`Answers`], possibly before this returns;
+    /// nothing need be told if no response comes, because the time is kept by who asks. `timeout`: after it nobody wants the response any more.
+    ///
+    /// # Errors
+    /// Why it could not be sent; then nothing is told.
+    fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String>;
+
+    /// Over DDS, what the ROS graph is to know of.
+    fn own(&self) -> OwnEnds {
+        OwnEnds::default()
+    }
+}
+
+/// Ids of endpoints of the gateway, for `ros_discovery_info`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine) struct OwnEnds {
+    /// Namespace and name in the ROS graph.
+    pub(in crate::engine) node: (String, String),
+    pub(in crate::engine) readers: Vec<Gid>,
+    pub(in crate::engine) writers: Vec<Gid>,
+}
+
+/// Takes what comes from clients in ROS 2. On the end's thread; waits for nobody.
+pub(in crate::engine) trait Requests: Send + Sync {
+    /// A request. `reply` is used once, at once or later, from any thread; dropped, nobody is told anything.
+    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>);
+
+    /// Something that came could not be read: a name for counters, and a text for people.
+    fn dropped(&self, reason: &'static str, text: &str);
+}
+
+/// Answers one request.
+pub(in crate::engine) trait Reply: Send {
+    /// # Errors
+    /// Why it could not be sent.
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String>;
+
+    /// There is no response. Tells the client why, if the profile has a way to.
+    fn refuse(self: Box<Self>, text: &str);
+}
+
+/// Takes what comes from a server in ROS 2. On the end's thread; waits for nobody.
+pub(in crate::engine) trait Answers: Send + Sync {
+    /// A response to a call. Numbers that are not under way are counted there.
+    fn answered(&self, call: i64, response: Cdr<'_>);
+
+    /// A call will have no response; a text for people.
+    fn failed(&self, call: i64, text: &str);
+
+    /// Something that came could not be read, or answers nothing: a name for counters, and a text for people.
+    fn dropped(&self, reason: &'static str, text: &str);
+}

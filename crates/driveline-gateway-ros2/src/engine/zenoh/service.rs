@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ends of services as nodes on rmw_zenoh have them: `docs/protocols/ros2-services.md`, section 6.
+
+use super::endpoint::payload;
+use super::{Announced, Node, text};
+use crate::engine::conductor::Common;
+use crate::engine::service::{Answers, Asking, Cdr, Interface, Offered, Parts, Party, Reply, RequestId, Requests};
+use crate::qos::EndpointQos;
+use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
+use crate::said::Gid;
+use driveline_types::service::cut_refusal;
+use driveline_types::{MonotonicNs, Reliability, wall_offset_ns};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use zenoh::Wait;
+use zenoh::bytes::ZBytes;
+use zenoh::qos::CongestionControl;
+use zenoh::query::{ConsolidationMode, Query, QueryTarget, Queryable, Reply as QueryReply};
+use zenoh::sample::Locality;
+
+/// As services of ROS 2 are made, unless somebody says otherwise.
+const DEPTH: u32 = 10;
+/// So much longer than it is waited for does Zenoh keep a query.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Key and token of a service.
+fn place(common: &Common, of: &Interface) -> Result<(String, TokenEndpoint), String> {
+    let hash = key_hash(of.hash, common.spec.release).ok_or_else(|| {
+        format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", of.ros)
+    })?;
+    let type_name = of.ros.dds();
+    let qos = EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() };
+    let qos = TokenQos { endpoint: qos, keep_all: false, depth: DEPTH, ..TokenQos::default() };
+    let key = topic_key(common.spec.domain_id, of.service.as_str(), &type_name, &hash);
+    Ok((key, TokenEndpoint { topic: format!("/{}", of.service), type_name, hash, qos }))
+}
+
+fn attachment_of(bytes: Option<&ZBytes>) -> Result<Attachment, String> {
+    let bytes = bytes.ok_or("it has no attachment")?;
+    if bytes.len() != Attachment::LEN {
+        return Err(format!("its attachment has {} bytes, not {}", bytes.len(), Attachment::LEN));
+    }
+    Attachment::decode(&bytes.to_bytes()).map_err(text)
+}
+
+fn stamped(sequence: i64, gid: Gid) -> [u8; Attachment::LEN] {
+    let source_timestamp = MonotonicNs::now().0.cast_signed().wrapping_add(wall_offset_ns());
+    Attachment { sequence, source_timestamp, gid }.encode()
+}
+
+struct ZenohOffered {
+    /// Before others see it go.
+    _queryable: Queryable<()>,
+    _announced: Announced,
+}
+
+impl Offered for ZenohOffered {}
+
+/// Offers a service to nodes on rmw_zenoh, under a node's namespace and name.
+pub(in crate::engine) fn offer(
+    common: &Arc<Common>,
+    of: &Interface,
+    node: &Node,
+    requests: Arc<dyn Requests>,
+) -> Result<Box<dyn Offered>, String> {
+    let session = common.zenoh()?;
+    let (key, endpoint) = place(common, of)?;
+    let declare = || {
+        let reply_key = key.clone();
+        let queryable = session.session.declare_queryable(&key).complete(true).allowed_origin(Locality::Remote);
+        queryable.callback(move |query| heard(query, &reply_key, &*requests)).wait().map_err(text)
+    };
+    let (queryable, announced) = session.announce(node, Kind::Service, endpoint, declare)?;
+    Ok(Box::new(ZenohOffered { _queryable: queryable, _announced: announced }))
+}
+
+/// On Zenoh's thread.
+fn heard(query: Query, key: &str, requests: &dyn Requests) {
+    let attachment = match attachment_of(query.attachment()) {
+        Ok(attachment) => attachment,
+        Err(e) => {
+            requests.dropped("attachment", &e);
+            // Whoever sent it may be gone.
+            let _ = query.reply_err(format!("the request cannot be read: {e}")).wait();
+            return;
+        }
+    };
+    let id = RequestId { client: attachment.gid, sequence: attachment.sequence };
+    let payload = query.payload().cloned().unwrap_or_default();
+    let bytes = payload.to_bytes();
+    requests.request(id, Cdr([&bytes, &[]]), Box::new(ZenohReply { query, key: key.to_owned(), id }));
+}
+
+struct ZenohReply {
+    query: Query,
+    key: String,
+    id: RequestId,
+}
+
+impl Reply for ZenohReply {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
+        let attachment = stamped(self.id.sequence, self.id.client);
+        let reply = self.query.reply(&self.key, payload(response.cdr, response.slot)?);
+        reply.congestion_control(CongestionControl::Block).attachment(&attachment[..]).wait().map_err(text)
+    }
+
+    fn refuse(self: Box<Self>, text: &str) {
+        // The client gives up by itself if this does not reach it.
+        let _ = self.query.reply_err(cut_refusal(text)).wait();
+    }
+}
+
+struct ZenohAsking {
+    session: zenoh::Session,
+    key: String,
+    answers: Arc<dyn Answers>,
+    announced: Announced,
+}
+
+/// Asks a server on rmw_zenoh, under a node's namespace and name. The key alone says who is asked: whoever offers the service.
+pub(in crate::engine) fn ask(
+    common: &Arc<Common>,
+    of: &Interface,
+    node: &Node,
+    _server: &Party,
+    answers: Arc<dyn Answers>,
+) -> Result<Arc<dyn Asking>, String> {
+    let session = common.zenoh()?;
+    let (key, endpoint) = place(common, of)?;
+    let ((), announced) = session.announce(node, Kind::Client, endpoint, || Ok(()))?;
+    Ok(Arc::new(ZenohAsking { session: session.session.clone(), key, answers, announced }))
+}
+
+impl Asking for ZenohAsking {
+    fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String> {
+        let gid = self.announced.gid;
+        let asked = Asked { answers: self.answers.clone(), call, gid, ended: AtomicBool::new(false) };
+        // As rmw_zenoh asks: of several servers, all would answer.
+        let query = self.session.get(&self.key).target(QueryTarget::AllComplete).consolidation(ConsolidationMode::None);
+        let query = query.allowed_destination(Locality::Remote).congestion_control(CongestionControl::Block);
+        let query = query.payload(payload(request.cdr, request.slot)?).attachment(&stamped(call, gid)[..]);
+        query.timeout(timeout.saturating_add(GRACE)).callback(move |reply| asked.heard(&reply)).wait().map_err(text)
+    }
+}
+
+/// A query under way. Zenoh drops it when nothing more can come.
+struct Asked {
+    answers: Arc<dyn Answers>,
+    call: i64,
+    gid: Gid,
+    ended: AtomicBool,
+}
+
+impl Asked {
+    /// On Zenoh's thread.
+    fn heard(&self, reply: &QueryReply) {
+        let sample = match reply.result() {
+            Ok(sample) => sample,
+            Err(e) => {
+                let said = e.payload().to_bytes();
+                let said = String::from_utf8_lossy(&said);
+                self.ended.store(true, Ordering::Relaxed);
+                return self.answers.failed(self.call, &format!("it answered with an error: {}", cut_refusal(&said)));
+            }
+        };
+        match attachment_of(sample.attachment()) {
+            Ok(a) if (a.sequence, a.gid) == (self.call, self.gid) => {
+                self.ended.store(true, Ordering::Relaxed);
+                self.answers.answered(self.call, Cdr([&sample.payload().to_bytes(), &[]]));
+            }
+            Ok(a) => self
+                .answers
+                .dropped("stray", &format!("a reply to call {} says that it answers {}, or another client", self.call, a.sequence)),
+            Err(e) => self.answers.dropped("stray", &format!("a reply to call {}: {e}", self.call)),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !*self.ended.get_mut() {
+            self.answers.failed(self.call, "it, or the way to it, went away without a response");
+        }
+    }
+}
