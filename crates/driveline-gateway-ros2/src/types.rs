@@ -101,6 +101,19 @@ pub struct Crossing {
     pub kind: Option<Kind>,
 }
 
+/// A service's type on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceTypes {
+    /// Its name in ROS 2.
+    pub ros: TypeName,
+    /// Its hash, for ROS 2: of request, response and event together.
+    pub hash: Option<TypeHash>,
+    /// Schema of requests in Driveline.
+    pub request: Schema,
+    /// Schema of responses in Driveline.
+    pub response: Schema,
+}
+
 /// Why a type cannot cross.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TypeError {
@@ -110,6 +123,9 @@ pub enum TypeError {
     /// The DDS type is none of ROS 2's messages.
     #[error("its type '{0}' is no message of ROS 2")]
     NotRos(String),
+    /// There is no definition of a service of this name.
+    #[error("no definition of the service type '{0}' is at hand; add the directory of its package, such as /opt/ros/jazzy/share/nav_msgs, to `types`")]
+    NoService(String),
     /// The Driveline type has no counterpart.
     #[error(
         "its type '{name}' ({encoding}) has no counterpart in ROS 2; publish a message of `driveline_msgs`, or CDR with the ROS 2 type's schema"
@@ -172,6 +188,18 @@ impl Types {
         }
     }
 
+    /// What a service's requests and responses are on both sides.
+    ///
+    /// # Errors
+    /// [`TypeError::NoService`] or [`TypeError::Definition`]
+    pub fn service(&self, ros_type: &str) -> Result<ServiceTypes, TypeError> {
+        let none = || TypeError::NoService(ros_type.chars().take(80).collect());
+        let ros: TypeName = ros_type.parse().map_err(|_| none())?;
+        let service = self.packages.service(&ros).ok_or_else(none)?;
+        let (request, response) = (self.packages.schema(&service.request.name)?, self.packages.schema(&service.response.name)?);
+        Ok(ServiceTypes { hash: self.packages.type_hash(&ros).ok(), ros, request, response })
+    }
+
     /// How samples of a schema go to ROS 2.
     ///
     /// # Errors
@@ -215,6 +243,22 @@ mod tests {
         let types = Types::new(&[]).unwrap();
         let hash = |kind: Kind| types.to_ros(&kind.schema()).unwrap().hash.unwrap().to_string();
         assert_eq!(hash(Kind::Image), "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47");
+    }
+
+    #[test]
+    fn a_service_has_two_schemas_and_a_hash_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = dir.path().join("example_interfaces");
+        std::fs::create_dir_all(package.join("srv")).unwrap();
+        std::fs::write(package.join("srv/AddTwoInts.srv"), "int64 a\nint64 b\n---\nint64 sum\n").unwrap();
+        let types = Types::new(&[package]).unwrap();
+        let of = types.service("example_interfaces/srv/AddTwoInts").unwrap();
+        assert_eq!((&*of.request.name, &*of.request.definition), ("example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n"));
+        assert_eq!((&*of.response.name, &*of.response.encoding), ("example_interfaces/srv/AddTwoInts_Response", "cdr"));
+        // As keys of rmw_zenoh have it in Jazzy.
+        assert_eq!(of.hash.unwrap().to_string(), "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a");
+        let told = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
+        assert!(told.contains("nav_msgs/srv/GetMap") && told.contains("`types`"), "{told}");
     }
 
     #[test]

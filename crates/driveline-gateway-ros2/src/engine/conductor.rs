@@ -7,6 +7,7 @@ use super::error::GatewayError;
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::outgoing::OutgoingTopic;
+use super::service::Services;
 use super::sim_time::SimTime;
 use super::waiting::{Signal, Waiting};
 use super::zenoh::Session;
@@ -25,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
 /// Endpoints of others that are kept in mind.
@@ -120,6 +121,7 @@ impl Control {
 }
 
 pub(super) struct Conductor {
+    pub(super) services: Services,
     /// One for each profile.
     pub(super) incoming: Vec<(Profile, Incoming)>,
     pub(super) outgoing: Vec<OutgoingTopic>,
@@ -197,7 +199,8 @@ impl Conductor {
         participant.set_description(serde_json::json!({ "gateway": KIND }).to_string());
         let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
-        let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).max().unwrap_or(0);
+        let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
+        let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).chain(of_services).max().unwrap_or(0);
         let (mut dds, mut graph, mut waiting) = (None, None, Waiting::Signal(Signal::default()));
         if spec.dds {
             let participant = dds::Participant::open(spec.domain_id, &configuration(&spec, longest), PARTICIPANT_USER_DATA);
@@ -232,6 +235,7 @@ impl Conductor {
         };
         let control = Arc::new(Control { stop: AtomicBool::new(false), desk: ReportDesk::new(first), common: common.clone() });
         Ok(Self {
+            services: Services::start(&common)?,
             incoming: common.profiles().map(|profile| (profile, Incoming::new(profile))).collect(),
             outgoing,
             readers: HashMap::new(),
@@ -256,27 +260,29 @@ impl Conductor {
 
     pub(super) fn run(mut self) {
         while !self.control.stop.load(Ordering::Acquire) {
-            if let Err(e) = self.look() {
+            let longest = self.look().unwrap_or_else(|e| {
                 self.common.tell(e.to_string());
-            }
-            if let Err(e) = self.common.waiting.wait(LOOK) {
+                LOOK
+            });
+            if let Err(e) = self.common.waiting.wait(longest) {
                 self.common.tell(e.to_string());
                 return;
             }
         }
     }
 
-    fn look(&mut self) -> dds::Result<()> {
+    /// For how long nothing has to be looked at if nothing comes.
+    fn look(&mut self) -> dds::Result<Duration> {
         if let Some(graph) = &mut self.graph {
             graph.learn(&mut self.nodes, MAX_ENDPOINTS)?;
             let (found, services) = graph.take()?;
             for (writes, change) in found {
                 self.changed(Profile::Dds, writes, change);
             }
-            let _ = services;
+            services.into_iter().for_each(|change| self.services.changed(Profile::Dds, change));
         }
         let ((found, services), troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
-        let _ = services;
+        services.into_iter().for_each(|change| self.services.changed(Profile::Zenoh, change));
         for (writes, change) in found {
             self.changed(Profile::Zenoh, writes, change);
         }
@@ -284,12 +290,13 @@ impl Conductor {
         self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy());
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
+        let due = self.services.look(&self.nodes);
         if let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) {
             let readers = self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
-            graph.say(dds.gid()?, &writings, readers, Vec::new())?;
+            graph.say(dds.gid()?, &writings, readers, self.services.own())?;
         }
         self.control.desk.answer(|| self.report(&writings));
-        Ok(())
+        Ok(due.map_or(LOOK, |due| due.saturating_duration_since(Instant::now()).min(LOOK)))
     }
 
     fn changed(&mut self, profile: Profile, writes: bool, change: Change) {

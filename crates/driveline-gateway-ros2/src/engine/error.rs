@@ -51,6 +51,12 @@ pub enum GatewayError {
     /// The host transport refuses.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),
+    /// Taking part in services of the domain is not possible.
+    #[error("cannot join the domain for services: {0}")]
+    JoinServices(#[from] driveline::OpenError),
+    /// The name that the gateway has for others cannot be.
+    #[error(transparent)]
+    Node(#[from] driveline::NodeError),
     /// A topic cannot be read.
     #[error("cannot read topic '{topic}': {source}")]
     Read {

@@ -68,6 +68,7 @@ impl Conductor {
                 nodes: nodes.len(),
                 to_ros,
                 from_ros: from_ros.into_values().collect(),
+                services: self.services.report(&self.nodes),
             }),
             ..Report::default()
         }

@@ -15,6 +15,6 @@ pub use only_one::{OnlyOne, OnlyOneError};
 pub use program::{Gateway, serve};
 pub use report::{
     EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport, PublisherReport, Refusal, Report,
-    Ros2Publisher, Ros2Report, Ros2TopicReport, TopicReport,
+    Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport, Ros2TopicReport, TopicReport,
 };
 pub use status::{Answer, MAX_REPORT_LEN, StatusSocket, ask};

@@ -63,6 +63,52 @@ pub struct Ros2Report {
     pub to_ros: Vec<Ros2TopicReport>,
     /// From ROS 2.
     pub from_ros: Vec<Ros2TopicReport>,
+    /// Services that rules name.
+    pub services: Vec<Ros2ServiceReport>,
+}
+
+/// A service that a rule names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ros2ServiceReport {
+    /// Name in Driveline.
+    pub service: String,
+    /// Type in ROS 2, as `nav_msgs/srv/GetMap`.
+    pub ros_type: String,
+    /// Its server is in ROS 2, and its clients are here; else the other way round.
+    pub from_ros: bool,
+    /// Whether calls go to a server at present.
+    pub callable: bool,
+    /// Why not, or what else is to be known of it, each with what to do.
+    pub problems: Vec<String>,
+    /// Servers. Of one in Driveline, its node once for each profile that offers it; of those in ROS 2, all that have the name.
+    pub servers: Vec<Ros2Server>,
+    /// Nodes of ROS 2 that have a client; one whose node nobody has named is `?`.
+    pub clients: Vec<String>,
+    /// Nodes of the other profile can call a server in ROS 2, by this one: `DDS` or `rmw_zenoh`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across: Option<String>,
+    /// Requests that have come.
+    pub calls: u64,
+    /// Calls that are under way.
+    pub under_way: usize,
+    /// Responses that were handed over.
+    pub answered: u64,
+    /// Calls that ended in another way, and responses that answer nothing, by reason.
+    pub ended: BTreeMap<String, u64>,
+}
+
+/// A server of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ros2Server {
+    /// Its node, as its side calls it.
+    pub node: String,
+    /// By which profile: `DDS` or `rmw_zenoh`.
+    pub profile: String,
+    /// Why it is not called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A topic in one direction.

@@ -15,7 +15,7 @@ mod watch;
 
 pub use events::PublisherEvents;
 pub(crate) use matches::{Matches, Writer};
-pub(crate) use publisher::Progress;
+pub(crate) use publisher::{MatchedReader, Progress};
 pub use publisher::{DisplacedValues, Parcel, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;

@@ -11,7 +11,7 @@ use crate::raw::{Parcel, PublisherEvents, RawLoan, RawSample};
 use crate::trigger::Trigger;
 use driveline_shm::Kicker;
 use driveline_types::MonotonicNs;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 type Outcome = Result<RawSample, CallError>;
@@ -27,6 +27,8 @@ struct Shared {
     /// Where the end of a server shows, without the requester's lock.
     events: PublisherEvents,
     kicker: Kicker,
+    /// Who wants to know of servers that come and go.
+    watcher: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Shared {
@@ -40,6 +42,9 @@ impl Attention for Shared {
         let mut stirred = false;
         while self.events.poll().is_some() {
             stirred = true;
+        }
+        if let Some(watcher) = self.watcher.get().filter(|_| stirred) {
+            watcher();
         }
         let mut requester = self.requester();
         if requester.pending() == 0 {
@@ -70,7 +75,7 @@ impl Executor {
         let kicker = self.kicker();
         requester.kick_on_event(&kicker);
         let events = requester.publisher().events();
-        let shared = Arc::new(Shared { requester: Mutex::new(requester), events, kicker });
+        let shared = Arc::new(Shared { requester: Mutex::new(requester), events, kicker, watcher: OnceLock::new() });
         let options =
             CallbackOptions { name: o.name, group: o.group, trigger: Trigger::any(), inputs: vec![("responses".into(), responses)] };
         let inside = Inside(shared.clone());
@@ -138,6 +143,16 @@ impl RawCaller {
         self.send(Parcel::Loan(request), timeout, Box::new(then))
     }
 
+    /// As [`Self::call_then`], with a copy of `request` (bytes).
+    ///
+    /// # Errors
+    /// As [`Self::loan`] and [`Self::call_then`].
+    pub fn call_bytes_then(&self, request: &[u8], timeout: Duration, then: impl FnOnce(Outcome) + Send + 'static) -> Result<(), CallError> {
+        let mut loan = self.loan(request.len())?;
+        loan.payload_mut().copy_from_slice(request);
+        self.call_then(loan, timeout, then)
+    }
+
     /// As [`Self::call_then`], for values (protobuf and objects).
     ///
     /// # Errors
@@ -168,6 +183,21 @@ impl RawCaller {
     #[must_use]
     pub fn has_server(&self) -> bool {
         self.0.requester().has_server()
+    }
+
+    /// The node of the server that a call would go to now.
+    ///
+    /// # Errors
+    /// Why it would go to nobody: [`CallError::NoServer`], [`CallError::Mismatch`] or [`CallError::SeveralServers`].
+    pub fn server(&self) -> Result<String, CallError> {
+        self.0.requester().server()
+    }
+
+    /// Has `changed` called when servers may have come or gone, on a thread of the executor: it says so to somebody, and returns. What is
+    /// there is then told by [`Self::server`], elsewhere. The first one given counts.
+    pub fn watch_servers(&self, changed: impl Fn() + Send + Sync + 'static) {
+        let _ = self.0.watcher.set(Box::new(changed));
+        self.0.kicker.kick();
     }
 
     /// Counters since creation.

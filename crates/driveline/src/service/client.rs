@@ -91,6 +91,16 @@ impl RawClient {
         self.call_with(Parcel::Loan(request), timeout)
     }
 
+    /// As [`Self::call`], with a copy of `request` (bytes).
+    ///
+    /// # Errors
+    /// As [`Self::loan`] and [`Self::call`].
+    pub fn call_bytes(&mut self, request: &[u8], timeout: Duration) -> Result<RawSample, CallError> {
+        let mut loan = self.loan(request.len())?;
+        loan.payload_mut().copy_from_slice(request);
+        self.call(loan, timeout)
+    }
+
     /// As [`Self::call`], for values (protobuf and objects).
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use crate::context::Node;
 use crate::error::{EndpointError, LoanError, PublishError, ReadError};
 use crate::event::{EndpointEvent, Severity};
 use crate::options::{PublisherOptions, SubscriptionOptions};
-use crate::raw::{DisplacedValues, Matches, Parcel, Progress, RawLoan, RawPublisher, RawSample, RawSubscription};
+use crate::raw::{DisplacedValues, MatchedReader, Matches, Parcel, Progress, RawLoan, RawPublisher, RawSample, RawSubscription};
 use driveline_shm::Kicker;
 use driveline_types::service::{Answer, Outcome, ShortId};
 use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema, ServiceName};
@@ -127,11 +127,14 @@ impl<T> Requester<T> {
         self.publisher.readers().len() == 1
     }
 
-    /// The one server, if a request can be sent to it now.
-    pub(super) fn ready(&mut self) -> Result<Server, CallError> {
-        if self.closed {
-            return Err(CallError::ExecutorGone { service: self.service() });
-        }
+    /// The node of the one server.
+    pub(super) fn server(&mut self) -> Result<String, CallError> {
+        self.look_at_events();
+        self.reader().map(|reader| reader.node)
+    }
+
+    /// The one server.
+    fn reader(&mut self) -> Result<MatchedReader, CallError> {
         let mut readers = self.publisher.readers();
         let service = || self.service.to_string();
         let Some(reader) = readers.pop() else {
@@ -140,11 +143,21 @@ impl<T> Requester<T> {
                 None => CallError::NoServer { service: service() },
             });
         };
-        if !readers.is_empty() {
-            let mut servers: Vec<_> = readers.into_iter().map(|r| r.node).chain([reader.node]).collect();
-            servers.sort();
-            return Err(CallError::SeveralServers { service: service(), servers });
+        if readers.is_empty() {
+            return Ok(reader);
         }
+        let mut servers: Vec<_> = readers.into_iter().map(|r| r.node).chain([reader.node]).collect();
+        servers.sort();
+        Err(CallError::SeveralServers { service: service(), servers })
+    }
+
+    /// The one server, if a request can be sent to it now.
+    pub(super) fn ready(&mut self) -> Result<Server, CallError> {
+        if self.closed {
+            return Err(CallError::ExecutorGone { service: self.service() });
+        }
+        let reader = self.reader()?;
+        let service = || self.service.to_string();
         if self.pending.is_full() {
             return Err(CallError::Busy { service: service(), limit: self.pending.limit() });
         }

@@ -94,6 +94,20 @@ impl RawResponder {
         self.send_parcel(Parcel::Loan(response))
     }
 
+    /// Answers with a copy of `response` (bytes).
+    ///
+    /// # Errors
+    /// [`AnswerError`]; the client is told that there is no answer, and why, unless it has gone.
+    pub fn send_bytes(self, response: &[u8]) -> Result<(), AnswerError> {
+        match self.loan_for(response.len()) {
+            Ok(mut loan) => {
+                loan.payload_mut().copy_from_slice(response);
+                self.send(loan)
+            }
+            Err(source) => Err(self.fail(source)),
+        }
+    }
+
     /// Answers with a value (protobuf and objects).
     ///
     /// # Errors

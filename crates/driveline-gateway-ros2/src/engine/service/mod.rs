@@ -7,12 +7,48 @@
 //!
 //! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link, within the bounds of its profile.
 
+mod clients;
+mod counts;
+mod local;
+mod payload;
+mod remote;
+mod services;
+mod there;
+
+pub(in crate::engine) use services::Services;
+
+use super::conductor::Common;
 use super::endpoint::{Handle, Profile};
+use super::{dds, zenoh};
 use crate::said::Gid;
 use bytes::Bytes;
 use driveline_rosidl::{TypeHash, TypeName};
 use driveline_types::{Schema, ServiceName};
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Namespace and name of a node.
+type Node = (String, String);
+
+fn offer(
+    profile: Profile,
+    common: &Arc<Common>,
+    of: &Interface,
+    node: &Node,
+    requests: Arc<dyn Requests>,
+) -> Result<Box<dyn Offered>, String> {
+    match profile {
+        Profile::Dds => dds::service::offer(common, of, node, requests),
+        Profile::Zenoh => zenoh::service::offer(common, of, node, requests),
+    }
+}
+
+fn ask(common: &Arc<Common>, of: &Interface, node: &Node, server: &Party, answers: Arc<dyn Answers>) -> Result<Arc<dyn Asking>, String> {
+    match server.profile {
+        Profile::Dds => dds::service::ask(common, of, node, server, answers),
+        Profile::Zenoh => zenoh::service::ask(common, of, node, server, answers),
+    }
+}
 
 /// What the ends of a service are made for.
 #[derive(Clone, Debug)]
@@ -58,6 +94,14 @@ pub(in crate::engine) struct Party {
     pub(in crate::engine) node: Option<(String, String)>,
     /// Why nobody here can speak with it, whatever its type; for people, with the remedy.
     pub(in crate::engine) unable: Option<String>,
+}
+
+/// A server, for people.
+struct Server {
+    node: String,
+    profile: Profile,
+    /// Why it is not called.
+    problem: Option<String>,
 }
 
 /// What was found out about servers and clients.

@@ -102,7 +102,7 @@ impl Reply for ZenohReply {
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
         let attachment = stamped(self.id.sequence, self.id.client);
         let reply = self.query.reply(&self.key, payload(response.cdr, response.slot)?);
-        reply.congestion_control(CongestionControl::Block).attachment(&attachment[..]).wait().map_err(text)
+        reply.attachment(&attachment[..]).wait().map_err(text)
     }
 
     fn refuse(self: Box<Self>, text: &str) {

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A server in Driveline, for clients in ROS 2: `docs/protocols/ros2-services.md`, section 4.
+//!
+//! Requests come on threads of the profiles and are sent on these; outcomes come on the thread of the service's executor, and are handed over on it.
+
+use super::clients::{Present, Seen};
+use super::counts::Counts;
+use super::payload::{Ended, Held, bounded, encapsulated, fitting};
+use super::{Cdr, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, Server, offer};
+use crate::engine::conductor::Common;
+use crate::engine::endpoint::Profile;
+use crate::engine::lock;
+use crate::names::ros_node;
+use bytes::Bytes;
+use driveline::service::RawCaller;
+use driveline::{CallError, ClientOptions, Executor, ExecutorOptions, GroupKind, Node, RawSample, Reach, ServiceCallback};
+use driveline_types::NodeName;
+use driveline_types::service::Outcome;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A request that is under way.
+struct Asked {
+    client: Seen,
+    /// The newest one: who asks again does not hear of the others any more.
+    reply: Box<dyn Reply>,
+}
+
+/// What the ends share with the conductor.
+pub(super) struct Desk {
+    of: Interface,
+    timeout: Duration,
+    caller: RawCaller,
+    pub(super) counts: Counts,
+    pub(super) present: Present,
+    asked: Mutex<HashMap<RequestId, Asked>>,
+    /// One request is loaned and sent at a time: the client has few loans.
+    sending: Mutex<()>,
+}
+
+/// A service whose server is in Driveline.
+pub(super) struct Local {
+    ends: BTreeMap<Profile, Box<dyn Offered>>,
+    /// The server's node, as long as it is offered.
+    server: Option<String>,
+    /// Why it is not offered, by no profile or by some.
+    problems: Vec<String>,
+    /// Nodes in ROS 2 that offer the same.
+    pub(super) others: Vec<String>,
+    pub(super) desk: Arc<Desk>,
+    /// After the ends: what is under way ends with it.
+    _executor: Executor,
+}
+
+impl Local {
+    pub(super) fn start(common: &Arc<Common>, node: &Node, of: &Interface, timeout: Duration) -> Result<Self, String> {
+        let text = |e: &dyn std::error::Error| e.to_string();
+        let options = ClientOptions { reach: Reach::Host, max_request: of.max_request, pending: of.pending, ..ClientOptions::default() };
+        let client = node.raw_client(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
+        let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
+        let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
+        let (caller, _) = executor.add_raw_client(client, callback).map_err(|e| text(&e))?;
+        let conductor = Arc::downgrade(common);
+        caller.watch_servers(move || {
+            if let Some(common) = conductor.upgrade() {
+                common.wake();
+            }
+        });
+        executor.start().map_err(|e| text(&e))?;
+        let counts = Counts::new(common.clone(), of.service.to_string());
+        let (present, asked, sending) = (Present::default(), Mutex::default(), Mutex::default());
+        let desk = Arc::new(Desk { of: of.clone(), timeout, caller, counts, present, asked, sending });
+        Ok(Self { ends: BTreeMap::new(), server: None, problems: Vec::new(), others: Vec::new(), desk, _executor: executor })
+    }
+
+    /// Offers the service as long as there is one server that matches, and tells what is new.
+    pub(super) fn look(&mut self, common: &Arc<Common>) {
+        let server = self.desk.caller.server();
+        if self.server.as_ref() != server.as_ref().ok() {
+            self.ends.clear();
+            self.server = None;
+        }
+        let problems = match server {
+            Ok(server) => self.offer(common, server),
+            Err(CallError::NoServer { .. }) => vec!["nobody on this host offers it at host reach".to_owned()],
+            Err(e @ CallError::Mismatch { .. }) => {
+                let of = &self.desk.of.ros;
+                vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response")]
+            }
+            Err(e) => vec![e.to_string()],
+        };
+        let problems: Vec<_> = problems.into_iter().chain(self.doubled()).collect();
+        if problems != self.problems {
+            problems.iter().for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.desk.of.service)));
+            self.problems = problems;
+        }
+    }
+
+    /// That nodes in ROS 2 offer the same, if it is offered.
+    fn doubled(&self) -> Option<String> {
+        let others = Some(self.others.join(", ")).filter(|others| !others.is_empty() && !self.ends.is_empty());
+        others.map(|others| format!("nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it"))
+    }
+
+    pub(super) fn problems(&self) -> Vec<String> {
+        self.problems.clone()
+    }
+
+    fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<String> {
+        let node: Result<NodeName, _> = server.parse();
+        let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
+        let mut problems = Vec::new();
+        for profile in common.profiles().filter(|p| !self.ends.contains_key(p)).collect::<Vec<_>>() {
+            match offer(profile, common, &self.desk.of, &node, Arc::new(self.desk.clone())) {
+                Ok(end) => drop(self.ends.insert(profile, end)),
+                Err(reason) => problems.push(format!("by {profile}: {reason}")),
+            }
+        }
+        self.server = Some(server);
+        problems
+    }
+
+    pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
+        self.ends.values().map(|end| end.own())
+    }
+
+    /// Who answers, if it is offered, and by which profiles.
+    pub(super) fn servers(&self) -> Vec<Server> {
+        let of = |profile: &Profile| Server { node: self.server.clone().unwrap_or_default(), profile: *profile, problem: None };
+        self.ends.keys().map(of).collect()
+    }
+}
+
+impl Desk {
+    pub(super) fn under_way(&self) -> usize {
+        lock(&self.asked).len()
+    }
+
+    fn refuse(&self, from: RequestId, reason: &'static str, text: &str) {
+        self.counts.ended(reason, text);
+        let asked = lock(&self.asked).remove(&from);
+        if let Some(asked) = asked {
+            asked.reply.refuse(text);
+        }
+    }
+
+    /// Copies a request into a loan, and sends that.
+    fn send(self: &Arc<Self>, from: RequestId, request: Cdr<'_>) -> Result<(), Ended> {
+        bounded(request.len(), "request", self.of.max_request)?;
+        let _one = lock(&self.sending);
+        let mut loan = self.caller.loan(request.len()).map_err(|e| ("not_sent", e.to_string()))?;
+        request.copy_to(loan.payload_mut());
+        encapsulated(loan.payload(), "request")?;
+        let desk = self.clone();
+        self.caller.call_then(loan, self.timeout, move |outcome| desk.outcome(from, outcome)).map_err(|e| (name_of(&e), e.to_string()))
+    }
+
+    /// On the executor's thread.
+    fn outcome(&self, from: RequestId, outcome: Result<RawSample, CallError>) {
+        let sample = match outcome {
+            Ok(sample) => sample,
+            Err(e) => return self.refuse(from, name_of(&e), &e.to_string()),
+        };
+        let slot = Bytes::from_owner(Held(sample));
+        let response = match fitting(&slot, "response", self.of.max_response) {
+            Ok(response) => response,
+            Err((reason, text)) => return self.refuse(from, reason, &text),
+        };
+        let Some(Asked { client, reply }) = lock(&self.asked).remove(&from) else { return };
+        let gone = self.present.has_gone(client);
+        match reply.answer(Parts { cdr: response.parts(), slot: Some(&slot) }) {
+            _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
+            Ok(()) => self.counts.answered(),
+            Err(e) => self.counts.ended("not_sent", &e),
+        }
+    }
+}
+
+impl Requests for Arc<Desk> {
+    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
+        self.counts.call();
+        let asked = Asked { client: self.present.see(from.client), reply };
+        let before = {
+            let mut under_way = lock(&self.asked);
+            if under_way.len() >= self.of.pending as usize && !under_way.contains_key(&from) {
+                drop(under_way);
+                let text = format!("{} calls are under way, which is `pending` of the rule: ask later, or raise it", self.of.pending);
+                self.counts.ended("busy", &text);
+                return asked.reply.refuse(&text);
+            }
+            under_way.insert(from, asked)
+        };
+        if before.is_some() {
+            return self.counts.ended("duplicate", "a client has sent a request again that is under way: it is not executed twice");
+        }
+        if let Err((reason, text)) = self.send(from, request) {
+            self.refuse(from, reason, &text);
+        }
+    }
+
+    fn dropped(&self, reason: &'static str, text: &str) {
+        self.counts.call();
+        self.counts.ended(reason, text);
+    }
+}
+
+/// What a call that brought no response is counted under.
+fn name_of(e: &CallError) -> &'static str {
+    match e {
+        CallError::TimedOut { .. } => "timed_out",
+        CallError::ServerGone { .. } => "server_gone",
+        CallError::NoServer { .. } | CallError::Mismatch { .. } | CallError::SeveralServers { .. } => "no_server",
+        CallError::Busy { .. } | CallError::QueueFull { .. } | CallError::Refused { outcome: Outcome::NoRoom, .. } => "busy",
+        CallError::Refused { .. } => "refused",
+        _ => "not_sent",
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All services that rules name, as the conductor has them.
+
+use super::counts::{Counts, Figures};
+use super::local::Local;
+use super::there::There;
+use super::{Interface, OwnEnds, Party, Role, Server, ServiceChange};
+use crate::engine::conductor::Common;
+use crate::engine::dds::Nodes;
+use crate::engine::endpoint::{Handle, Profile};
+use crate::engine::error::GatewayError;
+use driveline::{Context, ContextOptions};
+use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
+use driveline_runtime::ros2::{Server as ServedBy, ServiceRule};
+use driveline_types::ServiceName;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Servers and clients of others that are kept in mind, of services that rules name.
+const MAX_PARTIES: usize = 4096;
+
+/// By what a server or a client is told.
+pub(super) type PartyKey = (Profile, Handle);
+
+enum Way {
+    Local(Local),
+    There(There),
+    /// It is left out, for this reason.
+    Broken(String),
+}
+
+struct Service {
+    rule: ServiceRule,
+    name: ServiceName,
+    way: Way,
+}
+
+/// See the module.
+pub(in crate::engine) struct Services {
+    services: Vec<Service>,
+    parties: HashMap<PartyKey, Party>,
+    /// Parties have come or gone since they were looked at.
+    stirred: bool,
+    too_many: bool,
+    common: Arc<Common>,
+}
+
+/// A node as ROS 2 writes it.
+pub(super) fn written(node: Option<&(String, String)>) -> String {
+    node.map_or_else(|| "?".to_owned(), |(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/')))
+}
+
+impl Services {
+    pub(in crate::engine) fn start(common: &Arc<Common>) -> Result<Self, GatewayError> {
+        let mut this = Self { services: Vec::new(), parties: HashMap::new(), stirred: true, too_many: false, common: common.clone() };
+        if common.spec.services.is_empty() {
+            return Ok(this);
+        }
+        let domain_dir = Some(common.participant.domain_dir().to_owned());
+        let node = Context::new(ContextOptions { name: "gateway-ros2".into(), domain_dir })?.node(common.node.as_str())?;
+        for rule in &common.spec.services {
+            // Checked before.
+            let Some(name) = rule.name() else { continue };
+            let way = Interface::of(common, rule, &name).and_then(|of| match rule.server {
+                ServedBy::Driveline => Local::start(common, &node, &of, rule.timeout()).map(Way::Local),
+                ServedBy::Ros => {
+                    let counts = Counts::new(common.clone(), name.to_string());
+                    Ok(Way::There(There::new(&node, of, rule, counts)))
+                }
+            });
+            let way = way.unwrap_or_else(|reason| {
+                common.tell(format!("service '/{name}' is left out: {reason}"));
+                Way::Broken(reason)
+            });
+            this.services.push(Service { rule: rule.clone(), name, way });
+        }
+        Ok(this)
+    }
+
+    pub(in crate::engine) fn changed(&mut self, profile: Profile, change: ServiceChange) {
+        match change {
+            ServiceChange::Gone(handle) => self.stirred |= self.parties.remove(&(profile, handle)).is_some(),
+            ServiceChange::Here(party) if !self.services.iter().any(|s| s.name == party.service) => {}
+            ServiceChange::Here(party) if self.parties.len() < MAX_PARTIES => {
+                self.parties.insert((profile, party.handle), *party);
+                self.stirred = true;
+            }
+            ServiceChange::Here(_) if std::mem::replace(&mut self.too_many, true) => {}
+            ServiceChange::Here(_) => self.common.tell(format!("more than {MAX_PARTIES} servers and clients of services: not all are looked at")),
+        }
+    }
+
+    /// Does what is to be done. When it has to look again, whatever happens.
+    pub(in crate::engine) fn look(&mut self, nodes: &Nodes) -> Option<Instant> {
+        let stirred = std::mem::take(&mut self.stirred);
+        let (parties, common) = (&self.parties, &self.common);
+        let mut next = None;
+        for Service { name, way, .. } in &mut self.services {
+            let name = &*name;
+            let of = |role| parties.iter().filter(move |(_, p)| p.service == *name && p.role == role);
+            let clients = of(Role::Client).map(|(_, p)| p.gid).collect::<HashSet<_>>();
+            match way {
+                Way::Broken(_) => {}
+                Way::Local(local) => {
+                    if stirred {
+                        local.desk.present.set(clients);
+                        local.others = of(Role::Server).map(|(_, p)| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+                    }
+                    local.look(common);
+                }
+                Way::There(there) => {
+                    if stirred {
+                        there.desk.present.set(clients);
+                        let mut servers: Vec<_> = of(Role::Server).map(|(key, p)| (*key, p.clone())).collect();
+                        servers.sort_by_key(|(_, p)| p.gid);
+                        for (_, party) in &mut servers {
+                            party.node = party.node.take().or_else(|| nodes.get(&party.gid).cloned());
+                        }
+                        there.servers = servers;
+                    }
+                    there.look(common);
+                    let due = there.desk.look_at_time(Instant::now());
+                    next = next.into_iter().chain(due).min();
+                }
+            }
+        }
+        next
+    }
+
+    /// Over DDS, what the ROS graph is to know of.
+    pub(in crate::engine) fn own(&self) -> Vec<OwnEnds> {
+        let mut all = Vec::new();
+        for service in &self.services {
+            match &service.way {
+                Way::Local(local) => all.extend(local.own()),
+                Way::There(there) => all.extend(there.own()),
+                Way::Broken(_) => {}
+            }
+        }
+        all.retain(|ends| !(ends.readers.is_empty() && ends.writers.is_empty()));
+        all
+    }
+
+    pub(in crate::engine) fn report(&self, nodes: &Nodes) -> Vec<Ros2ServiceReport> {
+        let of = |Service { rule, name, way }: &Service| {
+            let clients = self.parties.values().filter(|p| p.service == *name && p.role == Role::Client && !p.gateway);
+            let clients: BTreeSet<_> = clients.map(|p| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+            let mut report = Ros2ServiceReport {
+                service: name.to_string(),
+                ros_type: rule.ros_type.clone(),
+                from_ros: rule.server == ServedBy::Ros,
+                clients: clients.into_iter().collect(),
+                ..Ros2ServiceReport::default()
+            };
+            let mut figures: Figures = (0, 0, Default::default());
+            match way {
+                Way::Broken(reason) => report.problems = vec![reason.clone()],
+                Way::Local(local) => {
+                    (report.problems, report.servers) = (local.problems(), local.servers().iter().map(Server::report).collect());
+                    (figures, report.under_way) = (local.desk.counts.figures(), local.desk.under_way());
+                    report.callable = !report.servers.is_empty();
+                }
+                Way::There(there) => {
+                    (report.problems, report.servers) = (there.problems.clone(), there.told_servers().iter().map(Server::report).collect());
+                    (figures, report.under_way) = (there.desk.counts.figures(), there.desk.under_way());
+                    report.across = there.across().map(|profile| profile.to_string());
+                    report.callable = there.callable();
+                }
+            }
+            (report.calls, report.answered, report.ended) = figures;
+            report
+        };
+        self.services.iter().map(of).collect()
+    }
+}
+
+impl Server {
+    fn report(&self) -> Ros2Server {
+        Ros2Server { node: self.node.clone(), profile: self.profile.to_string(), problem: self.problem.clone() }
+    }
+}
+
+impl Interface {
+    fn of(common: &Common, rule: &ServiceRule, name: &ServiceName) -> Result<Self, String> {
+        let types = common.types.service(&rule.ros_type).map_err(|e| e.to_string())?;
+        let length = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(Self {
+            service: name.clone(),
+            ros: types.ros,
+            hash: types.hash,
+            request: types.request,
+            response: types.response,
+            max_request: length(rule.max_request.0),
+            max_response: length(rule.max_response.0),
+            pending: rule.pending,
+        })
+    }
+}

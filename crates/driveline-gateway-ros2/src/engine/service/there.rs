@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which server in ROS 2 is called, and when it is offered here and across: `docs/protocols/ros2-services.md`, section 5. What passes is in `remote`.
+
+use super::counts::Counts;
+use super::remote::Desk;
+use super::services::{PartyKey, written};
+use super::{Interface, Offered, OwnEnds, Party, Server, ask, offer};
+use crate::engine::conductor::Common;
+use crate::engine::endpoint::Profile;
+use crate::engine::feed::OWN_NODE;
+use crate::names::ros_name_of;
+use crate::rmw_zenoh::key_hash;
+use driveline::{Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions};
+use driveline_runtime::ros2::{Release, ServiceRule};
+use std::sync::Arc;
+
+/// Clients in Driveline that are served at a time.
+const MAX_CLIENTS: u32 = 8;
+/// Requests of one client that are held while they are sent.
+const MAX_HELD: u32 = 2;
+const NOBODY: &str = "nobody in ROS 2 offers it";
+
+/// A service whose server is in ROS 2.
+pub(super) struct There {
+    /// Others see it go before it cannot be asked any more.
+    across: Option<(Profile, Box<dyn Offered>)>,
+    /// Offers it here, as long as there is a server.
+    offered: Option<Executor>,
+    /// The server that is asked.
+    current: Option<(PartyKey, Arc<dyn super::Asking>)>,
+    /// All that have the name.
+    pub(super) servers: Vec<(PartyKey, Party)>,
+    /// Why none is called, or not as it should be.
+    pub(super) problems: Vec<String>,
+    blocked: bool,
+    passes_across: bool,
+    node: Node,
+    pub(super) desk: Arc<Desk>,
+}
+
+impl There {
+    pub(super) fn new(node: &Node, of: Interface, rule: &ServiceRule, counts: Counts) -> Self {
+        let desk = Arc::new(Desk::new(of, rule.timeout(), counts));
+        Self {
+            across: None,
+            offered: None,
+            current: None,
+            servers: Vec::new(),
+            problems: Vec::new(),
+            blocked: true,
+            passes_across: rule.across,
+            node: node.clone(),
+            desk,
+        }
+    }
+
+    pub(super) fn look(&mut self, common: &Arc<Common>) {
+        let gone = |key: &PartyKey| !self.servers.iter().any(|(k, _)| k == key);
+        if self.current.as_ref().is_some_and(|(key, _)| gone(key)) {
+            (self.across, self.current) = (None, None);
+            self.desk.server_gone();
+        }
+        let mut problems = Vec::new();
+        let blocked = match self.direct(common) {
+            Ok(()) => None,
+            Err(problem) => Some(problem),
+        };
+        self.desk.block(blocked.as_deref().unwrap_or_default());
+        self.blocked = blocked.is_some();
+        problems.extend(blocked);
+        // Who calls is told of what keeps it, so that it is offered if only there is a server.
+        if self.servers.is_empty() {
+            self.offered = None;
+        } else if self.offered.is_none() {
+            match self.offer() {
+                Ok(executor) => self.offered = Some(executor),
+                Err(reason) => problems.push(format!("it cannot be offered here: {reason}")),
+            }
+        }
+        problems.extend(self.pass_across(common).err());
+        if problems != self.problems {
+            let news = problems.iter().filter(|p| *p != NOBODY);
+            news.for_each(|p| common.tell(format!("service '/{}' of ROS 2: {p}", self.desk.of.service)));
+            self.problems = problems;
+        }
+    }
+
+    /// Has calls go to the one server, or tells why they cannot.
+    fn direct(&mut self, common: &Arc<Common>) -> Result<(), String> {
+        let (key, server) = self.one(common)?;
+        if self.current.as_ref().is_some_and(|(current, _)| *current == key) {
+            return Ok(());
+        }
+        let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
+        let asking = ask(common, &self.desk.of, &node, &server, self.desk.clone());
+        let asking = asking.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
+        self.across = None;
+        self.desk.direct(asking.clone());
+        self.current = Some((key, asking));
+        Ok(())
+    }
+
+    /// The one server that can be called.
+    fn one(&self, common: &Common) -> Result<(PartyKey, Party), String> {
+        let named = |parties: &[&(PartyKey, Party)]| {
+            let named: Vec<_> = parties.iter().map(|(_, p)| format!("{} by {}", written(p.node.as_ref()), p.profile)).collect();
+            named.join(", ")
+        };
+        let (marked, unmarked): (Vec<_>, Vec<_>) = self.servers.iter().partition(|(_, p)| p.gateway);
+        match unmarked.as_slice() {
+            [] if marked.is_empty() => Err(NOBODY.to_owned()),
+            [] => Err(format!("{} is another gateway of Driveline: it would go in circles; domains meet by network reach", named(&marked))),
+            [(key, server)] => {
+                unfit(common, &self.desk.of, server)?;
+                // Over one profile a request is for whoever has the name.
+                let beside: Vec<_> = marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
+                if beside.is_empty() {
+                    return Ok((*key, server.clone()));
+                }
+                Err(format!("a gateway of Driveline offers it as well ({}), and both would execute requests: stop one", named(&beside)))
+            }
+            several => Err(format!("{} nodes offer it ({}), and one may: stop the others", several.len(), named(several))),
+        }
+    }
+
+    /// Offers it to Driveline's clients.
+    fn offer(&self) -> Result<Executor, String> {
+        let of = &self.desk.of;
+        let options = ServiceOptions {
+            reach: Reach::Host,
+            max_response: of.max_response,
+            max_clients: MAX_CLIENTS,
+            max_pending: of.pending,
+            max_held: MAX_HELD,
+            ..ServiceOptions::default()
+        };
+        let text = |e: &dyn std::error::Error| e.to_string();
+        let service = self.node.raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
+        let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
+        let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
+        let desk = self.desk.clone();
+        executor.add_raw_service(service, callback, move |request| desk.here(request)).map_err(|e| text(&e))?;
+        executor.start().map_err(|e| text(&e))?;
+        Ok(executor)
+    }
+
+    /// Offers it to nodes of the other profile, if that is wanted.
+    fn pass_across(&mut self, common: &Arc<Common>) -> Result<(), String> {
+        let Some((key, _)) = self.current.as_ref().filter(|_| self.passes_across && self.across.is_none()) else { return Ok(()) };
+        let Some((_, server)) = self.servers.iter().find(|(k, _)| k == key) else { return Ok(()) };
+        let to = server.profile.other();
+        if !common.has(to) {
+            return Ok(());
+        }
+        let node = server.node.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str()));
+        let end = offer(to, common, &self.desk.of, &ros_name_of(node, &server.gid), self.desk.clone());
+        let end = end.map_err(|e| format!("it does not pass from {} to {to}: {e}", server.profile))?;
+        self.across = Some((to, end));
+        Ok(())
+    }
+
+    pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
+        let asking = self.current.iter().map(|(_, asking)| asking.own());
+        asking.chain(self.across.iter().map(|(_, end)| end.own()))
+    }
+
+    pub(super) fn callable(&self) -> bool {
+        self.current.is_some() && !self.blocked
+    }
+
+    pub(super) fn across(&self) -> Option<Profile> {
+        self.across.as_ref().map(|(profile, _)| *profile)
+    }
+
+    /// All servers of the name, with what keeps each.
+    pub(super) fn told_servers(&self) -> Vec<Server> {
+        let of = |(key, p): &(PartyKey, Party)| Server {
+            node: written(p.node.as_ref()),
+            profile: p.profile,
+            problem: match &self.current {
+                Some((current, _)) if current == key && !self.blocked => None,
+                _ if p.gateway => Some("it is another gateway of Driveline".into()),
+                _ => self.problems.first().cloned(),
+            },
+        };
+        self.servers.iter().map(of).collect()
+    }
+}
+
+/// Why a server cannot be called, if it cannot.
+fn unfit(common: &Common, of: &Interface, server: &Party) -> Result<(), String> {
+    let who = format!("the server '{}' by {}", written(server.node.as_ref()), server.profile);
+    if let Some(unable) = &server.unable {
+        return Err(format!("{who}: {unable}"));
+    }
+    if server.type_name != of.ros.dds() {
+        return Err(format!("{who} has the type {}, and the rule {}: correct `type`", server.type_name, of.ros.dds()));
+    }
+    let ours = key_hash(of.hash, common.spec.release).unwrap_or_default();
+    if server.profile == Profile::Zenoh && server.hash != ours {
+        let release = if common.spec.release == Release::Humble { "humble" } else { "jazzy" };
+        return Err(format!(
+            "{who} has the type hash {}, and the definition at hand {ours}: have both use one definition, and say the node's release under `ros2:` (now \
+             `release: {release}`)",
+            server.hash
+        ));
+    }
+    Ok(())
+}
