@@ -124,7 +124,9 @@ pub enum TypeError {
     #[error("its type '{0}' is no message of ROS 2")]
     NotRos(String),
     /// There is no definition of a service of this name.
-    #[error("no definition of the service type '{0}' is at hand; add the directory of its package, such as /opt/ros/jazzy/share/nav_msgs, to `types`")]
+    #[error(
+        "no definition of the service type '{0}' is at hand; add the directory of its package, such as /opt/ros/jazzy/share/nav_msgs, to `types`"
+    )]
     NoService(String),
     /// The Driveline type has no counterpart.
     #[error(

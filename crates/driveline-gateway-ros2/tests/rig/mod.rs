@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 pub(crate) mod rmw;
+pub(crate) mod rmw_services;
 pub(crate) mod samples;
 
 use driveline_gateway_ros2::engine::Gateway;
@@ -168,10 +169,13 @@ impl Rig {
         let package = dir.path().join("std_msgs/msg");
         std::fs::create_dir_all(&package).unwrap();
         std::fs::write(package.join("String.msg"), "string data\n").unwrap();
+        let package = dir.path().join("test_srvs/srv");
+        std::fs::create_dir_all(&package).unwrap();
+        samples::SERVICES.iter().for_each(|(name, text)| std::fs::write(package.join(format!("{name}.srv")), text).unwrap());
         let participant =
             Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
         let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
-        ros2["types"] = json!([dir.path().join("std_msgs")]);
+        ros2["types"] = json!([dir.path().join("std_msgs"), dir.path().join("test_srvs")]);
         let domain_id = ros2["domain_id"].as_u64().unwrap() as u32;
         let config = json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
         let mut rig = Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };
@@ -210,6 +214,16 @@ impl Rig {
     pub(crate) fn neighbours(&self) -> (usize, usize) {
         let network = self.gateway.as_ref().unwrap().report().network;
         (network.routers, network.peers)
+    }
+
+    /// What it says of a service.
+    pub(crate) fn service(&self, name: &str) -> driveline_runtime::gateway::Ros2ServiceReport {
+        self.report().services.into_iter().find(|s| s.service == name).unwrap()
+    }
+
+    /// Calls of a service that ended for this reason.
+    pub(crate) fn ended(&self, name: &str, reason: &str) -> u64 {
+        self.service(name).ended.get(reason).copied().unwrap_or_default()
     }
 
     pub(crate) fn refused(&self) -> Vec<Refusal> {

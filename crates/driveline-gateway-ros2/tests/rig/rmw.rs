@@ -57,7 +57,7 @@ impl Router {
 
 /// A context with one node.
 pub(crate) struct Node {
-    session: Session,
+    pub(super) session: Session,
     domain: u32,
     name: String,
     next: AtomicU64,
@@ -66,14 +66,14 @@ pub(crate) struct Node {
 
 /// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
 #[derive(Clone, Copy)]
-struct Qos {
+pub(super) struct Qos {
     reliable: bool,
     lasting: bool,
     depth: usize,
 }
 
 impl Qos {
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         Self { reliable: text.starts_with('r'), lasting: text[1..].starts_with('t'), depth: text[2..].parse().unwrap() }
     }
 
@@ -83,7 +83,7 @@ impl Qos {
     }
 }
 
-fn gid(token: &str) -> [u8; 16] {
+pub(super) fn gid(token: &str) -> [u8; 16] {
     XxHash3_128::oneshot(token.as_bytes()).to_le_bytes()
 }
 
@@ -106,13 +106,13 @@ impl Node {
         Self { session, domain, name: name.into(), next: AtomicU64::new(1), _token: token }
     }
 
-    fn token(&self, kind: &str, topic: &str, (type_name, hash): (&str, &str), qos: Qos) -> String {
+    pub(super) fn token(&self, kind: &str, topic: &str, (type_name, hash): (&str, &str), qos: Qos) -> String {
         let (domain, zid, id) = (self.domain, self.session.zid(), self.next.fetch_add(1, Ordering::Relaxed));
         let topic = topic.replace('/', "%");
         format!("@ros2_lv/{domain}/{zid}/0/{id}/{kind}/%/%/{}/{topic}/{type_name}/{hash}/{}", self.name, qos.field())
     }
 
-    fn key(&self, topic: &str, (type_name, hash): (&str, &str)) -> String {
+    pub(super) fn key(&self, topic: &str, (type_name, hash): (&str, &str)) -> String {
         format!("{}/{}/{type_name}/{hash}", self.domain, &topic[1..])
     }
 

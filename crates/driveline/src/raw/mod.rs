@@ -15,8 +15,8 @@ mod watch;
 
 pub use events::PublisherEvents;
 pub(crate) use matches::{Matches, Writer};
-pub(crate) use publisher::{MatchedReader, Progress};
 pub use publisher::{DisplacedValues, Parcel, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
+pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};

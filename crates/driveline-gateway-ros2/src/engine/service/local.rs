@@ -100,7 +100,9 @@ impl Local {
     /// That nodes in ROS 2 offer the same, if it is offered.
     fn doubled(&self) -> Option<String> {
         let others = Some(self.others.join(", ")).filter(|others| !others.is_empty() && !self.ends.is_empty());
-        others.map(|others| format!("nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it"))
+        others.map(|others| {
+            format!("nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it")
+        })
     }
 
     pub(super) fn problems(&self) -> Vec<String> {

@@ -96,7 +96,10 @@ impl Desk {
         let next = state.calls.values().map(|call| call.end).min();
         drop(state);
         for call in over {
-            let text = format!("no response of the server in ROS 2 within {} ms; it may have executed the request, or do so yet", self.timeout.as_millis());
+            let text = format!(
+                "no response of the server in ROS 2 within {} ms; it may have executed the request, or do so yet",
+                self.timeout.as_millis()
+            );
             self.end(call, "timed_out", &text);
         }
         next

@@ -87,7 +87,9 @@ impl Services {
                 self.stirred = true;
             }
             ServiceChange::Here(_) if std::mem::replace(&mut self.too_many, true) => {}
-            ServiceChange::Here(_) => self.common.tell(format!("more than {MAX_PARTIES} servers and clients of services: not all are looked at")),
+            ServiceChange::Here(_) => {
+                self.common.tell(format!("more than {MAX_PARTIES} servers and clients of services: not all are looked at"))
+            }
         }
     }
 

@@ -93,7 +93,8 @@ impl There {
         }
         let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
         let asking = ask(common, &self.desk.of, &node, &server, self.desk.clone());
-        let asking = asking.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
+        let asking =
+            asking.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
         self.across = None;
         self.desk.direct(asking.clone());
         self.current = Some((key, asking));
