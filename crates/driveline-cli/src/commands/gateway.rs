@@ -3,6 +3,7 @@
 
 mod explain;
 mod ros2;
+mod ros2_services;
 
 use super::domains::DomainPlace;
 use super::list::print_table;

@@ -65,6 +65,9 @@ pub(super) enum Change {
     Gone(Handle),
 }
 
+/// What has changed: endpoints of topics, with whether each is a writer, and servers and clients of services.
+pub(super) type Changes = (Vec<(bool, Change)>, Vec<ServiceChange>);
+
 impl Change {
     /// `None`: it is on none of ROS 2's topics.
     pub(super) fn of_dds(found: dds::Found) -> Option<Self> {

@@ -37,9 +37,12 @@ pub(crate) struct Client {
     _token: LivelinessToken,
 }
 
+/// Number and response, or the text of an error.
+type Heard = Result<(i64, Vec<u8>), String>;
+
 #[derive(Default)]
 struct Replies {
-    replies: Mutex<Vec<Result<(i64, Vec<u8>), String>>>,
+    replies: Mutex<Vec<Heard>>,
     final_came: AtomicBool,
 }
 
@@ -110,7 +113,7 @@ impl Client {
 }
 
 impl Call {
-    pub(crate) fn replies(&self) -> Vec<Result<(i64, Vec<u8>), String>> {
+    pub(crate) fn replies(&self) -> Vec<Heard> {
         self.replies.replies.lock().unwrap().clone()
     }
 

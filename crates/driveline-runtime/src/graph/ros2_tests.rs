@@ -2,7 +2,7 @@
 //! Topics that are exchanged with ROS 2.
 
 use super::*;
-use crate::ros2::{Direction, Ros2GatewayConfig};
+use crate::ros2::{Direction, Ros2GatewayConfig, Server};
 
 const CAR: &str = "\
 driveline: 1
@@ -35,6 +35,52 @@ fn without_rules_there_is_no_gateway() {
     let loaded = graph(&text.replace("  inside: {external: true}\n", ""));
     finds(&loaded, &[(2, "has no rules", "direction: to_ros")]);
     assert_eq!(Ros2GatewayConfig::of_graph(&loaded.graph.unwrap(), Path::new("/d")), None);
+}
+
+const SERVED: &str = "\
+driveline: 1
+ros2:
+  types: [map_msgs]
+  services:
+    - {service: /map/tile, type: map_msgs/srv/GetTile, server: driveline, max_response: 4 MiB}
+    - {service: /plan, type: map_msgs/srv/GetTile, server: ros}
+modules:
+  sensing:
+    components:
+      camera: {library: libdemo.so, class: Camera}
+";
+
+#[test]
+fn services_alone_start_a_gateway() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("map_msgs/srv")).unwrap();
+    std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
+    let types = dir.path().join("map_msgs").display().to_string();
+    let g = sound(graph(&SERVED.replace("[map_msgs]", &format!("[{types}]"))));
+    let config = Ros2GatewayConfig::of_graph(&g, Path::new("/d")).unwrap();
+    let services: Vec<_> = config.ros2.services.iter().map(|s| (s.name().unwrap().to_string(), s.server, s.max_response.0)).collect();
+    assert_eq!(services, [("map/tile".to_owned(), Server::Driveline, 4 << 20), ("plan".to_owned(), Server::Ros, 256 << 10)]);
+    let json = serde_json::to_string(&config).unwrap();
+    assert_eq!(serde_json::from_str::<Ros2GatewayConfig>(&json).unwrap(), config);
+}
+
+#[test]
+fn mistakes_in_services_are_told_with_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("map_msgs/srv")).unwrap();
+    std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
+    let types = dir.path().join("map_msgs").display().to_string();
+    let with = |from: &str, to: &str| graph(&SERVED.replace("[map_msgs]", &format!("[{types}]")).replacen(from, to, 1));
+    finds(&with("/map/tile", "map/tile"), &[(5, "entry 1 of `services`: `map/tile` cannot be the name", "`/map/tile`")]);
+    finds(&with("/plan", "/map/tile"), &[(6, "entry 2 of `services`: an earlier rule decides", "one side")]);
+    finds(
+        &with("GetTile, server: ros", "GetTiles, server: ros"),
+        &[(6, "no directory under `types` defines map_msgs/srv/GetTiles", "share/map_msgs")],
+    );
+    finds(&with("server: ros", "server: rose"), &[(6, "rose", "ros")]);
+    finds(&with("server: ros", "server: ros, penning: 3"), &[(6, "`penning`", "did you mean `pending`?")]);
+    finds(&with("server: ros", "server: ros, across: true"), &[(6, "`across` needs nodes on DDS and nodes on rmw_zenoh", "zenoh: {}")]);
+    finds(&with("4 MiB", "4 GiB"), &[(5, "`max_response` is at least 4 bytes and at most 1 GiB", "")]);
 }
 
 #[test]

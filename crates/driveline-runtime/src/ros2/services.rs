@@ -220,7 +220,7 @@ mod tests {
             (with(r#""timeout_ms": 99"#), "at least 100"),
             (with(r#""timeout_ms": 600001"#), "at most 600000"),
             (with(r#""across": true"#), "`zenoh: {}`"),
-            (with(r#""across": true"#).replace("ros", "driveline"), "for servers in ROS 2"),
+            (with(r#""across": true"#).replace(r#""ros""#, r#""driveline""#), "for servers in ROS 2"),
         ] {
             let found = mistakes(&[rule(&bad)], 1);
             let [m] = found.as_slice() else { panic!("{bad}: {found:?}") };

@@ -25,6 +25,39 @@ conformance! {
         assert_eq!(client.stats(), ClientStats { requests: 19, answered: 19, ..ClientStats::default() });
     }
 
+    /// Such as CDR with the schemas of a service of ROS 2.
+    fn bytes_with_a_schema_are_called_and_answered(r: &Rig) {
+        let [request, response] = [("test/srv/Sum_Request", "uint8[] data\n"), ("test/srv/Sum_Response", "uint8[] data\n")]
+            .map(|(name, text)| Schema::bytes(name, "cdr", text));
+        let o = ServiceOptions { reach: r.reach, max_response: 16, ..Default::default() };
+        let service = r.server.raw_service("bytes", request.clone(), response.clone(), o).unwrap();
+        let executor = executor();
+        let answer = |q: driveline::service::RawRequest| {
+            let mut bytes = q.sample.payload().unwrap().to_vec();
+            bytes.reverse();
+            let _ = q.responder.send_bytes(&bytes);
+        };
+        executor.add_raw_service(service, callback(&executor), answer).unwrap();
+        executor.start().unwrap();
+        let o = ClientOptions { reach: r.reach, max_request: 32, ..Default::default() };
+        let mut client = r.client.raw_client("bytes", request.clone(), response.clone(), o.clone()).unwrap();
+        assert!(client.wait_for_server(PATIENCE));
+        assert_eq!(client.call_bytes(&[1, 2, 3], PATIENCE).unwrap().payload().unwrap(), [3, 2, 1]);
+        let too_long = client.call_bytes(&[7; 33], PATIENCE).unwrap_err();
+        assert!(matches!(&too_long, CallError::Loan { .. }), "{too_long}");
+        let no_answer = client.call_bytes(&[7; 17], PATIENCE).unwrap_err();
+        assert!(no_answer.to_string().contains("max_response"), "{no_answer}");
+        let asking = r.client.raw_client("bytes", request, response, o).unwrap();
+        let mine = crate::support::executor();
+        let (caller, _) = mine.add_raw_client(asking, callback(&mine)).unwrap();
+        mine.start().unwrap();
+        until("matched", || caller.server().is_ok());
+        let (told, heard) = std::sync::mpsc::channel();
+        let then = move |outcome: Result<driveline::RawSample, CallError>| told.send(outcome.unwrap().payload().unwrap().to_vec()).unwrap();
+        caller.call_bytes_then(&[4, 5], PATIENCE, then).unwrap();
+        assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), [5, 4]);
+    }
+
     fn a_request_with_an_array_is_written_where_the_server_reads_it(r: &Rig) {
         let o = ServiceOptions { reach: r.reach, ..Default::default() };
         let service = r.server.service::<Tile, TileRequest>("sum", o).unwrap();

@@ -69,6 +69,26 @@ conformance! {
         assert!(matches!(error, CallError::ServerGone { was_taken: false, .. }), "{error}");
     }
 
+    /// Nothing is under way, and nothing else happens on the executor: who watches is woken by servers alone.
+    fn who_watches_servers_is_told_when_they_come_and_go(r: &Rig) {
+        let (executor, caller) = caller(r.client());
+        let (told, heard) = channel();
+        caller.raw().watch_servers(move || {
+            let _ = told.send(());
+        });
+        executor.start().unwrap();
+        let next = |what: &str, server: &dyn Fn() -> bool| {
+            while !server() {
+                heard.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("nobody was told that {what}"));
+            }
+        };
+        assert!(matches!(caller.raw().server(), Err(CallError::NoServer { .. })));
+        let service = r.service();
+        next("a server came", &|| caller.raw().server().is_ok_and(|node| node == "server"));
+        drop(service);
+        next("it went", &|| matches!(caller.raw().server(), Err(CallError::NoServer { .. })));
+    }
+
     fn what_hears_of_an_outcome_can_ask_again(r: &Rig) {
         let _server = r.map_server();
         let mut client = r.client();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, seconds};
+use super::{NAME, REASON, dropped, ros2_services as services, seconds};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::table::{Align, count, cut};
@@ -15,10 +15,11 @@ fn ways(report: &Ros2Report) -> impl Iterator<Item = Way<'_>> {
     report.to_ros.iter().map(|t| (true, t)).chain(report.from_ros.iter().map(|t| (false, t)))
 }
 
-/// Of a report, what is about one topic.
+/// Of a report, what is about one topic, and the service of its name.
 pub(super) fn only(report: &mut Ros2Report, topic: &str) {
     report.to_ros.retain(|t| t.topic == topic);
     report.from_ros.retain(|t| t.topic == topic);
+    report.services.retain(|s| s.service == topic);
 }
 
 /// Samples each second.
@@ -97,6 +98,7 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: 
         screen.print("\n");
         print_table(&[Left, Left, Left, Right, Right, Left], &rows, screen);
     }
+    services::show(&ros2.services, screen);
     if !report.refused.is_empty() {
         screen.print(&format!("\nnot carried: {} (`--explain` says why)\n", count(report.refused.len() as u64, "end")));
     }
@@ -120,9 +122,9 @@ fn readers(topic: &Ros2TopicReport) -> String {
     all.join(", ")
 }
 
-/// A paragraph for each topic and direction.
+/// A paragraph for each topic and direction, and for each service.
 pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report) -> String {
-    ways(ros2).map(|way| explain(report, way, before)).collect()
+    ways(ros2).map(|way| explain(report, way, before)).chain(ros2.services.iter().map(services::explained)).collect()
 }
 
 fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {

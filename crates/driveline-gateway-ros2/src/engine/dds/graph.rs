@@ -2,9 +2,9 @@
 //! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, History, Reader, Writer};
-use crate::engine::endpoint::{Change, Profile, Writing};
+use crate::engine::endpoint::{Change, Changes, Profile, Writing};
 use crate::engine::feed::OWN_NODE;
-use crate::engine::service::{OwnEnds, ServiceChange};
+use crate::engine::service::OwnEnds;
 use crate::qos::{DurabilityKind, EndpointQos};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
 use driveline_runtime::ros2::Release;
@@ -69,8 +69,8 @@ impl DdsGraph {
         Ok(())
     }
 
-    /// What has changed: endpoints of topics, with whether it is a writer, and servers and clients of services.
-    pub(in crate::engine) fn take(&self) -> dds::Result<(Vec<(bool, Change)>, Vec<ServiceChange>)> {
+    /// What has changed.
+    pub(in crate::engine) fn take(&self) -> dds::Result<Changes> {
         let mut all = Vec::new();
         for (writes, discovery) in [(true, &self.found_writers), (false, &self.found_readers)] {
             loop {

@@ -61,10 +61,7 @@ impl There {
             self.desk.server_gone();
         }
         let mut problems = Vec::new();
-        let blocked = match self.direct(common) {
-            Ok(()) => None,
-            Err(problem) => Some(problem),
-        };
+        let blocked = self.direct(common).err();
         self.desk.block(blocked.as_deref().unwrap_or_default());
         self.blocked = blocked.is_some();
         problems.extend(blocked);

@@ -2,7 +2,7 @@
 //! Tokens of others on their way to the conductor.
 
 use super::lock;
-use crate::engine::endpoint::{Change, handle_of};
+use crate::engine::endpoint::{Change, Changes, handle_of};
 use crate::engine::service::ServiceChange;
 use crate::engine::waiting::Waiting;
 use crate::rmw_zenoh::{Kind, Token, gid_of};
@@ -77,8 +77,7 @@ impl Discovery {
         self.waiting.wake();
     }
 
-    /// Endpoints of topics, with whether it is a publisher, and servers and clients of services.
-    pub(super) fn take(&self) -> (Vec<(bool, Change)>, Vec<ServiceChange>) {
+    pub(super) fn take(&self) -> Changes {
         let mut news = lock(&self.news);
         (news.found.drain(..).collect(), news.services.drain(..).collect())
     }

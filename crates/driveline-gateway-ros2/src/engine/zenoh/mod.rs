@@ -8,10 +8,9 @@ pub(super) mod service;
 
 pub(super) use endpoint::{Inbox, Reader, Writer, WriterConfig};
 
-use super::endpoint::Change;
+use super::endpoint::Changes;
 use super::error::GatewayError;
 use super::lock;
-use super::service::ServiceChange;
 use super::waiting::Waiting;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use crate::said::Gid;
@@ -86,8 +85,8 @@ impl Session {
         })
     }
 
-    /// What has changed: endpoints of topics, with whether it is a publisher, and servers and clients of services.
-    pub(super) fn take(&self) -> (Vec<(bool, Change)>, Vec<ServiceChange>) {
+    /// What has changed.
+    pub(super) fn take(&self) -> Changes {
         self.discovery.take()
     }
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
+
+use super::{NAME, REASON, dropped};
+use crate::commands::list::print_table;
+use crate::screen::Screen;
+use crate::table::{Align, count, cut};
+use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
+use std::collections::BTreeSet;
+
+fn state(service: &Ros2ServiceReport) -> &'static str {
+    match (service.callable, service.servers.is_empty()) {
+        (true, _) => "served",
+        (false, true) if service.from_ros => "nobody serves there",
+        (false, true) => "not served here",
+        (false, false) => "refused",
+    }
+}
+
+fn ended(service: &Ros2ServiceReport) -> String {
+    let ended: Vec<_> = service.ended.iter().filter(|(_, n)| **n > 0).map(|(why, n)| (why.as_str(), *n)).collect();
+    dropped(&ended)
+}
+
+/// The table, if there are any.
+pub(super) fn show(services: &[Ros2ServiceReport], screen: &Screen) {
+    if services.is_empty() {
+        return;
+    }
+    use Align::{Left, Right};
+    let head = ["SERVICE", "SERVER", "STATE", "CALLS", "ANSWERED", "UNDER WAY", "ENDED OTHERWISE"].map(str::to_owned).to_vec();
+    let row = |s: &Ros2ServiceReport| {
+        let server = if s.from_ros { "in ROS 2" } else { "here" }.to_owned();
+        let (calls, answered, under_way) = (s.calls.to_string(), s.answered.to_string(), s.under_way.to_string());
+        vec![cut(&s.service, NAME), server, state(s).to_owned(), calls, answered, under_way, ended(s)]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
+    screen.print("\n");
+    print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
+    let refused = services.iter().filter(|s| state(s) == "refused").count();
+    if refused > 0 {
+        screen.print(&format!("\nnot called: {} (`--explain` says why)\n", count(refused as u64, "service")));
+    }
+}
+
+fn server(from_ros: bool, s: &Ros2Server) -> String {
+    let (node, profile) = (cut(&s.node, NAME), cut(&s.profile, NAME));
+    match &s.problem {
+        Some(problem) => format!("  not called: the server of '{node}' by {profile}: {}\n", cut(problem, REASON)),
+        None if from_ros => format!("  served in ROS 2 by '{node}', by {profile}\n"),
+        None => format!("  served here by '{node}', offered by {profile}\n"),
+    }
+}
+
+/// A paragraph.
+pub(super) fn explained(s: &Ros2ServiceReport) -> String {
+    let (name, ros_type) = (cut(&s.service, NAME), cut(&s.ros_type, NAME));
+    let place = if s.from_ros { "its server is in ROS 2, its clients are here" } else { "its server is here, its clients are in ROS 2" };
+    let calls = format!("{}, {} answered, {} under way", count(s.calls, "call"), s.answered, s.under_way);
+    let mut text = format!("\n{name}: service {ros_type}; {place}; {calls}; ended otherwise: {}\n", ended(s));
+    s.servers.iter().for_each(|each| text += &server(s.from_ros, each));
+    if let Some(profile) = &s.across {
+        text += &format!("  nodes on {} can call it as well\n", cut(profile, NAME));
+    }
+    let clients: BTreeSet<_> = s.clients.iter().map(|c| if c == "?" { "a node that nobody has named" } else { c.as_str() }).collect();
+    let clients: Vec<_> = clients.into_iter().collect();
+    if !clients.is_empty() {
+        text += &format!("  clients in ROS 2: {}\n", cut(&clients.join(", "), 4 * NAME));
+    }
+    let told = |p: &&String| !s.servers.iter().any(|server| server.problem.as_ref() == Some(p));
+    for problem in s.problems.iter().filter(told) {
+        let what = if s.callable { "to be known" } else { "not called" };
+        text += &format!("  {what}: {}\n", cut(problem, REASON));
+    }
+    if !s.callable && s.servers.is_empty() && s.from_ros {
+        text += "  have both the same ROS_DOMAIN_ID and the same network?\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn service(from_ros: bool, problem: Option<&str>) -> Ros2ServiceReport {
+        let server = Ros2Server { node: "/adder".into(), profile: "rmw_zenoh".into(), problem: problem.map(str::to_owned) };
+        Ros2ServiceReport {
+            service: "math/add".into(),
+            ros_type: "example_interfaces/srv/AddTwoInts".into(),
+            from_ros,
+            callable: problem.is_none(),
+            problems: problem.map(str::to_owned).into_iter().collect(),
+            servers: vec![server],
+            clients: vec!["/asker".into(), "?".into()],
+            across: None,
+            calls: 3,
+            under_way: 1,
+            answered: 1,
+            ended: BTreeMap::from([("timed_out".to_owned(), 1), ("late".to_owned(), 0)]),
+        }
+    }
+
+    #[test]
+    fn a_service_that_is_served_has_its_server_clients_and_figures() {
+        assert_eq!(
+            explained(&service(false, None)),
+            "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its clients are in ROS 2; 3 calls, 1 answered, 1 under way; ended \
+             otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in ROS 2: /asker, a node that nobody has named\n"
+        );
+        let mut passes = service(true, None);
+        passes.across = Some("DDS".into());
+        let text = explained(&passes);
+        assert!(text.contains("served in ROS 2 by '/adder', by rmw_zenoh\n  nodes on DDS can call it as well\n"), "{text}");
+        assert_eq!((state(&passes), state(&service(false, None))), ("served", "served"));
+    }
+
+    #[test]
+    fn what_is_not_served_has_its_reason_once() {
+        let refused = service(true, Some("its type has another hash"));
+        let text = explained(&refused);
+        assert_eq!(text.matches("its type has another hash").count(), 1, "{text}");
+        assert!(text.contains("not called: the server of '/adder' by rmw_zenoh: its type has another hash\n"), "{text}");
+        assert_eq!(state(&refused), "refused");
+        let mut nobody = Ros2ServiceReport { servers: Vec::new(), ..service(true, Some("nobody in ROS 2 offers it")) };
+        let text = explained(&nobody);
+        assert!(text.contains("not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"), "{text}");
+        assert_eq!(state(&nobody), "nobody serves there");
+        nobody.from_ros = false;
+        assert_eq!(state(&nobody), "not served here");
+    }
+}
