@@ -166,8 +166,10 @@ fn a_driveline_client_calls_a_ros_server() {
             assert_eq!(sum.payload().unwrap(), ints(&[n + 40]));
         }
     });
+    // A response is handed over before it is counted.
+    eventually("counted", || rig.service(SERVICE).answered == 3);
     let report = rig.service(SERVICE);
-    assert_eq!((report.calls, report.answered, report.under_way, report.ended.len()), (3, 3, 0, 0));
+    assert_eq!((report.calls, report.under_way, report.ended.len()), (3, 0, 0));
     assert_eq!((report.servers[0].node.as_str(), report.servers[0].problem.clone()), ("/adder", None));
     drop(server);
     eventually("not here any more", || {

@@ -6,7 +6,7 @@
 
 mod services;
 
-pub use services::{MAX_PENDING, MAX_SERVICES, Server, ServiceRule};
+pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
 
 use crate::graph::ByteSize;
 use crate::graph::ResolvedGraph;

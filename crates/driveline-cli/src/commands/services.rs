@@ -18,6 +18,8 @@ const NAME: usize = 80;
 #[derive(Default)]
 struct Ends<'a> {
     servers: Vec<&'a str>,
+    /// A server is a gateway that asks one in ROS 2.
+    in_ros: bool,
     clients: usize,
     request: BTreeSet<&'a str>,
     response: BTreeSet<&'a str>,
@@ -58,6 +60,10 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     }
     for (name, e) in &services {
         match e.servers.len() {
+            1 if e.in_ros => screen.print(&format!(
+                "'{}' is served in ROS 2, through the gateway: `driveline gateway list --explain` says by whom\n",
+                cut(name, NAME)
+            )),
             1 => {}
             0 => screen.print(&format!(
                 "nobody offers '{}' here: a server with process reach would be seen in its own process only\n",
@@ -77,6 +83,8 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
 fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     let mut services: BTreeMap<&str, Ends<'_>> = BTreeMap::new();
     for participant in participants {
+        let about = serde_json::from_str::<serde_json::Value>(&participant.description).unwrap_or_default();
+        let to_ros = about["gateway"] == "ros2";
         for p in &participant.publishers {
             let Some(topic) = ServiceTopic::of(&p.topic) else { continue };
             let ends = services.entry(topic.service()).or_default();
@@ -99,6 +107,7 @@ fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
             match topic {
                 ServiceTopic::Requests(_) => {
                     ends.servers.push(&s.node);
+                    ends.in_ros |= to_ros;
                     ends.request.extend(name);
                 }
                 ServiceTopic::Responses(..) => ends.response.extend(name),

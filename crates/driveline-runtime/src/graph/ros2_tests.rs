@@ -2,7 +2,7 @@
 //! Topics that are exchanged with ROS 2.
 
 use super::*;
-use crate::ros2::{Direction, Ros2GatewayConfig, Server};
+use crate::ros2::{Direction, Ros2GatewayConfig, ServedBy};
 
 const CAR: &str = "\
 driveline: 1
@@ -59,7 +59,7 @@ fn services_alone_start_a_gateway() {
     let g = sound(graph(&SERVED.replace("[map_msgs]", &format!("[{types}]"))));
     let config = Ros2GatewayConfig::of_graph(&g, Path::new("/d")).unwrap();
     let services: Vec<_> = config.ros2.services.iter().map(|s| (s.name().unwrap().to_string(), s.server, s.max_response.0)).collect();
-    assert_eq!(services, [("map/tile".to_owned(), Server::Driveline, 4 << 20), ("plan".to_owned(), Server::Ros, 256 << 10)]);
+    assert_eq!(services, [("map/tile".to_owned(), ServedBy::Driveline, 4 << 20), ("plan".to_owned(), ServedBy::Ros, 256 << 10)]);
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(serde_json::from_str::<Ros2GatewayConfig>(&json).unwrap(), config);
 }

@@ -30,7 +30,7 @@ pub struct ServiceRule {
     #[serde(rename = "type")]
     pub ros_type: String,
     /// Who answers.
-    pub server: Server,
+    pub server: ServedBy,
     /// Longest request: bytes, or text such as `8 MiB`. Default 64 KiB.
     #[serde(default = "default_max_request")]
     pub max_request: ByteSize,
@@ -53,7 +53,7 @@ pub struct ServiceRule {
 /// On which side the server of a service is; its clients are on the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Server {
+pub enum ServedBy {
     /// A Driveline server, for ROS 2 clients.
     Driveline,
     /// A ROS 2 server, for Driveline's clients.
@@ -85,7 +85,7 @@ fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
 impl ServiceRule {
     /// A rule without any options.
     #[must_use]
-    pub fn new(service: impl Into<String>, ros_type: impl Into<String>, server: Server) -> Self {
+    pub fn new(service: impl Into<String>, ros_type: impl Into<String>, server: ServedBy) -> Self {
         Self {
             service: service.into(),
             ros_type: ros_type.into(),
@@ -151,7 +151,7 @@ impl ServiceRule {
         if !(MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&self.timeout_ms) {
             add("`timeout_ms` is at least 100 and at most 600000".into(), "leave it out for 10 s");
         }
-        if self.across && self.server == Server::Driveline {
+        if self.across && self.server == ServedBy::Driveline {
             add("`across` is for servers in ROS 2".into(), "remove it: nodes of both profiles can call a Driveline server anyway");
         }
         found
@@ -169,7 +169,7 @@ pub(super) fn mistakes(services: &[ServiceRule], profiles: usize) -> Vec<Mistake
         for (message, help) in rule.mistakes() {
             add(Some(i), message, help);
         }
-        if rule.across && rule.server == Server::Ros && profiles < 2 {
+        if rule.across && rule.server == ServedBy::Ros && profiles < 2 {
             let help = "remove it, or have both take part: `zenoh: {}`, and no `dds: false`";
             add(Some(i), "`across` needs nodes on DDS and nodes on rmw_zenoh".into(), help);
         }
@@ -240,7 +240,7 @@ mod tests {
         let package = dir.path().join("map_msgs");
         std::fs::create_dir_all(package.join("srv")).unwrap();
         std::fs::write(package.join("srv/GetTile.srv"), "---\n").unwrap();
-        let of = |name: &str| ServiceRule::new("/a", name, Server::Ros).is_defined_in(std::slice::from_ref(&package));
+        let of = |name: &str| ServiceRule::new("/a", name, ServedBy::Ros).is_defined_in(std::slice::from_ref(&package));
         assert!(of("map_msgs/srv/GetTile") && !of("map_msgs/srv/GetMap") && !of("other/srv/GetTile") && !of("../srv/GetTile"));
     }
 }

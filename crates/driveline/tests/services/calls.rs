@@ -29,7 +29,7 @@ conformance! {
     fn bytes_with_a_schema_are_called_and_answered(r: &Rig) {
         let [request, response] = [("test/srv/Sum_Request", "uint8[] data\n"), ("test/srv/Sum_Response", "uint8[] data\n")]
             .map(|(name, text)| Schema::bytes(name, "cdr", text));
-        let o = ServiceOptions { reach: r.reach, max_response: 16, ..Default::default() };
+        let o = ServiceOptions { reach: r.reach, max_response: 2000, ..Default::default() };
         let service = r.server.raw_service("bytes", request.clone(), response.clone(), o).unwrap();
         let executor = executor();
         let answer = |q: driveline::service::RawRequest| {
@@ -39,13 +39,13 @@ conformance! {
         };
         executor.add_raw_service(service, callback(&executor), answer).unwrap();
         executor.start().unwrap();
-        let o = ClientOptions { reach: r.reach, max_request: 32, ..Default::default() };
+        let o = ClientOptions { reach: r.reach, max_request: 4000, ..Default::default() };
         let mut client = r.client.raw_client("bytes", request.clone(), response.clone(), o.clone()).unwrap();
         assert!(client.wait_for_server(PATIENCE));
         assert_eq!(client.call_bytes(&[1, 2, 3], PATIENCE).unwrap().payload().unwrap(), [3, 2, 1]);
-        let too_long = client.call_bytes(&[7; 33], PATIENCE).unwrap_err();
+        let too_long = client.call_bytes(&[7; 4001], PATIENCE).unwrap_err();
         assert!(matches!(&too_long, CallError::Loan { .. }), "{too_long}");
-        let no_answer = client.call_bytes(&[7; 17], PATIENCE).unwrap_err();
+        let no_answer = client.call_bytes(&[7; 2001], PATIENCE).unwrap_err();
         assert!(no_answer.to_string().contains("max_response"), "{no_answer}");
         let asking = r.client.raw_client("bytes", request, response, o).unwrap();
         let mine = crate::support::executor();

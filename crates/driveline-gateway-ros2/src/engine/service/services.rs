@@ -5,13 +5,14 @@ use super::counts::{Counts, Figures};
 use super::local::Local;
 use super::there::There;
 use super::{Interface, OwnEnds, Party, Role, Server, ServiceChange};
+use crate::engine::KIND;
 use crate::engine::conductor::Common;
 use crate::engine::dds::Nodes;
 use crate::engine::endpoint::{Handle, Profile};
 use crate::engine::error::GatewayError;
 use driveline::{Context, ContextOptions};
 use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
-use driveline_runtime::ros2::{Server as ServedBy, ServiceRule};
+use driveline_runtime::ros2::{ServedBy, ServiceRule};
 use driveline_types::ServiceName;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -58,7 +59,9 @@ impl Services {
             return Ok(this);
         }
         let domain_dir = Some(common.participant.domain_dir().to_owned());
-        let node = Context::new(ContextOptions { name: "gateway-ros2".into(), domain_dir })?.node(common.node.as_str())?;
+        let context = Context::new(ContextOptions { name: "gateway-ros2".into(), domain_dir })?;
+        context.set_description(serde_json::json!({ "gateway": KIND }).to_string());
+        let node = context.node(common.node.as_str())?;
         for rule in &common.spec.services {
             // Checked before.
             let Some(name) = rule.name() else { continue };
