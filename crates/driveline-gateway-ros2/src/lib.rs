@@ -15,6 +15,7 @@ mod dds;
 pub mod engine;
 pub mod names;
 pub mod qos;
+pub mod rmw_cyclonedds;
 pub mod rmw_zenoh;
 pub mod said;
 pub mod types;

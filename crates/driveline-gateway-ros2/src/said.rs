@@ -31,7 +31,7 @@ pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
 }
 
 /// The value of a key in USER_DATA.
-fn value<'a>(user_data: &'a [u8], key: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(user_data: &'a [u8], key: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(user_data.get(..user_data.len().min(MAX_USER_DATA))?).ok()?;
     text.split(';').find_map(|pair| pair.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v))
 }

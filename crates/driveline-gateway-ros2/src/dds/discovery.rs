@@ -88,7 +88,7 @@ impl Discovery {
 }
 
 /// `None`: its names are beyond what is believed.
-fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Option<Endpoint> {
+pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Option<Endpoint> {
     let name = |text: *const std::ffi::c_char| {
         // SAFETY: a text of CycloneDDS, which ends in NUL and lives as long as the sample.
         let bytes = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?.to_bytes();

@@ -7,9 +7,10 @@
 #![allow(unsafe_code, reason = "the border to C; tools/check_source.py knows this directory")]
 
 mod discovery;
+mod matched;
 mod sample;
 
-pub(crate) use discovery::{Discovery, Found};
+pub(crate) use discovery::{Discovery, Endpoint, Found};
 pub(crate) use sample::Taken;
 
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};

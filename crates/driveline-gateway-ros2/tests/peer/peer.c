@@ -7,8 +7,7 @@
    peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
    QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
-#include "dds/dds.h"
-#include "types.h"
+#include "peer.h"
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ typedef std_msgs_msg_dds__String_ String;
 typedef sensor_msgs_msg_dds__Image_ Image;
 typedef rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ Info;
 
-static dds_entity_t ok(dds_entity_t code, const char *what) {
+dds_entity_t ok(dds_entity_t code, const char *what) {
   if (code < 0) {
     fprintf(stderr, "%s: %s\n", what, dds_strretcode(-code));
     exit(1);
@@ -27,7 +26,7 @@ static dds_entity_t ok(dds_entity_t code, const char *what) {
   return code;
 }
 
-static dds_qos_t *qos_of(const char *text) {
+dds_qos_t *qos_of(const char *text) {
   dds_qos_t *qos = dds_create_qos();
   dds_qset_reliability(qos, text[0] == 'r' ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT, DDS_SECS(10));
   dds_qset_durability(qos, text[1] == 't' ? DDS_DURABILITY_TRANSIENT_LOCAL : DDS_DURABILITY_VOLATILE);
@@ -40,14 +39,13 @@ static dds_qos_t *qos_of(const char *text) {
   return qos;
 }
 
-/* Whether standard input has ended. */
-static int over(int wait_ms) {
+int over(int wait_ms) {
   struct pollfd p = {.fd = 0, .events = POLLIN};
   char c;
   return poll(&p, 1, wait_ms) > 0 && read(0, &c, 1) <= 0;
 }
 
-static unsigned sum(const unsigned char *data, size_t len) {
+unsigned sum(const unsigned char *data, size_t len) {
   unsigned hash = 2166136261u;
   for (size_t i = 0; i < len; i++)
     hash = (hash ^ data[i]) * 16777619u;
@@ -160,8 +158,8 @@ int main(int count, char **arg) {
   else if (count == 3 && !strcmp(arg[1], "clock"))
     clock_of(participant, atoi(arg[2]));
   else if (count == 2 && !strcmp(arg[1], "graph"))
-    graph(participant);
-  else
+    graph(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc);
+  else if (!service(participant, count, arg))
     return 2;
   dds_delete(participant);
   return 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
 
-use crate::dds::{self, Discovery, EndpointConfig, Entity, History, Reader, Writer};
+use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
 use crate::engine::endpoint::{Change, Changes, Profile, Writing};
 use crate::engine::feed::OWN_NODE;
-use crate::engine::service::OwnEnds;
+use crate::engine::service::{OwnEnds, ServiceChange};
 use crate::qos::{DurabilityKind, EndpointQos};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
 use driveline_runtime::ros2::Release;
@@ -22,6 +22,8 @@ pub(in crate::engine) struct DdsGraph {
     writer: Writer,
     _topic: Entity,
     release: Release,
+    /// With what ids of this participant's endpoints begin.
+    own: [u8; 12],
     participants: BTreeMap<Gid, Vec<Gid>>,
     said: Option<ParticipantInfo>,
 }
@@ -42,7 +44,10 @@ impl DdsGraph {
         found_writers.wake(waiting)?;
         found_readers.wake(waiting)?;
         waiting.add(&reader.entity)?;
-        Ok(Self { found_writers, found_readers, reader, writer, _topic: topic, release, participants: BTreeMap::new(), said: None })
+        let mut own = [0; 12];
+        own.copy_from_slice(&dds.gid()?[..12]);
+        let participants = BTreeMap::new();
+        Ok(Self { found_writers, found_readers, reader, writer, _topic: topic, release, own, participants, said: None })
     }
 
     /// What others say about their nodes; at most about `most` endpoints.
@@ -71,17 +76,19 @@ impl DdsGraph {
 
     /// What has changed.
     pub(in crate::engine) fn take(&self) -> dds::Result<Changes> {
-        let mut all = Vec::new();
+        let (mut all, mut services) = (Vec::new(), Vec::new());
         for (writes, discovery) in [(true, &self.found_writers), (false, &self.found_readers)] {
             loop {
                 let found = discovery.take()?;
                 if found.is_empty() {
                     break;
                 }
+                let others = found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
+                services.extend(others.filter_map(|f| ServiceChange::of_dds(f, writes)));
                 all.extend(found.into_iter().filter_map(Change::of_dds).map(|change| (writes, change)));
             }
         }
-        Ok((all, Vec::new()))
+        Ok((all, services))
     }
 
     /// Says what there is, if that has changed.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asks a server on CycloneDDS.
+
+use super::{WITHIN, Wire, text, unable};
+use crate::dds;
+use crate::engine::conductor::Common;
+use crate::engine::service::{Answers, Asking, Cdr, Interface, OwnEnds, Parts, Party};
+use crate::rmw_cyclonedds::{CallId, End};
+use crate::said::{Gid, is_gateway};
+use driveline_types::EndpointId;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+struct Shared {
+    wire: Wire,
+    answers: Arc<dyn Answers>,
+    /// Reader of the server's requests.
+    server: Gid,
+    /// By which this end knows responses to its own requests: the server gives it back, and all clients of a service get all responses.
+    number: u64,
+}
+
+struct DdsAsking {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Asks a server on DDS, under a node's namespace and name.
+pub(in crate::engine) fn ask(
+    common: &Arc<Common>,
+    of: &Interface,
+    node: &(String, String),
+    server: &Party,
+    answers: Arc<dyn Answers>,
+) -> Result<Arc<dyn Asking>, String> {
+    let wire = Wire::open(common, of, node, End::Client)?;
+    let number = EndpointId::random().map_err(text)?.0 as u64;
+    let shared = Arc::new(Shared { wire, answers, server: server.gid, number });
+    let of_thread = shared.clone();
+    let run = move || {
+        let trouble = |text: &str| of_thread.answers.dropped("not_read", text);
+        of_thread.wire.run(|| {}, |sample| of_thread.heard(sample), trouble);
+    };
+    let thread = std::thread::Builder::new().name("dl-asks-dds".into()).spawn(run).map_err(text)?;
+    Ok(Arc::new(DdsAsking { shared, thread: Some(thread) }))
+}
+
+impl Asking for DdsAsking {
+    fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String> {
+        let shared = &self.shared;
+        shared.wire.wait_until(Instant::now() + WITHIN.min(timeout), || shared.ready())?;
+        shared.wire.write(CallId { client: shared.number, sequence: call }, request.cdr)
+    }
+
+    fn own(&self) -> OwnEnds {
+        self.shared.wire.own.clone()
+    }
+}
+
+impl Drop for DdsAsking {
+    fn drop(&mut self) {
+        self.shared.wire.stop(self.thread.take());
+    }
+}
+
+impl Shared {
+    /// Whether a request would reach the server, and nobody else: DDS sends it to every reader. An error: it must not be sent.
+    fn ready(&self) -> Result<bool, String> {
+        let readers = self.wire.writer.readers().map_err(text)?;
+        let others = readers.iter().filter(|r| r.gid != self.server);
+        // Gateways look who has written it, and let it go.
+        if let Some(other) = others.filter(|r| !is_gateway(&r.user_data)).next() {
+            let why = unable(other, false).unwrap_or_else(|| "stop one of the two".into());
+            return Err(format!("another node serves it as well, and DDS would send the request to both: {why}"));
+        }
+        let Some(reader) = readers.iter().find(|r| r.gid == self.server) else { return Ok(false) };
+        // What `RequestId` is in rmw_cyclonedds: both ends of a server have one id.
+        let writers = self.wire.reader.writers().map_err(text)?;
+        Ok(match End::Server.id(&reader.user_data) {
+            Some(id) => writers.iter().any(|w| End::Server.id(&w.user_data) == Some(id)),
+            None => writers.iter().any(|w| !is_gateway(&w.user_data)),
+        })
+    }
+
+    fn heard(&self, sample: &dds::Taken) {
+        let Some(writer) = self.wire.reader.writer(sample.writer) else {
+            // What a server wrote before it ended is its answer nonetheless.
+            return self.split(sample);
+        };
+        match unable(&writer, true) {
+            None => self.split(sample),
+            Some(why) => self.answers.dropped("other_vendor", &why),
+        }
+    }
+
+    fn split(&self, sample: &dds::Taken) {
+        match CallId::split(sample.bytes()) {
+            Ok((call, encapsulation, body)) if call.client == self.number => {
+                self.answers.answered(call.sequence, Cdr([&encapsulation, body]));
+            }
+            // For another client.
+            Ok(_) => {}
+            Err(e) => self.answers.dropped("header", &e.to_string()),
+        }
+    }
+}

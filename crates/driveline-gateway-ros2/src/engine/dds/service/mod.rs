@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ends of services over DDS, as rmw_cyclonedds has them: `docs/protocols/ros2-services.md`, section "Over DDS".
+//!
+//! An end has a reader, a writer and a thread. The thread takes what comes, and sees who is matched; who sends does that on its own thread.
+
+mod ask;
+mod offer;
+
+pub(in crate::engine) use ask::ask;
+pub(in crate::engine) use offer::offer;
+
+use crate::dds::{self, EndpointConfig, Entity, Found, History, Reader, Waiting, Writer};
+use crate::engine::conductor::Common;
+use crate::engine::endpoint::Profile;
+use crate::engine::lock;
+use crate::engine::service::{Interface, OwnEnds, Party, Role, ServiceChange};
+use crate::qos::{EndpointQos, mismatches};
+use crate::rmw_cyclonedds::{CallId, End, HeadError, Vendor, Way, dds_topic, service_of_dds};
+use crate::said::is_gateway;
+use driveline_rosidl::cdr::HEADER_LEN;
+use driveline_rosidl::{Catalog, TypeHash};
+use driveline_types::{Reliability, Schema};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long who sends waits for the other end to be matched, and for room.
+const WITHIN: Duration = Duration::from_secs(2);
+/// Nobody needs to look more often than that if nothing comes.
+const LOOK: Duration = Duration::from_secs(1);
+/// What may wait for the thread of an end, in bytes and in samples.
+const KEPT_BYTES: usize = 64 << 20;
+const KEPT: std::ops::RangeInclusive<usize> = 16..=1024;
+/// What a writer keeps for a reader that has not acknowledged it, if no more calls may be under way.
+const UNACKNOWLEDGED: u32 = 64;
+
+/// As services of ROS 2 are made, unless somebody says otherwise.
+fn qos() -> EndpointQos {
+    EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
+}
+
+fn text(e: impl ToString) -> String {
+    e.to_string()
+}
+
+/// Why nobody here can speak with an end; for people. `writes`: whether it is a writer.
+fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
+    let vendor = Vendor::of(&endpoint.gid);
+    if vendor != Vendor::CYCLONE {
+        return Some(format!(
+            "it is on {vendor}, which has services over DDS in another way than CycloneDDS: start its node with RMW_IMPLEMENTATION=rmw_cyclonedds_cpp, or with rmw_zenoh_cpp and add `zenoh: {{}}` here"
+        ));
+    }
+    let ours = qos();
+    let found = if writes { mismatches(&endpoint.qos, &ours) } else { mismatches(&ours, &endpoint.qos) };
+    let found: Vec<_> =
+        found.iter().map(|m| format!("{}: the writer offers {}, the reader requests {}", m.policy, m.offered, m.requested)).collect();
+    (!found.is_empty()).then(|| format!("{}; make it with the QoS that ROS 2 has for services", found.join("; ")))
+}
+
+impl ServiceChange {
+    /// `None`: it is not what makes a server or a client. `writes`: whether it is a writer.
+    pub(super) fn of_dds(found: &Found, writes: bool) -> Option<Self> {
+        let e = match found {
+            Found::Gone(handle) => return Some(Self::Gone((*handle).into())),
+            Found::Here(endpoint) => endpoint,
+        };
+        let (service, Way::Request) = service_of_dds(&e.topic)? else { return None };
+        let party = Party {
+            profile: Profile::Dds,
+            handle: e.handle.into(),
+            gid: e.gid,
+            role: if writes { Role::Client } else { Role::Server },
+            service,
+            // What is no request of ROS 2 keeps its name, which fits nothing.
+            type_name: e.type_name.strip_suffix("Request_").unwrap_or(&e.type_name).to_owned(),
+            hash: String::new(),
+            gateway: is_gateway(&e.user_data),
+            node: None,
+            unable: unable(e, writes),
+        };
+        Some(Self::Here(Box::new(party)))
+    }
+}
+
+/// Both endpoints of an end of the gateway, and what its thread and those who send share.
+struct Wire {
+    reader: Reader,
+    writer: Writer,
+    waiting: Waiting,
+    stop: AtomicBool,
+    /// The thread has looked who is matched, so many times.
+    looks: Mutex<u64>,
+    looked: Condvar,
+    own: OwnEnds,
+    /// Behind their endpoints.
+    _topics: [Entity; 2],
+}
+
+impl Wire {
+    fn open(common: &Common, of: &Interface, node: &(String, String), end: End) -> Result<Self, String> {
+        let (dds, release) = (common.dds()?, common.spec.release);
+        let topic = |way: Way, suffix: &str| {
+            let name = dds_topic(&of.service, way).ok_or("ROS 2 does not permit its name: rename it")?;
+            dds.topic(&name, &format!("{}{suffix}", of.ros.dds())).map_err(text)
+        };
+        let (requests, responses) = (topic(Way::Request, "Request_")?, topic(Way::Reply, "Response_")?);
+        let id = driveline_types::EndpointId::random().map_err(text)?.0.to_le_bytes();
+        let data = |schema: &Schema| end.user_data(&id, hash_of(schema), release);
+        let (of_requests, of_responses) = (data(&of.request), data(&of.response));
+        let (requests, responses) = ((requests, of_requests, of.max_request), (responses, of_responses, of.max_response));
+        let (reads, writes) = if end == End::Server { (requests, responses) } else { (responses, requests) };
+        let limit = (KEPT_BYTES / reads.2.max(1)).clamp(*KEPT.start(), *KEPT.end());
+        let config = |history, user_data| EndpointConfig { qos: qos(), history, max_blocking: WITHIN, lifespan: None, user_data };
+        // At most 1024.
+        let reader = dds.reader(&reads.0, &config(History::KeepAll { limit: limit as u32, late: 1 }, &reads.1)).map_err(text)?;
+        let history = match end {
+            // A client that does not read loses its own responses, and keeps nobody's from going out.
+            End::Server => History::KeepLast(UNACKNOWLEDGED.max(of.pending)),
+            End::Client => History::KeepAll { limit: UNACKNOWLEDGED.max(of.pending), late: 1 },
+        };
+        let writer = dds.writer(&writes.0, &config(history, &writes.1)).map_err(text)?;
+        let waiting = dds.waiting().map_err(text)?;
+        waiting.add(&reader.entity).map_err(text)?;
+        reader.watch(&waiting).map_err(text)?;
+        writer.watch(&waiting).map_err(text)?;
+        let gids = |entity: &Entity| entity.gid().map(|gid| vec![gid]).map_err(text);
+        let own = OwnEnds { node: node.clone(), readers: gids(&reader.entity)?, writers: gids(&writer.entity)? };
+        let (stop, looks, looked) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
+        Ok(Self { reader, writer, waiting, stop, looks, looked, own, _topics: [reads.0, writes.0] })
+    }
+
+    /// Takes what comes until it is told to stop. `matched` is for whenever somebody came or went, `take` for a sample.
+    fn run(&self, mut matched: impl FnMut(), mut take: impl FnMut(&dds::Taken), mut trouble: impl FnMut(&str)) {
+        while !self.stopped() {
+            self.reader.looked();
+            self.writer.looked();
+            *lock(&self.looks) += 1;
+            self.looked.notify_all();
+            matched();
+            let waited = loop {
+                match self.reader.take() {
+                    Ok(Some(sample)) if !self.stopped() => take(&sample),
+                    Ok(_) => break self.waiting.wait(LOOK),
+                    Err(e) => {
+                        trouble(&e.to_string());
+                        break self.waiting.wait(LOOK);
+                    }
+                }
+            };
+            if let Err(e) = waited {
+                return trouble(&e.to_string());
+            }
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Waits until somebody is matched as it must be.
+    fn wait_until(&self, end: Instant, ready: impl Fn() -> Result<bool, String>) -> Result<(), String> {
+        let mut seen = *lock(&self.looks);
+        while !ready()? {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stopped() {
+                return Err("it is there, but DDS has not connected with both of its ends".into());
+            }
+            let looks = self.looked.wait_timeout_while(lock(&self.looks), left, |looks| *looks == seen);
+            seen = *looks.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    fn stop(&self, thread: Option<JoinHandle<()>>) {
+        self.stop.store(true, Ordering::Release);
+        self.waiting.wake();
+        *lock(&self.looks) += 1;
+        self.looked.notify_all();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    /// Writes a request or a response with its head.
+    fn write(&self, id: CallId, [first, body, tail]: [&[u8]; 3]) -> Result<(), String> {
+        let (encapsulation, rest) = first.split_first_chunk::<HEADER_LEN>().ok_or(HeadError::Short { len: first.len() }).map_err(text)?;
+        let head = id.head(*encapsulation).map_err(text)?;
+        self.writer.write(&[&head, rest, body, tail]).map_err(text)
+    }
+}
+
+/// Of a type, by its definition.
+fn hash_of(schema: &Schema) -> Option<TypeHash> {
+    let (name, catalog) = Catalog::from_schema(schema).ok()?;
+    catalog.type_hash(&name).ok()
+}

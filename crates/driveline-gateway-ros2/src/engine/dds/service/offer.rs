@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Offers a service to nodes on CycloneDDS.
+
+use super::{WITHIN, Wire, text, unable};
+use crate::dds;
+use crate::engine::conductor::Common;
+use crate::engine::lock;
+use crate::engine::service::{Cdr, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
+use crate::rmw_cyclonedds::{CallId, End};
+use crate::said::is_gateway;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// A response whose client's reader is not matched yet.
+struct Parked {
+    until: Instant,
+    /// The client's id.
+    client: String,
+    call: CallId,
+    response: Vec<u8>,
+}
+
+struct Shared {
+    wire: Wire,
+    requests: Arc<dyn Requests>,
+    parked: Mutex<Vec<Parked>>,
+    /// Responses that may be parked.
+    pending: usize,
+}
+
+struct DdsOffered {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Offers a service to nodes on DDS, under a node's namespace and name.
+pub(in crate::engine) fn offer(
+    common: &Arc<Common>,
+    of: &Interface,
+    node: &(String, String),
+    requests: Arc<dyn Requests>,
+) -> Result<Box<dyn Offered>, String> {
+    let wire = Wire::open(common, of, node, End::Server)?;
+    let shared = Arc::new(Shared { wire, requests, parked: Mutex::default(), pending: of.pending as usize });
+    let of_thread = shared.clone();
+    let run = move || {
+        let trouble = |text: &str| of_thread.requests.dropped("not_read", text);
+        of_thread.wire.run(|| of_thread.unpark(), |sample| of_thread.heard(&of_thread, sample), trouble);
+    };
+    let thread = std::thread::Builder::new().name("dl-offers-dds".into()).spawn(run).map_err(text)?;
+    Ok(Box::new(DdsOffered { shared, thread: Some(thread) }))
+}
+
+impl Offered for DdsOffered {
+    fn own(&self) -> OwnEnds {
+        self.shared.wire.own.clone()
+    }
+}
+
+impl Drop for DdsOffered {
+    fn drop(&mut self) {
+        self.shared.wire.stop(self.thread.take());
+        // Nobody is left to see their clients come.
+        lock(&self.shared.parked).clear();
+    }
+}
+
+/// Whether a response would reach a client.
+enum Presence {
+    There,
+    /// Its requests are matched, its responses not yet: it has this id.
+    Coming(String),
+    Gone,
+}
+
+impl Shared {
+    /// `this`: itself, for replies.
+    fn heard(&self, this: &Arc<Self>, sample: &dds::Taken) {
+        let dropped = |reason, text: &str| self.requests.dropped(reason, text);
+        let Some(writer) = self.wire.reader.writer(sample.writer) else {
+            return dropped("client_gone", "its client has gone already");
+        };
+        if is_gateway(&writer.user_data) {
+            return dropped("gateway", "another gateway of Driveline asks: it would go in circles");
+        }
+        if let Some(why) = unable(&writer, true) {
+            return dropped("other_vendor", &why);
+        }
+        match CallId::split(sample.bytes()) {
+            Ok((call, encapsulation, body)) => {
+                let from = RequestId { client: writer.gid, sequence: call.sequence };
+                let reply = DdsReply { shared: this.clone(), client: sample.writer, call };
+                self.requests.request(from, Cdr([&encapsulation, body]), Box::new(reply));
+            }
+            Err(e) => dropped("header", &e.to_string()),
+        }
+    }
+
+    /// As rmw_cyclonedds finds out: both ends of a client have one id.
+    fn presence(&self, client: u64) -> Result<Presence, String> {
+        let Some(writer) = self.wire.reader.writer(client) else { return Ok(Presence::Gone) };
+        let readers = self.wire.writer.readers().map_err(text)?;
+        Ok(match End::Client.id(&writer.user_data) {
+            // It tells none, and its requests have come.
+            None => Presence::There,
+            Some(id) if readers.iter().any(|r| End::Client.id(&r.user_data) == Some(id)) => Presence::There,
+            Some(id) => Presence::Coming(id.to_owned()),
+        })
+    }
+
+    /// Sends responses whose clients have come, and gives up those for which they do not.
+    fn unpark(&self) {
+        let mut parked = lock(&self.parked);
+        if parked.is_empty() {
+            return;
+        }
+        let readers = self.wire.writer.readers().unwrap_or_default();
+        let ids: Vec<_> = readers.iter().filter_map(|r| End::Client.id(&r.user_data)).collect();
+        let now = Instant::now();
+        let (due, rest): (Vec<_>, Vec<_>) = parked.drain(..).partition(|p| p.until <= now || ids.contains(&p.client.as_str()));
+        *parked = rest;
+        drop(parked);
+        for p in due {
+            if !ids.contains(&p.client.as_str()) {
+                self.requests.dropped("client_gone", "nobody reads the response");
+            } else if let Err(e) = self.wire.write(p.call, [&p.response, &[], &[]]) {
+                self.requests.dropped("not_sent", &e);
+            }
+        }
+    }
+}
+
+struct DdsReply {
+    shared: Arc<Shared>,
+    /// Handle of the client's writer.
+    client: u64,
+    call: CallId,
+}
+
+impl Reply for DdsReply {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
+        let Self { shared, client, call } = *self;
+        let id = match shared.presence(client)? {
+            Presence::There => return shared.wire.write(call, response.cdr),
+            Presence::Gone => return Err("its client has gone".into()),
+            Presence::Coming(id) => id,
+        };
+        let mut parked = lock(&shared.parked);
+        if shared.wire.stopped() || parked.len() >= shared.pending {
+            return Err("nobody reads the response".into());
+        }
+        parked.push(Parked { until: Instant::now() + WITHIN, client: id, call, response: response.cdr.concat() });
+        drop(parked);
+        // It may have come in between.
+        shared.wire.waiting.wake();
+        Ok(())
+    }
+
+    /// Services over DDS have no such thing: the client waits as long as it likes.
+    fn refuse(self: Box<Self>, _text: &str) {}
+}
