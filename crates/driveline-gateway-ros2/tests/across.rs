@@ -5,6 +5,7 @@
 mod rig;
 
 use driveline_types::Qos;
+use rig::calls::{ADD, add, call, cdr, client, domain, hash, serve, sum_of, two};
 use rig::rmw::{IMAGE, Node, Router, STRING, image, pixels};
 use rig::samples::{BIG, lasting, publish, string, string_schema, take};
 use rig::{Rig, eventually, sum};
@@ -213,4 +214,83 @@ impl Drop for Other {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+const ADD_DDS: &str = "example_interfaces::srv::dds_::AddTwoInts_";
+
+/// A gateway with both profiles and one service.
+fn with_service(router: &Router, domain_id: u32, more: Value) -> Rig {
+    let mut rule = json!({ "service": "/add", "type": ADD });
+    rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    Rig::with(json!({ "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule] }), &[])
+}
+
+/// Asks until there is an answer: the asker's session may not have heard of the gateway's end yet.
+fn answer(asking: &mut rig::rmw_services::Client, request: &[u8]) -> i64 {
+    let mut sum = None;
+    eventually("answered", || {
+        let call = asking.call(request);
+        eventually("over", || call.has_ended());
+        sum = call.replies().into_iter().find_map(Result::ok).map(|(_, response)| sum_of(&response));
+        sum.is_some()
+    });
+    sum.unwrap()
+}
+
+#[test]
+fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
+    let router = Router::new();
+    let rig = with_service(&router, 57, json!({ "server": "ros", "across": true }));
+    let (node, hash) = (Node::new(&router, 57, "adder"), hash(ADD));
+    let server = node.server("/add", (ADD_DDS, &hash));
+    let mut peer = rig.peer("call add add 2 3");
+    for n in 0..5 {
+        let request = server.take();
+        assert_eq!(request.payload, two(2, 3 + n), "as it left its client, but for DDS's own head");
+        request.reply(&cdr(|to| to.number(5 + n)));
+    }
+    eventually("answered", || peer.has_printed("answer 5: 9"));
+    peer.end();
+    // Whatever the node has asked for in the end.
+    let mut asking = client(&domain(&rig), "add", ADD);
+    let sum = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                let request = server.take();
+                request.reply(&cdr(|to| to.number(11_i64)));
+                if request.payload == two(5, 6) {
+                    break;
+                }
+            }
+        });
+        call(&mut asking, &two(5, 6)).unwrap()
+    });
+    assert_eq!(sum_of(&sum), 11);
+    let report = rig.report().services.remove(0);
+    assert_eq!((report.servers.len(), report.across.as_deref()), (1, Some("DDS")), "its own end is no server: {report:?}");
+}
+
+#[test]
+fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
+    let router = Router::new();
+    let rig = with_service(&router, 58, json!({ "server": "ros", "across": true }));
+    let mut peer = rig.peer("serve add add 0");
+    eventually("offered across", || rig.report().services[0].across.as_deref() == Some("rmw_zenoh"));
+    let (node, hash) = (Node::new(&router, 58, "asker"), hash(ADD));
+    let mut asking = node.client("/add", (ADD_DDS, &hash));
+    assert_eq!(answer(&mut asking, &two(2, 3)), 5);
+    eventually("asked", || peer.has_printed("asked 1: 2 3"));
+}
+
+#[test]
+fn a_server_here_is_called_by_nodes_on_both() {
+    let router = Router::new();
+    let rig = with_service(&router, 59, json!({ "server": "driveline" }));
+    let _server = serve(&rig, "add", ADD, "adder", add);
+    eventually("offered by both", || rig.report().services[0].servers.len() == 2);
+    let (node, hash) = (Node::new(&router, 59, "asker"), hash(ADD));
+    let mut asking = node.client("/add", (ADD_DDS, &hash));
+    let mut peer = rig.peer("call add add 2 3");
+    assert_eq!(answer(&mut asking, &two(2, 3)), 5);
+    eventually("answered on DDS", || peer.has_printed("answer 5: 9"));
 }

@@ -11,9 +11,12 @@ use driveline_shm::Publisher;
 use driveline_types::plain::payload_len;
 use driveline_types::{Plain, PlainMut, PlainRef, SampleHeader, Schema};
 use prost::Message;
+use rig::calls::{ADD, add, call, client, domain, ended, report, rig_of, serve, sum_of, two};
 use rig::samples::{CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
 use rig::{Rig, Vendor, eventually, sum};
 use serde_json::json;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 
 /// `domain_id`: of this test alone.
 fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
@@ -236,4 +239,54 @@ fn detections_come_back_from_ros_2() {
         assert_eq!((back.header.unwrap().frame_id.as_str(), &back.detections), ("sensor_frame", &message.detections));
     };
     comes_back(70, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
+}
+
+/// DDS sends a request to whoever is matched: a server on Fast DDS would take what stands before it for lengths.
+#[test]
+fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
+    let rig = rig_of(76, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let _good = rig.peer("serve add add 0");
+    let mut asking = client(&domain(&rig), "add", ADD);
+    assert_eq!(sum_of(&call(&mut asking, &two(1, 2)).unwrap()), 3);
+    let mut other = rig.node(Vendor::FastDds, "serve add");
+    eventually("both are seen", || report(&rig).servers.len() == 2);
+    // The end that asks the good one: from here on it is the gateway that holds requests back, and not DDS.
+    eventually("matched", || other.has_printed("matched"));
+    for n in 0..5 {
+        let refused = call(&mut asking, &two(n, 2)).unwrap_err().to_string();
+        assert!(refused.contains("2 nodes offer it"), "{refused}");
+    }
+    let printed = other.end();
+    assert!(!printed.iter().any(|l| l.starts_with("got")), "{printed:?}");
+    eventually("alone again", || report(&rig).callable);
+    assert_eq!(sum_of(&call(&mut asking, &two(2, 2)).unwrap()), 4);
+}
+
+#[test]
+fn a_server_on_fast_dds_alone_is_refused_with_the_reason() {
+    let rig = rig_of(77, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let other = rig.node(Vendor::FastDds, "serve add");
+    let mut asking = client(&domain(&rig), "add", ADD);
+    let refused = call(&mut asking, &two(1, 2)).unwrap_err().to_string();
+    assert!(refused.contains("Fast DDS") && refused.contains("rmw_cyclonedds_cpp"), "{refused}");
+    assert!(rig.told("Fast DDS") && report(&rig).servers[0].problem.as_ref().is_some_and(|p| p.contains("Fast DDS")), "{:?}", report(&rig));
+    let printed = other.end();
+    assert!(!printed.iter().any(|l| l.starts_with("got")), "{printed:?}");
+}
+
+#[test]
+fn a_client_on_fast_dds_is_refused_and_others_are_served() {
+    let rig = rig_of(78, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let (sender, asked) = channel();
+    let sender = Mutex::new(sender);
+    let _server = serve(&rig, "add", ADD, "adder", move |request| {
+        sender.lock().unwrap().send(request.sample.payload().unwrap()[4]).unwrap();
+        add(request);
+    });
+    let mut other = rig.node(Vendor::FastDds, "call add");
+    eventually("its requests are counted", || ended(&rig, "other_vendor") >= 3);
+    assert!(rig.told("Fast DDS") && other.has_printed("matched"));
+    let mut good = rig.peer("call add add 100 3");
+    eventually("answered", || good.has_printed("answer 3: 105"));
+    assert!(asked.try_iter().all(|a| a == 100), "those of the other asked for 2 + 3");
 }

@@ -3,6 +3,8 @@
 //
 //   peer pub TOPIC string|string_be|image SIZE COUNT PERIOD_US QOS   as peer.c; string_be: in the other byte order
 //   peer sub TOPIC string|image QOS                                  as peer.c
+//   peer serve SERVICE                                               a server of AddTwoInts, which prints the length of what reaches it, and answers nothing
+//   peer call SERVICE                                                a client, which asks whoever is matched, once each 100 ms
 #include <fastcdr/Cdr.h>
 #include <fastcdr/FastBuffer.h>
 #include <poll.h>
@@ -95,6 +97,38 @@ class Type final : public fast::TopicDataType {
  private:
   bool image_;
   bool swapped_;
+};
+
+/// Requests and responses of AddTwoInts as rmw_fastrtps has them: nothing before them. Of what comes, the length.
+class Plain final : public fast::TopicDataType {
+ public:
+  explicit Plain(const char* name) {
+    setName(name);
+    m_typeSize = 1024;
+    m_isGetKeyDefined = false;
+  }
+
+  bool serialize(void* /*from*/, rtps::SerializedPayload_t* to) override {
+    eprosima::fastcdr::FastBuffer buffer(reinterpret_cast<char*>(to->data), to->max_size);
+    Cdr cdr(buffer, Cdr::LITTLE_ENDIANNESS, Cdr::DDS_CDR);
+    to->encapsulation = CDR_LE;
+    cdr.serialize_encapsulation();
+    cdr << std::int64_t{2} << std::int64_t{3};
+    to->length = static_cast<std::uint32_t>(cdr.getSerializedDataLength());
+    return true;
+  }
+
+  bool deserialize(rtps::SerializedPayload_t* from, void* to) override {
+    *static_cast<std::uint32_t*>(to) = from->length;
+    return true;
+  }
+
+  std::function<std::uint32_t()> getSerializedSizeProvider(void* /*data*/) override {
+    return [] { return 64U; };
+  }
+  void* createData() override { return new std::uint32_t; }
+  void deleteData(void* data) override { delete static_cast<std::uint32_t*>(data); }
+  bool getKey(void*, rtps::InstanceHandle_t*, bool) override { return false; }
 };
 
 [[noreturn]] void fail(const char* what) {
@@ -197,10 +231,49 @@ void subscribe(fast::DomainParticipant* participant, fast::Topic* topic, bool im
   }
 }
 
+void service(fast::DomainParticipant* participant, const std::string& name, bool serves) {
+  const auto topic_of = [&](const std::string& topic, const char* type_name) {
+    const fast::TypeSupport type(new Plain(type_name));
+    participant->register_type(type);
+    return ok(participant->create_topic(topic, type_name, fast::TOPIC_QOS_DEFAULT), "the topic");
+  };
+  auto* requests = topic_of("rq/" + name + "Request", "example_interfaces::srv::dds_::AddTwoInts_Request_");
+  auto* replies = topic_of("rr/" + name + "Reply", "example_interfaces::srv::dds_::AddTwoInts_Response_");
+  auto* publisher = ok(participant->create_publisher(fast::PUBLISHER_QOS_DEFAULT), "the publisher");
+  auto* subscriber = ok(participant->create_subscriber(fast::SUBSCRIBER_QOS_DEFAULT), "the subscriber");
+  auto* writer = ok(publisher->create_datawriter(serves ? replies : requests, qos_of(fast::DATAWRITER_QOS_DEFAULT, "rv10")), "the writer");
+  auto* reader = ok(subscriber->create_datareader(serves ? requests : replies, qos_of(fast::DATAREADER_QOS_DEFAULT, "rv10")), "the reader");
+  std::puts("there");
+  std::fflush(stdout);
+  for (bool said = false, last = false; !last;) {
+    // What has come by then is told even at the end.
+    last = over(100);
+    fast::SubscriptionMatchedStatus read;
+    fast::PublicationMatchedStatus written;
+    reader->get_subscription_matched_status(read);
+    writer->get_publication_matched_status(written);
+    if (!said && read.current_count > 0 && written.current_count > 0) {
+      said = true;
+      std::puts("matched");
+    }
+    std::uint32_t len = 0;
+    fast::SampleInfo info;
+    while (reader->take_next_sample(&len, &info) == eprosima::fastrtps::types::ReturnCode_t::RETCODE_OK) {
+      if (info.valid_data) std::printf("got %u\n", len);
+    }
+    std::fflush(stdout);
+    if (said && !serves && !writer->write(&len)) fail("writing");
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arg) {
   const std::string role = count > 3 ? arg[1] : "";
+  if (count == 3 && (std::string(arg[1]) == "serve" || std::string(arg[1]) == "call")) {
+    service(participant(static_cast<std::uint32_t>(std::atoi(std::getenv("ROS_DOMAIN_ID")))), arg[2], std::string(arg[1]) == "serve");
+    return 0;
+  }
   if (!((role == "pub" && count == 8) || (role == "sub" && count == 5))) return 2;
   const std::string kind = arg[3];
   const bool image = kind == "image";

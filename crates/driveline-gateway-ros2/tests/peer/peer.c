@@ -6,6 +6,8 @@
    peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum, frame, seconds of the stamp; ends with its input
    peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
+   peer graph24                            the same with ids of 24 bytes, as Humble has them
+   peer serve|call …                       services: service.c
    QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
 #include "peer.h"
 #include <poll.h>
@@ -129,17 +131,21 @@ static void clock_of(dds_entity_t participant, int begin) {
   }
 }
 
-static void graph(dds_entity_t participant) {
-  dds_entity_t topic = ok(dds_create_topic(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc, "ros_discovery_info", NULL, NULL), "topic");
+/* Nodes begin after the participant's id, and are alike: their ids are behind a pointer. */
+static void graph(dds_entity_t participant, int humble) {
+  dds_topic_descriptor_t type = humble ? humble_Info__desc : rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc;
+  size_t nodes = humble ? offsetof(humble_Info_, node_entities_info_seq) : offsetof(Info, node_entities_info_seq);
+  type.m_typename = rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc.m_typename;
+  dds_entity_t topic = ok(dds_create_topic(participant, &type, "ros_discovery_info", NULL, NULL), "topic");
   dds_entity_t reader = ok(dds_create_reader(participant, topic, qos_of("rt100"), NULL), "reader");
   while (!over(1)) {
     void *sample = NULL;
     dds_sample_info_t info;
     int taken = ok(dds_take(reader, &sample, &info, 1, 1), "take");
     if (taken > 0 && info.valid_data) {
-      const Info *i = sample;
-      for (uint32_t k = 0; k < i->node_entities_info_seq._length; k++) {
-        const rmw_dds_common_msg_dds__NodeEntitiesInfo_ *n = &i->node_entities_info_seq._buffer[k];
+      const dds_sequence_rmw_dds_common_msg_dds__NodeEntitiesInfo_ *all = (const void *)((const char *)sample + nodes);
+      for (uint32_t k = 0; k < all->_length; k++) {
+        const rmw_dds_common_msg_dds__NodeEntitiesInfo_ *n = &all->_buffer[k];
         printf("%s %s %u %u\n", n->node_namespace, n->node_name, n->reader_gid_seq._length, n->writer_gid_seq._length);
       }
       fflush(stdout);
@@ -158,7 +164,9 @@ int main(int count, char **arg) {
   else if (count == 3 && !strcmp(arg[1], "clock"))
     clock_of(participant, atoi(arg[2]));
   else if (count == 2 && !strcmp(arg[1], "graph"))
-    graph(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc);
+    graph(participant, 0);
+  else if (count == 2 && !strcmp(arg[1], "graph24"))
+    graph(participant, 1);
   else if (!service(participant, count, arg))
     return 2;
   dds_delete(participant);

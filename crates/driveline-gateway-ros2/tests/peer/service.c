@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
    Services as rmw_cyclonedds has them on the wire: names, QoS, ids in USER_DATA, 16 bytes before each request and response.
-   peer serve SERVICE add|trigger DELAY_MS    answers; `add` with the sum, dies where that is 13; `trigger` with a text of DELAY_MS bytes, at once
+   peer serve SERVICE add DELAY_MS            answers with the sum; ends in order, without an answer, where that is 13
+   peer serve SERVICE trigger SIZE            answers with a text of that many bytes
    peer call SERVICE add A B                  asks once for a server that is there, then again and again with B one greater; prints each answer
    peer call SERVICE trigger 0 COUNT          as often
-   peer call SERVICE short 0 COUNT            writes requests without the 16 bytes, and does not wait for anything */
+   peer call SERVICE short 0 COUNT            writes requests without the 16 bytes, and does not wait for anything
+   peer call SERVICE late A MS                asks for A + A, and has something to read the answer with only so much later */
 #include "peer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,8 @@ typedef struct {
 } Head;
 
 typedef struct {
-  dds_entity_t reader, writer;
+  dds_entity_t reader, writer, replies;
+  dds_qos_t *qos;
   char id[64];
 } End;
 
@@ -41,21 +44,18 @@ static dds_entity_t topic_of(dds_entity_t participant, const char *prefix, const
 }
 
 static End end_of(dds_entity_t participant, const char *service, const char *kind, int serves) {
-  dds_topic_descriptor_t request = example_interfaces_srv_dds__AddTwoInts_Request__desc, response = example_interfaces_srv_dds__AddTwoInts_Response__desc;
-  if (!strcmp(kind, "trigger")) {
-    request = std_srvs_srv_dds__Trigger_Request__desc;
-    response = std_srvs_srv_dds__Trigger_Response__desc;
-  } else if (!strcmp(kind, "short")) {
-    request = test_Short_desc;
-    request.m_typename = example_interfaces_srv_dds__AddTwoInts_Request__desc.m_typename;
-  }
+  int trigger = !strcmp(kind, "trigger"), brief = !strcmp(kind, "short");
+  const dds_topic_descriptor_t *response = trigger ? &std_srvs_srv_dds__Trigger_Response__desc : &example_interfaces_srv_dds__AddTwoInts_Response__desc;
+  dds_topic_descriptor_t other = test_Brief_desc;
+  other.m_typename = example_interfaces_srv_dds__AddTwoInts_Request__desc.m_typename;
+  const dds_topic_descriptor_t *request = trigger ? &std_srvs_srv_dds__Trigger_Request__desc : brief ? &other : &example_interfaces_srv_dds__AddTwoInts_Request__desc;
   End end;
   snprintf(end.id, sizeof end.id, " 1.10.%x", (unsigned)getpid());
-  dds_entity_t requests = topic_of(participant, "rq", service, "Request", &request), replies = topic_of(participant, "rr", service, "Reply", &response);
-  dds_qos_t *qos = qos_of_end(&end, serves ? "serviceid" : "clientid");
-  end.reader = ok(dds_create_reader(participant, serves ? requests : replies, qos, NULL), "reader");
-  end.writer = ok(dds_create_writer(participant, serves ? replies : requests, qos, NULL), "writer");
-  dds_delete_qos(qos);
+  dds_entity_t requests = topic_of(participant, "rq", service, "Request", request), replies = topic_of(participant, "rr", service, "Reply", response);
+  end.qos = qos_of_end(&end, serves ? "serviceid" : "clientid");
+  end.replies = replies;
+  end.reader = strcmp(kind, "late") ? ok(dds_create_reader(participant, serves ? requests : replies, end.qos, NULL), "reader") : 0;
+  end.writer = ok(dds_create_writer(participant, serves ? replies : requests, end.qos, NULL), "writer");
   return end;
 }
 
@@ -143,7 +143,7 @@ static void serve(dds_entity_t participant, char **arg) {
         printf("asked %lld: %lld %lld\n", (long long)head.seq, (long long)add->a, (long long)add->b);
       fflush(stdout);
       if (!trigger && add->a + add->b == 13)
-        _exit(1);
+        return;
       if (!trigger && number)
         usleep((useconds_t)number * 1000);
       AddResponse of_add = {head.guid, head.seq, trigger ? 0 : add->a + add->b};
@@ -161,21 +161,33 @@ static void serve(dds_entity_t participant, char **arg) {
 }
 
 static void call(dds_entity_t participant, char **arg) {
-  int trigger = !strcmp(arg[1], "trigger"), brief = !strcmp(arg[1], "short");
+  int trigger = !strcmp(arg[1], "trigger"), brief = !strcmp(arg[1], "short"), late = !strcmp(arg[1], "late");
   long long a = atoll(arg[2]), b = atoll(arg[3]);
   End end = end_of(participant, arg[0], arg[1], 0);
   dds_instance_handle_t guid;
   ok(dds_get_instance_handle(end.writer, &guid), "handle");
-  while (!available(&end))
+  if (late) {
+    dds_publication_matched_status_t matched = {0};
+    while (dds_get_publication_matched_status(end.writer, &matched), !matched.current_count)
+      if (over(2))
+        return;
+    AddRequest first = {guid, 1, a, a};
+    ok(dds_write(end.writer, &first), "write");
+    if (over((int)b))
+      return;
+    end.reader = ok(dds_create_reader(participant, end.replies, end.qos, NULL), "reader");
+  }
+  while (!late && !available(&end))
     if (over(2))
       return;
   printf("available\n");
   fflush(stdout);
-  for (int64_t seq = 1; !over(0) && (seq <= b || !(trigger || brief)); seq++) {
+  for (int64_t seq = 1; !over(0) && (late ? seq == 1 : seq <= b || !(trigger || brief)); seq++) {
     AddRequest of_add = {guid, seq, a, b + seq - 1};
     TriggerRequest of_trigger = {guid, seq, 0};
-    test_Short of_short = {{7, 7, 7}};
-    ok(dds_write(end.writer, brief ? (void *)&of_short : trigger ? (void *)&of_trigger : (void *)&of_add), "write");
+    test_Brief of_brief = {{7, 7, 7}};
+    if (!late)
+      ok(dds_write(end.writer, brief ? (void *)&of_brief : trigger ? (void *)&of_trigger : (void *)&of_add), "write");
     for (int answered = brief; !answered;) {
       void *sample = NULL;
       dds_sample_info_t info;
@@ -189,6 +201,7 @@ static void call(dds_entity_t participant, char **arg) {
           printf("answer %lld: %lld\n", (long long)add->seq, (long long)add->sum);
         fflush(stdout);
         answered = add->seq == seq;
+        usleep(2000);
       }
       if (taken > 0)
         dds_return_loan(end.reader, &sample, taken);

@@ -2,6 +2,7 @@
 //! A gateway, a domain of its own, and nodes as ROS 2 has them on the wire, which know nothing of Driveline.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
+pub(crate) mod calls;
 pub(crate) mod rmw;
 pub(crate) mod rmw_services;
 pub(crate) mod samples;
@@ -20,6 +21,12 @@ use std::time::{Duration, Instant};
 
 /// Names the Python of nodes in Python.
 const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
+/// What is known of ROS 2's types, as upstream has it.
+pub(crate) const DEFINITIONS: [(&str, &str, &str); 3] = [
+    ("std_msgs", "msg/String.msg", "string data\n"),
+    ("example_interfaces", "srv/AddTwoInts.srv", "int64 a\nint64 b\n---\nint64 sum\n"),
+    ("std_srvs", "srv/Trigger.srv", "---\nbool success\nstring message\n"),
+];
 /// Only a failure takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -66,7 +73,7 @@ impl Vendor {
             Self::Cyclone => {
                 let build = |source: &Path, out: &Path| {
                     run(Command::new("idlc").arg("-o").arg(out).arg(source.join("types.idl")));
-                    let parts = [source.join("peer.c"), out.join("types.c")];
+                    let parts = [source.join("peer.c"), source.join("service.c"), out.join("types.c")];
                     run(Command::new("cc").arg("-O1").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join("cyclone")));
                 };
                 vec![CYCLONE.get_or_init(|| built("cyclone", build)).clone()]
@@ -95,25 +102,33 @@ impl Vendor {
 /// A node of ROS 2 (or a gateway as a process), and what it has printed. It is killed when this value goes.
 pub(crate) struct Peer {
     child: Child,
-    _input: ChildStdin,
+    input: Option<ChildStdin>,
     lines: Receiver<String>,
     pub(crate) printed: Vec<String>,
 }
 
 impl Peer {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let input = child.stdin.take().unwrap();
-        Self { child, _input: input, lines, printed: Vec::new() }
+        let input = child.stdin.take();
+        Self { child, input, lines, printed: Vec::new() }
     }
 
     /// Takes over what was printed.
     pub(crate) fn read(&mut self) -> &[String] {
         self.printed.extend(self.lines.try_iter());
         &self.printed
+    }
+
+    /// Lets it end in order, and gives all that it has printed.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        drop(self.input.take());
+        let _ = self.child.wait();
+        self.printed.extend(self.lines.iter());
+        std::mem::take(&mut self.printed)
     }
 
     pub(crate) fn has_printed(&mut self, line: &str) -> bool {
@@ -166,16 +181,19 @@ impl Rig {
     /// The same with all that stands under `ros2:`, but definitions.
     pub(crate) fn with(mut ros2: Value, topics: &[(&str, u64, Qos)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let package = dir.path().join("std_msgs/msg");
-        std::fs::create_dir_all(&package).unwrap();
-        std::fs::write(package.join("String.msg"), "string data\n").unwrap();
+        for (package, file, definition) in DEFINITIONS {
+            let path = dir.path().join(package).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, definition).unwrap();
+        }
         let package = dir.path().join("test_srvs/srv");
         std::fs::create_dir_all(&package).unwrap();
         samples::SERVICES.iter().for_each(|(name, text)| std::fs::write(package.join(format!("{name}.srv")), text).unwrap());
         let participant =
             Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
         let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
-        ros2["types"] = json!([dir.path().join("std_msgs"), dir.path().join("test_srvs")]);
+        let packages = DEFINITIONS.iter().map(|(package, ..)| *package).chain(["test_srvs"]);
+        ros2["types"] = packages.map(|package| json!(dir.path().join(package))).collect();
         let domain_id = ros2["domain_id"].as_u64().unwrap() as u32;
         let config = json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
         let mut rig = Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };

@@ -68,14 +68,13 @@ impl Shared {
     /// Whether a request would reach the server, and nobody else: DDS sends it to every reader. An error: it must not be sent.
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;
-        let others = readers.iter().filter(|r| r.gid != self.server);
         // Gateways look who has written it, and let it go.
-        if let Some(other) = others.filter(|r| !is_gateway(&r.user_data)).next() {
+        if let Some(other) = readers.iter().find(|r| r.gid != self.server && !is_gateway(&r.user_data)) {
             let why = unable(other, false).unwrap_or_else(|| "stop one of the two".into());
             return Err(format!("another node serves it as well, and DDS would send the request to both: {why}"));
         }
         let Some(reader) = readers.iter().find(|r| r.gid == self.server) else { return Ok(false) };
-        // What `RequestId` is in rmw_cyclonedds: both ends of a server have one id.
+        // As rmw_cyclonedds finds out: both ends of a server have one id.
         let writers = self.wire.reader.writers().map_err(text)?;
         Ok(match End::Server.id(&reader.user_data) {
             Some(id) => writers.iter().any(|w| End::Server.id(&w.user_data) == Some(id)),

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Services between Driveline and nodes on CycloneDDS 0.10 which have services as rmw_cyclonedds has them, over the loopback device; each test in a DDS
+//! domain of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::{CallError, ClientOptions, Reach};
+use driveline_rosidl::cdr::Decoder;
+use driveline_runtime::gateway::Ros2ServiceReport;
+use rig::calls::{ADD, TRIGGER, add, asked, call, cdr, client, domain, ended, node, report, respond, rig_of, schemas, serve, sum_of, two};
+use rig::samples::BIG;
+use rig::{PATIENCE, Peer, Rig, eventually, sum};
+use serde_json::json;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+#[test]
+fn two_nodes_at_once_call_a_server_here_and_each_gets_its_own_answers() {
+    let rig = rig_of(81, json!([{ "service": "/math/add", "type": ADD, "server": "driveline" }]));
+    let _server = serve(&rig, "math/add", ADD, "front/adder", add);
+    let (mut one, mut other) = (rig.peer("call math/add add 2 3"), rig.peer("call math/add add 1000 0"));
+    eventually("both answered", || one.has_printed("answer 20: 24") && other.has_printed("answer 20: 1019"));
+    for (peer, first) in [(&mut one, 5), (&mut other, 1000)] {
+        let answers: Vec<_> = peer.read().iter().filter(|l| l.starts_with("answer ")).take(20).cloned().collect();
+        let expected: Vec<_> = (0..20).map(|n| format!("answer {}: {}", n + 1, first + n)).collect();
+        assert_eq!(answers, expected, "each once, and none of the other's");
+    }
+    let report = report(&rig);
+    assert!(report.callable && !report.from_ros && report.answered >= 40, "{report:?}");
+    assert_eq!((report.servers[0].node.as_str(), report.servers[0].profile.as_str()), ("front/adder", "DDS"));
+    assert!(report.ended.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_server_in_ros_2_is_called_from_here() {
+    let rig = rig_of(82, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
+    let mut peer = rig.peer("serve math/add add 0");
+    // Whose answers come to this host as well, with the same numbers.
+    let mut beside = rig.peer("call math/add add 1000 0");
+    eventually("answered", || beside.has_printed("answer 1: 1000"));
+    let mut client = client(&domain(&rig), "math/add", ADD);
+    for n in 0..20 {
+        assert_eq!(sum_of(&call(&mut client, &two(20, n)).unwrap()), 20 + n);
+    }
+    eventually("asked in order", || peer.has_printed("asked 20: 20 19"));
+    let counted = |r: &Ros2ServiceReport| (r.calls, r.answered, r.under_way);
+    eventually("counted", || counted(&report(&rig)) == (20, 20, 0));
+    let report = report(&rig);
+    assert!(report.callable && report.from_ros && report.ended.is_empty(), "answers to others are nothing to tell of: {report:?}");
+}
+
+#[test]
+fn responses_of_4_mib_pass_both_ways_and_requests_without_a_field_too() {
+    let rules = json!([
+        { "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" },
+        { "service": "/there", "type": TRIGGER, "server": "ros", "max_response": "5 MiB" }
+    ]);
+    let rig = rig_of(83, rules);
+    let message = vec![b'y'; BIG];
+    let response = cdr(|to| {
+        to.number(1_u8);
+        to.string(&message).unwrap();
+    });
+    let _server = serve(&rig, "here", TRIGGER, "trigger", move |request| {
+        assert!(request.sample.payload().unwrap().len() > 4, "an empty structure is a zero byte");
+        respond(request, &response);
+    });
+    let mut asking = rig.peer("call here trigger 0 3");
+    let expected = format!("answer 3: 1 {BIG} {}", sum(&vec![b'y'; BIG]));
+    eventually("answered", || asking.has_printed(&expected) && asking.has_printed("done"));
+
+    let _serving = rig.peer(&format!("serve there trigger {BIG}"));
+    let mut client = client(&domain(&rig), "there", TRIGGER);
+    for _ in 0..3 {
+        let response = call(&mut client, &cdr(|to| to.number(0_u8))).unwrap();
+        let mut response = Decoder::new(&response).unwrap();
+        assert!(response.bool().unwrap());
+        assert!(response.string().unwrap() == vec![b'x'; BIG], "whole");
+    }
+    eventually("counted", || rig.report().services.iter().all(|s| s.answered == 3 && s.ended.is_empty()));
+}
+
+#[test]
+fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
+    let rig = rig_of(84, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 200 }]));
+    let _peer = rig.peer("serve add add 1500");
+    let mut client = client(&domain(&rig), "add", ADD);
+    let refused = call(&mut client, &two(1, 2)).unwrap_err();
+    assert!(matches!(refused, CallError::Refused { .. }), "{refused}");
+    eventually("counted, and what comes too late as well", || (ended(&rig, "timed_out"), ended(&rig, "late")) == (1, 1));
+    assert_eq!(report(&rig).answered, 0);
+}
+
+#[test]
+fn a_server_in_ros_2_that_ends_in_a_call_ends_the_call() {
+    let rig = rig_of(85, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let _peer = rig.peer("serve add add 0");
+    let mut client = client(&domain(&rig), "add", ADD);
+    assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
+    let refused = call(&mut client, &two(6, 7)).unwrap_err().to_string();
+    assert!(refused.contains("executed"), "{refused}");
+    eventually("counted", || ended(&rig, "server_gone") == 1);
+    eventually("it is offered no more", || !report(&rig).callable && report(&rig).servers.is_empty());
+    let _next = rig.peer("serve add add 0");
+    eventually("the next one is called", || report(&rig).callable);
+    assert!(client.wait_for_server(PATIENCE));
+    eventually("answered", || call(&mut client, &two(1, 3)).is_ok_and(|r| sum_of(&r) == 4));
+}
+
+#[test]
+fn a_server_in_ros_2_that_is_killed_in_a_call_ends_the_call() {
+    let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let mut peer = rig.peer("serve add add 500000");
+    let outcome = asked(client(&domain(&rig), "add", ADD), two(1, 2));
+    eventually("it has the request", || peer.has_printed("asked 1: 1 2"));
+    drop(peer);
+    // When its lease is over.
+    let refused = outcome.recv_timeout(PATIENCE).unwrap().unwrap_err().to_string();
+    assert!(refused.contains("executed"), "{refused}");
+    eventually("counted", || ended(&rig, "server_gone") == 1);
+}
+
+#[test]
+fn a_node_that_ends_in_a_call_leaves_the_service_to_others() {
+    let rig = rig_of(87, json!([{ "service": "/add", "type": ADD, "server": "driveline", "pending": 4 }]));
+    let (sender, requests) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let _server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let mut ending = rig.peer("call add add 1 1");
+    eventually("it waits", || ending.has_printed("available"));
+    let of_ending = requests.recv_timeout(PATIENCE).unwrap();
+    let killed = rig.peer("call add add 2 2");
+    let of_killed = requests.recv_timeout(PATIENCE).unwrap();
+    ending.end();
+    drop(killed);
+    eventually("seen to end", || report(&rig).clients.len() == 1);
+    add(of_ending);
+    add(of_killed);
+    eventually("counted", || ended(&rig, "client_gone") == 1);
+    let mut next = rig.peer("call add add 3 3");
+    add(requests.recv_timeout(PATIENCE).unwrap());
+    eventually("answered", || next.has_printed("answer 1: 6"));
+}
+
+#[test]
+fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
+    let rig = rig_of(88, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let (sender, requests) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let mut peer = rig.peer("call add add 1 1");
+    let request = requests.recv_timeout(PATIENCE).unwrap();
+    drop((server, request, requests));
+    eventually("it is offered no more", || !report(&rig).callable);
+    eventually("counted", || report(&rig).ended.values().sum::<u64>() == 1 && report(&rig).under_way == 0);
+    assert!(!peer.read().iter().any(|l| l.starts_with("answer")));
+    let _next = serve(&rig, "add", ADD, "adder", add);
+    let mut other = rig.peer("call add add 5 5");
+    eventually("answered", || other.has_printed("answer 1: 10"));
+}
+
+#[test]
+fn what_has_no_head_is_counted_and_does_no_harm() {
+    let rig = rig_of(89, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let _server = serve(&rig, "add", ADD, "adder", add);
+    let _broken = rig.peer("call add short 0 3");
+    eventually("counted", || ended(&rig, "header") == 3);
+    assert!(rig.told("a head of 16"), "with the reason");
+    let mut good = rig.peer("call add add 2 3");
+    eventually("answered", || good.has_printed("answer 3: 7"));
+    assert_eq!(ended(&rig, "header"), 3);
+}
+
+#[test]
+fn too_long_a_request_is_refused_and_counted() {
+    let rig = rig_of(90, json!([{ "service": "/add", "type": ADD, "server": "driveline", "max_request": 16 }]));
+    let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));
+    let _peer = rig.peer("call add add 2 3");
+    eventually("counted", || ended(&rig, "too_long") == 1);
+}
+
+#[test]
+fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted() {
+    let rig = rig_of(91, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let _server = serve(&rig, "add", ADD, "adder", add);
+    let mut late = rig.peer("call add late 4 300");
+    eventually("answered", || late.has_printed("answer 1: 8"));
+    let _never = rig.peer("call add late 4 3600000");
+    eventually("given up", || ended(&rig, "client_gone") == 1);
+}
+
+#[test]
+fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
+    for (domain_id, release, graph) in [(92, "jazzy", "graph"), (93, "humble", "graph24")] {
+        let services =
+            json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
+        let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "services": services }), &[]);
+        let server = serve(&rig, "add", ADD, "front/adder", add);
+        let _other = rig.peer("serve other add 0");
+        let mut peer = rig.peer(graph);
+        eventually("both seen", || {
+            peer.has_printed("/front adder 1 1") && peer.read().iter().any(|l| l.ends_with(" 1 1") && !l.starts_with("/front"))
+        });
+        let mut asking = rig.peer("call add add 2 3");
+        eventually("answered", || asking.has_printed("answer 1: 5"));
+        assert_eq!(sum_of(&call(&mut client(&domain(&rig), "other", ADD), &two(4, 5)).unwrap()), 9);
+        drop(server);
+        eventually("gone", || peer.read().last().is_some_and(|l| !l.starts_with("/front")));
+    }
+}
+
+#[test]
+fn two_servers_in_ros_2_are_told_and_neither_is_called() {
+    let rig = rig_of(94, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let one = rig.peer("serve add add 0");
+    let mut client = client(&domain(&rig), "add", ADD);
+    assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
+    let mut other = rig.peer("serve add add 0");
+    eventually("both seen", || report(&rig).servers.len() == 2);
+    let refused = call(&mut client, &two(1, 2)).unwrap_err().to_string();
+    assert!(refused.contains("2 nodes offer it"), "{refused}");
+    one.end();
+    eventually("one is left", || report(&rig).servers.len() == 1 && report(&rig).callable);
+    assert_eq!(sum_of(&call(&mut client, &two(3, 4)).unwrap()), 7);
+    eventually("asked", || other.has_printed("asked 1: 3 4") || other.has_printed("asked 2: 3 4") || other.has_printed("asked 3: 3 4"));
+    assert_eq!(other.read().iter().filter(|l| l.starts_with("asked")).count(), 1, "only what came when it was alone");
+}
+
+#[test]
+fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
+    let rig = rig_of(95, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let _server = serve(&rig, "add", ADD, "adder", add);
+    let (there, config) = (rig.dir.path().join("there"), rig.dir.path().join("there.json"));
+    let mut ros2 = rig.config()["ros2"].clone();
+    ros2["services"] = json!([{ "service": "/add", "type": ADD, "server": "ros" }]);
+    std::fs::write(&config, json!({ "domain_dir": there, "ros2": ros2, "topics": [] }).to_string()).unwrap();
+    let mut other = Peer::start(std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(&config));
+    eventually("it takes part", || !other.read().is_empty());
+    // A node sees one server, and is answered.
+    let mut peer = rig.peer("call add add 2 3");
+    eventually("answered", || peer.has_printed("answer 5: 9"));
+    let (request, response) = schemas(ADD);
+    let options = ClientOptions { reach: Reach::Host, ..ClientOptions::default() };
+    let mut asking = node(&there, "asker").raw_client("add", request, response, options).unwrap();
+    // Whether the other gateway offers it, to refuse it with the reason, or not at all: nothing is answered.
+    asking.wait_for_server(Duration::from_secs(1));
+    assert!(call(&mut asking, &two(1, 1)).is_err());
+    assert_eq!((ended(&rig, "gateway"), report(&rig).servers.len()), (0, 1));
+}
