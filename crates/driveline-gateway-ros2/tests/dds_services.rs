@@ -192,13 +192,13 @@ fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted()
 
 #[test]
 fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
-    for (domain_id, release, graph) in [(92, "jazzy", "graph"), (93, "humble", "graph24")] {
+    for (domain_id, release, vendor) in [(92, "jazzy", Vendor::Cyclone), (93, "humble", Vendor::Humble)] {
         let services =
             json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
         let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "services": services }), &[]);
         let server = serve(&rig, "add", ADD, "front/adder", add);
         let _other = rig.peer("serve other add 0");
-        let mut peer = rig.peer(graph);
+        let mut peer = rig.node(vendor, "graph");
         eventually("both seen", || {
             peer.has_printed("/front adder 1 1") && peer.read().iter().any(|l| l.ends_with(" 1 1") && !l.starts_with("/front"))
         });

@@ -8,7 +8,7 @@ use driveline_msgs::{Image, ImageView};
 use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
 use driveline_types::{Plain, PlainRef, Qos};
 use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
-use rig::{PATIENCE, Rig, eventually, sum};
+use rig::{PATIENCE, Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::time::Instant;
 
@@ -190,6 +190,45 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
         let lines = peer.read();
         lines.iter().rposition(|l| l.starts_with("/ driveline")).is_some_and(|last| lines[last + 1..].is_empty() && lines.len() > 2)
     });
+}
+
+/// Both directions, with the names of nodes on both sides, and what endpoints say about themselves. `domain_id`: of this test alone.
+fn nodes_know_each_other(domain_id: u32, release: &str, vendor: Vendor, other: Vendor, user_data: &str) {
+    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
+    let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "topics": rules }), &[("chatter", 4096, reliable(4))]);
+    let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &reliable(4));
+    let mut said = rig.node(vendor, "said rt/chatter");
+    let mut graph = rig.node(vendor, "graph");
+    let mut other_graph = rig.node(other, "graph");
+    let mut listener = rig.named(vendor, "/rear listener", "sub rt/chatter string rv0");
+    eventually("heard there", || {
+        publish(&mut publisher, &string("hello"));
+        !listener.samples().is_empty()
+    });
+    assert_eq!(listener.samples()[0], (5, sum(b"hello"), "-".into()));
+    let mut subscription = rig.subscription("in", &lasting(4));
+    let _talker = rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4");
+    let missed = take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12));
+    assert_eq!(missed, 0);
+    eventually("the nodes there are known here", || {
+        let report = rig.report();
+        report.to_ros[0].readers == ["/rear/listener"] && report.from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker")
+    });
+    eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ driveline 1 0"));
+    eventually("what it says about its writer is there", || !said.read().is_empty());
+    assert_eq!(said.read(), [format!("writer {user_data}"), "reader ".into()]);
+    assert!(!other_graph.read().iter().any(|line| line.starts_with("/front talker")), "the other release cannot read that");
+}
+
+#[test]
+fn nodes_of_humble_and_a_gateway_for_humble_know_each_other() {
+    nodes_know_each_other(90, "humble", Vendor::Humble, Vendor::Cyclone, "driveline=1;");
+}
+
+#[test]
+fn nodes_of_jazzy_and_a_gateway_for_jazzy_know_each_other() {
+    let user_data = "typehash=RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;driveline=1;";
+    nodes_know_each_other(91, "jazzy", Vendor::Cyclone, Vendor::Humble, user_data);
 }
 
 /// Another gateway of another domain of Driveline, as a process: a process takes part in a DDS domain once.

@@ -275,7 +275,7 @@ impl Conductor {
     fn look(&mut self) -> dds::Result<Duration> {
         if let Some(graph) = &mut self.graph {
             graph.learn(&mut self.nodes, MAX_ENDPOINTS)?;
-            let (found, services) = graph.take()?;
+            let (found, services) = graph.take(&self.nodes)?;
             for (writes, change) in found {
                 self.changed(Profile::Dds, writes, change);
             }
@@ -296,7 +296,8 @@ impl Conductor {
             graph.say(dds.gid()?, &writings, readers, self.services.own())?;
         }
         self.control.desk.answer(|| self.report(&writings));
-        Ok(due.map_or(LOOK, |due| due.saturating_duration_since(Instant::now()).min(LOOK)))
+        let next = [due, self.graph.as_ref().and_then(DdsGraph::next)].into_iter().flatten().min();
+        Ok(next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK)))
     }
 
     fn changed(&mut self, profile: Profile, writes: bool, change: Change) {

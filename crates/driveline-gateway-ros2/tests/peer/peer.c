@@ -6,8 +6,10 @@
    peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum, frame, seconds of the stamp; ends with its input
    peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
-   peer graph24                            the same with ids of 24 bytes, as Humble has them
+   peer said TOPIC                         prints USER_DATA of each writer and reader of others on that topic, as they come
    peer serve|call …                       services: service.c
+   NODE in the environment is a namespace and a name: pub and sub say on ros_discovery_info that they are that node. Compiled with HUMBLE, all that is said and
+   read there is Humble's: ids of 24 bytes.
    QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
 #include "peer.h"
 #include <poll.h>
@@ -61,13 +63,56 @@ static dds_entity_t topic_of(dds_entity_t participant, const char *name, int ima
   return ok(dds_create_topic(participant, &type, name, NULL, NULL), "topic");
 }
 
+static dds_entity_t graph_topic(dds_entity_t participant) {
+  return ok(dds_create_topic(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc, "ros_discovery_info", NULL, NULL), "topic");
+}
+
+/* As rmw_dds_common: what is longer than DDS's id is zeros. */
+static rmw_dds_common_msg_dds__Gid_ gid_of(dds_entity_t entity) {
+  rmw_dds_common_msg_dds__Gid_ gid = {{0}};
+  dds_guid_t guid;
+  ok(dds_get_guid(entity, &guid), "guid");
+  memcpy(gid.data, guid.v, sizeof guid.v);
+  return gid;
+}
+
+/* What a node of ROS 2 has before any endpoint; 0: it is none. */
+static dds_entity_t graph_writer(dds_entity_t participant) {
+  return getenv("NODE") ? ok(dds_create_writer(participant, graph_topic(participant), qos_of("rt1"), NULL), "writer") : 0;
+}
+
+/* Says whose node an endpoint is. */
+static void announce(dds_entity_t participant, dds_entity_t graph, dds_entity_t endpoint, int writes) {
+  char *namespace = getenv("NODE"), *name = namespace ? strchr(namespace, ' ') : NULL;
+  if (!graph || !name)
+    return;
+  *name++ = 0;
+  rmw_dds_common_msg_dds__Gid_ own = gid_of(endpoint);
+  rmw_dds_common_msg_dds__NodeEntitiesInfo_ node = {0};
+  strncpy(node.node_namespace, namespace, sizeof node.node_namespace - 1);
+  strncpy(node.node_name, name, sizeof node.node_name - 1);
+  if (writes) {
+    node.writer_gid_seq._buffer = &own;
+    node.writer_gid_seq._length = node.writer_gid_seq._maximum = 1;
+  } else {
+    node.reader_gid_seq._buffer = &own;
+    node.reader_gid_seq._length = node.reader_gid_seq._maximum = 1;
+  }
+  Info info = {.gid = gid_of(participant)};
+  info.node_entities_info_seq._buffer = &node;
+  info.node_entities_info_seq._length = info.node_entities_info_seq._maximum = 1;
+  ok(dds_write(graph, &info), "write");
+}
+
 static void publish(dds_entity_t participant, char **arg) {
   int image = !strncmp(arg[1], "image", 5), bad = !strcmp(arg[1], "bad");
   const char *stamp = strchr(arg[1], '@');
   size_t size = strtoul(arg[2], NULL, 10);
   int count = atoi(arg[3]), period = atoi(arg[4]);
   dds_qos_t *qos = qos_of(arg[5]);
+  dds_entity_t graph = graph_writer(participant);
   dds_entity_t writer = ok(dds_create_writer(participant, topic_of(participant, arg[0], image, bad), qos, NULL), "writer");
+  announce(participant, graph, writer, 1);
   dds_publication_matched_status_t matched = {0};
   /* What is transient local is written at once: whoever comes gets it. */
   while (arg[5][1] != 't' && (dds_get_publication_matched_status(writer, &matched), !matched.current_count))
@@ -99,7 +144,9 @@ static void publish(dds_entity_t participant, char **arg) {
 
 static void subscribe(dds_entity_t participant, char **arg) {
   int image = !strcmp(arg[1], "image");
+  dds_entity_t graph = graph_writer(participant);
   dds_entity_t reader = ok(dds_create_reader(participant, topic_of(participant, arg[0], image, 0), qos_of(arg[2]), NULL), "reader");
+  announce(participant, graph, reader, 0);
   for (int n = 0; !over(0);) {
     void *sample = NULL;
     dds_sample_info_t info;
@@ -131,13 +178,8 @@ static void clock_of(dds_entity_t participant, int begin) {
   }
 }
 
-/* Nodes begin after the participant's id, and are alike: their ids are behind a pointer. */
-static void graph(dds_entity_t participant, int humble) {
-  dds_topic_descriptor_t type = humble ? humble_Info__desc : rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc;
-  size_t nodes = humble ? offsetof(humble_Info_, node_entities_info_seq) : offsetof(Info, node_entities_info_seq);
-  type.m_typename = rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc.m_typename;
-  dds_entity_t topic = ok(dds_create_topic(participant, &type, "ros_discovery_info", NULL, NULL), "topic");
-  dds_entity_t reader = ok(dds_create_reader(participant, topic, qos_of("rt100"), NULL), "reader");
+static void graph(dds_entity_t participant) {
+  dds_entity_t reader = ok(dds_create_reader(participant, graph_topic(participant), qos_of("rt100"), NULL), "reader");
   while (!over(1)) {
     void *sample = NULL;
     dds_sample_info_t info;
@@ -155,6 +197,29 @@ static void graph(dds_entity_t participant, int humble) {
   }
 }
 
+/* Whether an endpoint on this topic was there, and what it says about itself. */
+static void said(dds_entity_t participant, const char *topic) {
+  dds_entity_t of[] = {DDS_BUILTIN_TOPIC_DCPSPUBLICATION, DDS_BUILTIN_TOPIC_DCPSSUBSCRIPTION};
+  for (int k = 0; k < 2; k++)
+    of[k] = ok(dds_create_reader(participant, of[k], NULL, NULL), "reader");
+  for (int k = 0; !over(1); k = 1 - k) {
+    void *sample = NULL;
+    dds_sample_info_t info;
+    int taken = ok(dds_take(of[k], &sample, &info, 1, 1), "take");
+    const dds_builtintopic_endpoint_t *e = sample;
+    if (taken > 0 && info.valid_data && !strcmp(e->topic_name, topic)) {
+      void *data = NULL;
+      size_t len = 0;
+      dds_qget_userdata(e->qos, &data, &len);
+      printf("%s %.*s\n", k ? "reader" : "writer", (int)len, data ? (char *)data : "");
+      fflush(stdout);
+      dds_free(data);
+    }
+    if (taken > 0)
+      dds_return_loan(of[k], &sample, taken);
+  }
+}
+
 int main(int count, char **arg) {
   dds_entity_t participant = ok(dds_create_participant((dds_domainid_t)atoi(getenv("ROS_DOMAIN_ID")), NULL, NULL), "participant");
   if (count == 8 && !strcmp(arg[1], "pub"))
@@ -164,9 +229,9 @@ int main(int count, char **arg) {
   else if (count == 3 && !strcmp(arg[1], "clock"))
     clock_of(participant, atoi(arg[2]));
   else if (count == 2 && !strcmp(arg[1], "graph"))
-    graph(participant, 0);
-  else if (count == 2 && !strcmp(arg[1], "graph24"))
-    graph(participant, 1);
+    graph(participant);
+  else if (count == 3 && !strcmp(arg[1], "said"))
+    said(participant, arg[2]);
   else if (!service(participant, count, arg))
     return 2;
   dds_delete(participant);

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Names the Python of nodes in Python.
 const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
+/// Names the directory with nodes on ros2-client: `jazzy` and `humble`.
+const ROS2_CLIENT: &str = "DRIVELINE_ROS2_CLIENT";
 /// What is known of ROS 2's types, as upstream has it.
 pub(crate) const DEFINITIONS: [(&str, &str, &str); 3] = [
     ("std_msgs", "msg/String.msg", "string data\n"),
@@ -49,10 +51,22 @@ fn run(command: &mut Command) {
 pub(crate) enum Vendor {
     /// Debian's CycloneDDS in C, with types that its own compiler has made.
     Cyclone,
+    /// The same, with the graph of Humble.
+    Humble,
     /// Debian's Fast DDS in C++.
     FastDds,
     /// The Python package cyclonedds.
     Python,
+    /// The crate ros2-client over DDS: RustDDS.
+    Ros2Client,
+    /// The same, built for Humble.
+    Ros2ClientHumble,
+}
+
+/// What somebody else has built.
+fn from_environment(variable: &str, what: &str) -> PathBuf {
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    named.unwrap_or_else(|| panic!("{variable} names no {what}; `make test-gateways ONLY=ros2-vendors` sees to it"))
 }
 
 /// Where the programs of this test process are.
@@ -64,19 +78,23 @@ fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
     out.join(name)
 }
 
+/// Builds the node on CycloneDDS in C.
+fn cyclone(source: &Path, out: &Path, name: &str, defined: &[&str]) {
+    run(Command::new("idlc").args(defined).arg("-o").arg(out).arg(source.join("types.idl")));
+    let parts = [source.join("peer.c"), source.join("service.c"), out.join("types.c")];
+    run(Command::new("cc").arg("-O1").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join(name)));
+}
+
 impl Vendor {
     /// What starts a node; programs are built once.
     fn program(self) -> Vec<PathBuf> {
         static CYCLONE: OnceLock<PathBuf> = OnceLock::new();
+        static HUMBLE: OnceLock<PathBuf> = OnceLock::new();
         static FAST_DDS: OnceLock<PathBuf> = OnceLock::new();
         match self {
-            Self::Cyclone => {
-                let build = |source: &Path, out: &Path| {
-                    run(Command::new("idlc").arg("-o").arg(out).arg(source.join("types.idl")));
-                    let parts = [source.join("peer.c"), source.join("service.c"), out.join("types.c")];
-                    run(Command::new("cc").arg("-O1").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join("cyclone")));
-                };
-                vec![CYCLONE.get_or_init(|| built("cyclone", build)).clone()]
+            Self::Cyclone => vec![CYCLONE.get_or_init(|| built("cyclone", |source, out| cyclone(source, out, "cyclone", &[]))).clone()],
+            Self::Humble => {
+                vec![HUMBLE.get_or_init(|| built("humble", |source, out| cyclone(source, out, "humble", &["-DHUMBLE"]))).clone()]
             }
             Self::FastDds => {
                 let build = |source: &Path, out: &Path| {
@@ -90,10 +108,14 @@ impl Vendor {
                 vec![FAST_DDS.get_or_init(|| built("fastdds", build)).clone()]
             }
             Self::Python => {
-                let python = std::env::var_os(PYTHON).unwrap_or_else(|| {
-                    panic!("{PYTHON} names no Python with the package cyclonedds; `make test-gateways ONLY=ros2-vendors` sees to it")
-                });
-                vec![python.into(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer/peer.py")]
+                vec![
+                    from_environment(PYTHON, "Python with the package cyclonedds"),
+                    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer/peer.py"),
+                ]
+            }
+            Self::Ros2Client => vec![from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy"), "dds".into()],
+            Self::Ros2ClientHumble => {
+                vec![from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("humble"), "dds".into()]
             }
         }
     }
@@ -267,6 +289,24 @@ impl Rig {
 
     /// Starts a node.
     pub(crate) fn node(&self, vendor: Vendor, arguments: &str) -> Peer {
+        Peer::start(&mut self.command(vendor, arguments))
+    }
+
+    /// Starts a node that says its name, which is a namespace and a name.
+    pub(crate) fn named(&self, vendor: Vendor, name: &str, arguments: &str) -> Peer {
+        Peer::start(self.command(vendor, arguments).env("NODE", name))
+    }
+
+    /// Starts a node on ros2-client over Zenoh, which connects to the router alone and to others by gossip, as nodes do.
+    pub(crate) fn over_zenoh(&self, router: &rmw::Router, name: &str, arguments: &str) -> Peer {
+        let program = from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy");
+        let settings = format!("mode=\"peer\";connect/endpoints=[\"{}\"];listen/endpoints=[\"tcp/127.0.0.1:0\"]", router.endpoint());
+        let mut command = Command::new(program);
+        command.arg("zenoh").args(arguments.split(' ')).env("ROS_DOMAIN_ID", self.domain_id.to_string());
+        Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))
+    }
+
+    fn command(&self, vendor: Vendor, arguments: &str) -> Command {
         let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
             <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
             <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
@@ -277,7 +317,7 @@ impl Rig {
             .args(arguments.split(' '))
             .env("ROS_DOMAIN_ID", self.domain_id.to_string())
             .env("CYCLONEDDS_URI", configuration);
-        Peer::start(&mut command)
+        command
     }
 
     pub(crate) fn publisher(&self, topic: &str, node: &str, schema: Schema, max_payload: usize, qos: &Qos) -> Publisher {

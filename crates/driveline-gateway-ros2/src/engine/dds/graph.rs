@@ -2,15 +2,27 @@
 //! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
-use crate::engine::endpoint::{Change, Changes, Profile, Writing};
+use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
 use crate::engine::feed::OWN_NODE;
 use crate::engine::service::{OwnEnds, ServiceChange};
 use crate::qos::{DurabilityKind, EndpointQos};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
 use driveline_runtime::ros2::Release;
 use driveline_types::Reliability;
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long a writer waits for its participant to say whose it is.
+const NAMED_WITHIN: Duration = Duration::from_millis(500);
+/// Writers that wait so, and participants of which it is known that they say something.
+const MAX_WAITING: usize = 4096;
+
+/// What ids of all endpoints of a participant begin with.
+type Prefix = [u8; 12];
+
+fn prefix(gid: &Gid) -> Prefix {
+    std::array::from_fn(|n| gid[n])
+}
 
 /// Nodes of others, by the ids of their endpoints: namespace and name.
 pub(in crate::engine) type Nodes = HashMap<Gid, (String, String)>;
@@ -26,6 +38,10 @@ pub(in crate::engine) struct DdsGraph {
     own: [u8; 12],
     participants: BTreeMap<Gid, Vec<Gid>>,
     said: Option<ParticipantInfo>,
+    /// Participants that say whose their endpoints are, by their writers on the graph's topic.
+    speakers: HashMap<u64, Prefix>,
+    /// Writers of such that were found before that was said, and until when they wait; in the order of that.
+    unnamed: VecDeque<(Instant, Box<Endpoint>)>,
 }
 
 impl DdsGraph {
@@ -46,8 +62,19 @@ impl DdsGraph {
         waiting.add(&reader.entity)?;
         let mut own = [0; 12];
         own.copy_from_slice(&dds.gid()?[..12]);
-        let participants = BTreeMap::new();
-        Ok(Self { found_writers, found_readers, reader, writer, _topic: topic, release, own, participants, said: None })
+        Ok(Self {
+            found_writers,
+            found_readers,
+            reader,
+            writer,
+            _topic: topic,
+            release,
+            own,
+            participants: BTreeMap::new(),
+            said: None,
+            speakers: HashMap::new(),
+            unnamed: VecDeque::new(),
+        })
     }
 
     /// What others say about their nodes; at most about `most` endpoints.
@@ -74,21 +101,71 @@ impl DdsGraph {
         Ok(())
     }
 
-    /// What has changed.
-    pub(in crate::engine) fn take(&self) -> dds::Result<Changes> {
+    /// What has changed. A writer of a participant that says whose its endpoints are is told of once it has said so, or half a second later: its
+    /// inlet keeps the name that it gets then.
+    pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> dds::Result<Changes> {
+        let now = Instant::now();
         let (mut all, mut services) = (Vec::new(), Vec::new());
-        for (writes, discovery) in [(true, &self.found_writers), (false, &self.found_readers)] {
-            loop {
-                let found = discovery.take()?;
-                if found.is_empty() {
-                    break;
-                }
-                let others = found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
-                services.extend(others.filter_map(|f| ServiceChange::of_dds(f, writes)));
-                all.extend(found.into_iter().filter_map(Change::of_dds).map(|change| (writes, change)));
+        loop {
+            let found = self.found_writers.take()?;
+            if found.is_empty() {
+                break;
+            }
+            self.services(&found, true, &mut services);
+            found.into_iter().for_each(|found| self.writer(found, nodes, now, &mut all));
+        }
+        self.unnamed.retain(|(until, endpoint)| {
+            let waits = now < *until && !nodes.contains_key(&endpoint.gid);
+            if !waits {
+                all.push((true, Change::Here(endpoint.clone())));
+            }
+            waits
+        });
+        loop {
+            let found = self.found_readers.take()?;
+            if found.is_empty() {
+                return Ok((all, services));
+            }
+            self.services(&found, false, &mut services);
+            all.extend(found.into_iter().filter_map(Change::of_dds).map(|change| (false, change)));
+        }
+    }
+
+    /// What has changed of services of others.
+    fn services(&self, found: &[Found], writes: bool, all: &mut Vec<ServiceChange>) {
+        let others = found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
+        all.extend(others.filter_map(|f| ServiceChange::of_dds(f, writes)));
+    }
+
+    fn writer(&mut self, found: Found, nodes: &Nodes, now: Instant, all: &mut Vec<(bool, Change)>) {
+        match &found {
+            Found::Here(e) if e.topic == GRAPH_TOPIC && self.speakers.len() < MAX_WAITING => {
+                self.speakers.insert(e.handle, prefix(&e.gid));
+            }
+            Found::Here(_) => {}
+            Found::Gone(handle) => {
+                self.speakers.remove(handle);
             }
         }
-        Ok((all, services))
+        match Change::of_dds(found) {
+            Some(Change::Here(e)) if !e.gateway && self.unnamed.len() < MAX_WAITING && self.will_be_named(&e.gid, nodes) => {
+                self.unnamed.push_back((now + NAMED_WITHIN, e));
+            }
+            Some(Change::Gone(handle)) => {
+                self.unnamed.retain(|(_, e)| e.handle != handle);
+                all.push((true, Change::Gone(handle)));
+            }
+            change => all.extend(change.map(|change| (true, change))),
+        }
+    }
+
+    fn will_be_named(&self, gid: &Gid, nodes: &Nodes) -> bool {
+        !nodes.contains_key(gid) && self.speakers.values().any(|of| *of == prefix(gid))
+    }
+
+    /// When to look again, if nothing comes.
+    pub(in crate::engine) fn next(&self) -> Option<Instant> {
+        self.unnamed.front().map(|(until, _)| *until)
     }
 
     /// Says what there is, if that has changed.
