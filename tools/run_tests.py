@@ -75,6 +75,19 @@ def ctest(build):
     return ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "-j", JOBS]
 
 
+# Nodes of ROS 2, a workspace of their own.
+ROS2_CLIENT = "crates/driveline-gateway-ros2/tests/peer/ros2_client"
+
+
+def ros2_client(release):
+    """Builds the node on ros2-client: of Jazzy, or of Humble, which is what it is without features."""
+    features = ["--no-default-features"] if release == "humble" else []
+    return [
+        cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(GATEWAYS.parent), *features),
+        ["install", "-D", str(GATEWAYS / "ros2-client-peer"), f"build/ros2-client/{release}"],
+    ]
+
+
 STEPS = [
     Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
     Step("source", "Layers, unsafe quarantine, source rules, links in documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"]]),
@@ -165,10 +178,16 @@ STEPS = [
     ),
     Step(
         "ros2-vendors",
-        "ROS 2 topics over DDS, with nodes on Fast DDS in C++ and on CycloneDDS in Python",
-        [["python3", "tools/python_packages.py"], cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine,vendors-test", "--test", "vendors")],
+        "ROS 2 topics with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
+        [
+            ["python3", "tools/python_packages.py"],
+            ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
+            # Beside the gateways: Zenoh is nearly the same.
+            *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
+            cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine,vendors-test", "--test", "vendors", "--test", "ros2_client"),
+        ],
         "tests",
-        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python")},
+        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
         suite="gateways",
         builds=True,
     ),

@@ -10,7 +10,7 @@ use driveline_rosidl::cdr::Decoder;
 use driveline_runtime::gateway::Ros2ServiceReport;
 use rig::calls::{ADD, TRIGGER, add, asked, call, cdr, client, domain, ended, node, report, respond, rig_of, schemas, serve, sum_of, two};
 use rig::samples::BIG;
-use rig::{PATIENCE, Peer, Rig, eventually, sum};
+use rig::{PATIENCE, Peer, Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::sync::mpsc::channel;
 use std::time::Duration;

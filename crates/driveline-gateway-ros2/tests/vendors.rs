@@ -125,6 +125,22 @@ fn late_joiners_and_cyclone_dds_in_python() {
 }
 
 #[test]
+fn strings_and_ros2_client() {
+    strings_pass_both_ways(Vendor::Ros2Client, 92);
+}
+
+// RustDDS loses samples of 4 MB.
+#[test]
+fn images_of_32_kib_and_ros2_client() {
+    images_pass_both_ways(Vendor::Ros2Client, 93, 32 << 10);
+}
+
+#[test]
+fn late_joiners_and_ros2_client() {
+    late_joiners_get_what_was_kept(Vendor::Ros2Client, 94);
+}
+
+#[test]
 fn the_other_byte_order_is_read() {
     let rules = json!([{ "topic": "/back", "direction": "from_ros", "as": "cdr" }]);
     let rig = Rig::new(66, rules, &[]);

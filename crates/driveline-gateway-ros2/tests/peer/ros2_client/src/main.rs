@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node of ROS 2 on the crate ros2-client: over DDS that is RustDDS, over Zenoh its own writing of rmw_zenoh. Nothing in it is of Driveline.
+//!
+//!   peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c; TOPIC with or without DDS's `rt/`
+//!   peer dds|zenoh sub TOPIC string|image QOS                        as peer.c
+//!   peer dds|zenoh graph                                             prints each other node that comes: namespace and name
+//!
+//! ROS_DOMAIN_ID says the domain, NODE the node's name (`peer` if it is not there), and ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, where the router is.
+
+mod dds;
+#[cfg(feature = "jazzy")]
+mod over_zenoh;
+
+use ros2_client::qos::{Durability, History, QosProfile, WhenFull};
+use ros2_client::{MessageTypeName, Name, NodeName};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What a sample is made of, and what is told of it.
+trait Message: Serialize + DeserializeOwned + Send + 'static {
+    /// Package and name of its type.
+    const OF: (&'static str, &'static str);
+    fn new(size: usize, letter: u8) -> Self;
+    fn content(&self) -> &[u8];
+    fn frame(&self) -> &str;
+}
+
+impl Message for String {
+    const OF: (&'static str, &'static str) = ("std_msgs", "String");
+
+    fn new(size: usize, letter: u8) -> Self {
+        char::from(letter).to_string().repeat(size)
+    }
+
+    fn content(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
+    fn frame(&self) -> &str {
+        "-"
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    sec: i32,
+    nanosec: u32,
+    frame_id: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Image {
+    header: Header,
+    height: u32,
+    width: u32,
+    encoding: String,
+    is_bigendian: u8,
+    step: u32,
+    data: Vec<u8>,
+}
+
+impl Message for Image {
+    const OF: (&'static str, &'static str) = ("sensor_msgs", "Image");
+
+    fn new(size: usize, letter: u8) -> Self {
+        let header = Header { sec: 0, nanosec: 0, frame_id: "cam".into() };
+        Self {
+            header,
+            height: 1,
+            width: size as u32,
+            encoding: "mono8".into(),
+            is_bigendian: 0,
+            step: size as u32,
+            data: vec![letter; size],
+        }
+    }
+
+    fn content(&self) -> &[u8] {
+        &self.data
+    }
+
+    fn frame(&self) -> &str {
+        &self.header.frame_id
+    }
+}
+
+/// Samples to be written.
+struct Samples {
+    size: usize,
+    count: usize,
+    period: Duration,
+}
+
+/// A topic, and how it is written or read.
+struct Endpoint {
+    topic: Name,
+    of: MessageTypeName,
+    qos: QosProfile,
+    /// Written at once: whoever comes gets it.
+    lasting: bool,
+}
+
+/// A node, by whatever it is reached.
+trait Node: Sized {
+    type Publisher<M: Message>;
+    type Subscription<M: Message>;
+    fn publisher<M: Message>(&mut self, of: &Endpoint) -> Result<Self::Publisher<M>>;
+    fn subscription<M: Message>(&mut self, of: &Endpoint) -> Result<Self::Subscription<M>>;
+    /// Whether somebody reads.
+    fn matched<M: Message>(&self, publisher: &Self::Publisher<M>) -> bool;
+    fn publish<M: Message>(&self, publisher: &Self::Publisher<M>, message: M) -> Result<()>;
+    fn take<M: Message>(&self, subscription: &Self::Subscription<M>) -> Result<Option<M>>;
+    /// Other nodes that have come since, and others that are said again.
+    fn nodes(&self) -> Vec<(String, String)>;
+}
+
+/// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
+fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
+    let depth = qos.get(2..).ok_or("QoS is too short")?.parse()?;
+    let reliable = qos.starts_with('r');
+    let lasting = qos[1..].starts_with('t');
+    let mut profile = QosProfile::subscription_default().history(if depth == 0 { History::KeepAll } else { History::KeepLast { depth } });
+    if reliable {
+        profile = profile.reliability_reliable(WhenFull::Wait(Duration::from_secs(10)));
+    }
+    if lasting {
+        profile = profile.durability(Durability::TransientLocal);
+    }
+    let name = topic.strip_prefix("rt/").unwrap_or(topic).trim_start_matches('/');
+    let (namespace, base) = name.rsplit_once('/').map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base));
+    Ok(Endpoint { topic: Name::new(&namespace, base)?, of: MessageTypeName::new(M::OF.0, M::OF.1), qos: profile, lasting })
+}
+
+/// Whether standard input has ended.
+fn over(wait: Duration) -> bool {
+    let input = rustix::stdio::stdin();
+    let mut of = [PollFd::new(&input, PollFlags::IN)];
+    let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+    poll(&mut of, Some(&wait)).is_ok_and(|ready| ready > 0) && !matches!(std::io::Read::read(&mut std::io::stdin(), &mut [0]), Ok(1..))
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    // Whoever does not read any more has ended this as well.
+    let _ = std::io::stdout().flush();
+}
+
+fn sum(data: &[u8]) -> u32 {
+    data.iter().fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
+}
+
+fn publish<M: Message>(node: &mut impl Node, of: &Endpoint, samples: &Samples) -> Result<()> {
+    let publisher = node.publisher::<M>(of)?;
+    while !of.lasting && !node.matched(&publisher) {
+        if over(Duration::from_millis(5)) {
+            return Ok(());
+        }
+    }
+    say("matched");
+    for n in 0..samples.count {
+        node.publish(&publisher, M::new(samples.size, b'a' + (n % 26) as u8))?;
+        std::thread::sleep(samples.period);
+    }
+    say("written");
+    while !over(Duration::from_secs(1)) {}
+    Ok(())
+}
+
+fn subscribe<M: Message>(node: &mut impl Node, of: &Endpoint) -> Result<()> {
+    let subscription = node.subscription::<M>(of)?;
+    let mut n = 0;
+    while !over(Duration::ZERO) {
+        let Some(message) = node.take(&subscription)? else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        say(&format!("{n} {} {} {}", message.content().len(), sum(message.content()), message.frame()));
+        n += 1;
+    }
+    Ok(())
+}
+
+fn run(node: &mut impl Node, arguments: &[&str]) -> Result<()> {
+    match *arguments {
+        ["pub", topic, kind, size, count, period_us, qos] => {
+            let samples = Samples { size: size.parse()?, count: count.parse()?, period: Duration::from_micros(period_us.parse()?) };
+            match kind {
+                "string" => publish::<String>(node, &endpoint::<String>(topic, qos)?, &samples),
+                "image" => publish::<Image>(node, &endpoint::<Image>(topic, qos)?, &samples),
+                _ => Err("it is string or image".into()),
+            }
+        }
+        ["sub", topic, "string", qos] => subscribe::<String>(node, &endpoint::<String>(topic, qos)?),
+        ["sub", topic, "image", qos] => subscribe::<Image>(node, &endpoint::<Image>(topic, qos)?),
+        ["graph"] => {
+            while !over(Duration::from_millis(5)) {
+                node.nodes().iter().for_each(|(namespace, name)| say(&format!("{namespace} {name}")));
+            }
+            Ok(())
+        }
+        _ => Err("what it takes stands at the head of its source".into()),
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let domain = std::env::var("ROS_DOMAIN_ID")?.parse()?;
+    let name = NodeName::new("/", &std::env::var("NODE").unwrap_or_else(|_| "peer".into()))?;
+    match arguments.split_first() {
+        Some((&"dds", rest)) => run(&mut dds::Dds::new(domain, name)?, rest),
+        #[cfg(feature = "jazzy")]
+        Some((&"zenoh", rest)) => run(&mut over_zenoh::Zenoh::new(domain, name)?, rest),
+        _ => Err("the first word is dds or zenoh".into()),
+    }
+}
