@@ -15,6 +15,9 @@ pub const PARTICIPANT_USER_DATA: &str = "enclave=/;";
 /// The key that makes an endpoint a gateway's.
 const MARK: &str = "driveline";
 const TYPE_HASH: &str = "typehash";
+const SESSION: &str = "zenoh";
+/// Digits of an id in Zenoh.
+const MAX_SESSION: usize = 32;
 /// Longest USER_DATA that is looked at, in bytes.
 const MAX_USER_DATA: usize = 1024;
 const MAX_NODES: u32 = 256;
@@ -28,6 +31,19 @@ pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
         Some(hash) => format!("{TYPE_HASH}={hash};{MARK}=1;"),
         None => format!("{MARK}=1;"),
     }
+}
+
+/// USER_DATA of what a gateway says on [`GRAPH_TOPIC`]: once for each participant. `session`: its id in Zenoh, in hexadecimal, if it takes part there as well.
+#[must_use]
+pub fn graph_user_data(session: Option<&str>) -> String {
+    session.map_or_else(|| format!("{MARK}=1;"), |id| format!("{MARK}=1;{SESSION}={id};"))
+}
+
+/// In Zenoh, the id of a gateway with this USER_DATA.
+#[must_use]
+pub fn session_of(user_data: &[u8]) -> Option<&str> {
+    let is_id = |id: &&str| (1..=MAX_SESSION).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit());
+    value(user_data, SESSION).filter(|_| is_gateway(user_data)).filter(is_id)
 }
 
 /// The value of a key in USER_DATA.
@@ -159,6 +175,21 @@ mod tests {
         assert!(!is_gateway(theirs.as_bytes()) && type_hash(theirs.as_bytes()).is_some());
         for odd in [&b""[..], b"driveline", b"xdriveline=1;", b"typehash=RIHS01_00;", b"\xff=1;driveline=1;"] {
             assert!(!is_gateway(odd) && type_hash(odd).is_none(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_says_where_else_it_takes_part() {
+        assert_eq!((graph_user_data(None).as_str(), session_of(b"driveline=1;")), ("driveline=1;", None));
+        let both = graph_user_data(Some("1af5"));
+        assert_eq!((session_of(both.as_bytes()), is_gateway(both.as_bytes())), (Some("1af5"), true));
+        for odd in [
+            &b"zenoh=1af5;"[..],
+            b"driveline=1;zenoh=;",
+            b"driveline=1;zenoh=x y;",
+            &[b"driveline=1;zenoh=".to_vec(), vec![b'a'; 33]].concat(),
+        ] {
+            assert_eq!(session_of(odd), None, "{odd:?}");
         }
     }
 

@@ -150,6 +150,31 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     assert!(report.from_ros.iter().all(|t| t.dropped.is_empty()), "{report:?}");
 }
 
+/// Each of them carries across what DDS nodes publish, and nodes get it twice.
+#[test]
+fn another_gateway_between_the_same_two_is_told() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/loop", "direction": "both" }]);
+    let rig = both(&router, 89, rules.clone(), &[("loop", 4096, lasting(4))]);
+    // In the same Zenoh network alone.
+    let zenoh = json!({ "domain_id": 89, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    let other = Other::new(&rig, &zenoh);
+    let node = Node::new(&router, 89, "listener");
+    let heard = node.subscription("/loop", STRING, "rt10");
+    let mut publisher = other.publisher("loop");
+    publish(&mut publisher, &string("harmless"));
+    eventually("there", || heard.strings() == ["harmless"]);
+    assert!(rig.report().beside.is_empty() && !rig.told("comes twice"));
+    drop(other);
+    let both = json!({ "domain_id": 89, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    let beside = Other::new(&rig, &both);
+    let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
+    eventually("twice", || heard.strings().iter().filter(|text| text.len() == 7).count() == 2);
+    eventually("told", || rig.told("comes twice") && rig.report().beside.len() == 1);
+    drop(beside);
+    eventually("gone", || rig.report().beside.is_empty());
+}
+
 #[test]
 fn one_direction_alone_does_not_pass_between_the_profiles() {
     let router = Router::new();

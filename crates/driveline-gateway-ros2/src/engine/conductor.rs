@@ -4,6 +4,7 @@
 use super::dds::{DdsGraph, Nodes, configuration, refused};
 use super::endpoint::{Change, Endpoint, Handle, Profile, Writing};
 use super::error::GatewayError;
+use super::feed::kept;
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::outgoing::OutgoingTopic;
@@ -22,7 +23,7 @@ use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, 
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PINS, wall_offset_ns};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,8 @@ use std::time::{Duration, Instant};
 const MAX_TOPICS: usize = 256;
 /// Endpoints of others that are kept in mind.
 const MAX_ENDPOINTS: usize = 16_384;
+/// Gateways that are told of.
+const MAX_BESIDE: usize = 16;
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -38,6 +41,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Common {
     pub(super) participant: Participant,
     pub(super) spec: Ros2Spec,
+    /// The longest sample of all topics, in bytes: over DDS any of them may be as long.
+    pub(super) longest: u64,
     pub(super) types: Types,
     pub(super) node: NodeName,
     /// What stamps are of.
@@ -129,6 +134,8 @@ pub(super) struct Conductor {
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
+    /// Sessions in Zenoh of other gateways that are in the same DDS domain as well.
+    pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
     control: Arc<Control>,
     pub(super) common: Arc<Common>,
@@ -201,22 +208,29 @@ impl Conductor {
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
         let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
         let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).chain(of_services).max().unwrap_or(0);
-        let (mut dds, mut graph, mut waiting) = (None, None, Waiting::Signal(Signal::default()));
+        let (mut dds, mut waiting) = (None, Waiting::Signal(Signal::default()));
         if spec.dds {
             let participant = dds::Participant::open(spec.domain_id, &configuration(&spec, longest), PARTICIPANT_USER_DATA);
             let participant = participant.map_err(|source| refused(&spec, source))?;
             let of_dds = participant.waiting()?;
-            graph = Some(DdsGraph::open(&participant, &of_dds, spec.release)?);
             (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
         }
         let waiting = Arc::new(waiting);
         let zenoh = spec.zenoh.as_ref().map(|z| Session::open(z, spec.domain_id, longest, waiting.clone())).transpose()?;
+        let graph = match (&dds, &*waiting) {
+            (Some(dds), Waiting::Dds(of_dds)) => {
+                let session = zenoh.as_ref().map(Session::id);
+                Some(DdsGraph::open(dds, of_dds, spec.release, session.as_deref(), kept(Profile::Dds, 0, longest))?)
+            }
+            _ => None,
+        };
         let node =
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
         let (writings, refusals, notices) = (Mutex::default(), Mutex::default(), Notices::default());
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
-        let common = Arc::new(Common { participant, spec, types, node, clock, mark, writings, refusals, notices, waiting, zenoh, dds });
+        let common =
+            Arc::new(Common { participant, spec, longest, types, node, clock, mark, writings, refusals, notices, waiting, zenoh, dds });
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
         let clocks = profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
         let mut outgoing = Vec::new();
@@ -241,6 +255,7 @@ impl Conductor {
             readers: HashMap::new(),
             nodes: Nodes::new(),
             told: HashSet::new(),
+            beside: BTreeSet::new(),
             graph,
             control,
             common,
@@ -287,6 +302,7 @@ impl Conductor {
             self.changed(Profile::Zenoh, writes, change);
         }
         troubles.into_iter().for_each(|trouble| self.common.tell(trouble));
+        self.look_beside();
         self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy());
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
@@ -298,6 +314,20 @@ impl Conductor {
         self.control.desk.answer(|| self.report(&writings));
         let next = [due, self.graph.as_ref().and_then(DdsGraph::next)].into_iter().flatten().min();
         Ok(next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK)))
+    }
+
+    /// Tells of other gateways that connect the same DDS domain to the same Zenoh network.
+    fn look_beside(&mut self) {
+        let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
+        let there = zenoh.gateways();
+        let beside: BTreeSet<_> = graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
+        for id in beside.difference(&self.beside) {
+            self.common.tell(format!(
+                "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this Zenoh network as well: what both carry from one to the other \
+                 comes twice; have one gateway for both, or leave DDS (`dds: false`) or `zenoh:` out of one of them"
+            ));
+        }
+        self.beside = beside;
     }
 
     fn changed(&mut self, profile: Profile, writes: bool, change: Change) {

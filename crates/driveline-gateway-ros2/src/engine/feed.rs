@@ -25,9 +25,12 @@ const KEPT: std::ops::RangeInclusive<u64> = 16..=4096;
 /// Node of all readers of the gateway.
 pub(super) const OWN_NODE: (&str, &str) = ("/", "driveline");
 
-fn kept(rule: &Rule) -> u32 {
+/// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one; DDS has one bound for all topics, so that there samples of
+/// any may be as long as the longest of any.
+pub(super) fn kept(profile: Profile, of_topic: u64, of_any: u64) -> u32 {
+    let longest = if profile == Profile::Dds { of_topic.max(of_any) } else { of_topic };
     // At most 4096.
-    (KEPT_BYTES / rule.max_payload_bytes().max(1)).clamp(*KEPT.start(), *KEPT.end()) as u32
+    (KEPT_BYTES / longest.max(1)).clamp(*KEPT.start(), *KEPT.end()) as u32
 }
 
 /// Longest sample of a topic, in bytes.
@@ -83,9 +86,10 @@ impl Feed {
                 let waiting = common.dds()?.waiting().map_err(|e| e.to_string())?;
                 Ok(Self::Dds { readers: Readers::default(), waiting })
             }
-            Profile::Zenoh => {
-                Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept(rule) as usize, longest(rule))) })
-            }
+            Profile::Zenoh => Ok(Self::Zenoh {
+                readers: Readers::default(),
+                inbox: Arc::new(zenoh::Inbox::new(kept(profile, rule.max_payload_bytes(), common.longest) as usize, longest(rule))),
+            }),
         }
     }
 
@@ -103,7 +107,7 @@ impl Feed {
                 let topic = dds.topic(&name, &of.type_name).map_err(text)?;
                 let config = dds::EndpointConfig {
                     qos: class.requests(),
-                    history: dds::History::KeepAll { limit: kept(rule), late: 1 },
+                    history: dds::History::KeepAll { limit: kept(Profile::Dds, rule.max_payload_bytes(), common.longest), late: 1 },
                     max_blocking: Duration::ZERO,
                     lifespan: None,
                     user_data: &endpoint_user_data(crossing.hash, common.spec.release),
@@ -204,6 +208,22 @@ impl Feed {
         match self {
             Self::Dds { readers, .. } => lock(readers).values().filter_map(|r| r.reader.entity.gid().ok()).collect(),
             Self::Zenoh { .. } => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_has_a_bound_in_bytes_whatever_a_topic_s_own_samples_have() {
+        const MIB: u64 = 1 << 20;
+        for (of_topic, of_any, over_dds, over_zenoh) in
+            [(64, 64, 4096, 4096), (64, 4 * MIB, 32, 4096), (4 * MIB, 4 * MIB, 32, 32), (64, 64 * MIB, 16, 4096), (0, 0, 4096, 4096)]
+        {
+            assert_eq!(kept(Profile::Dds, of_topic, of_any), over_dds, "{of_topic} {of_any}");
+            assert_eq!(kept(Profile::Zenoh, of_topic, of_any), over_zenoh, "{of_topic} {of_any}");
         }
     }
 }

@@ -66,6 +66,8 @@ impl Conductor {
                 zenoh: zenoh.is_some(),
                 interface: spec.interface.clone(),
                 nodes: nodes.len(),
+                malformed_tokens: zenoh.map_or(0, super::zenoh::Session::malformed),
+                beside: self.beside.iter().cloned().collect(),
                 to_ros,
                 from_ros: from_ros.into_values().collect(),
                 services: self.services.report(&self.nodes),

@@ -59,6 +59,11 @@ pub struct Ros2Report {
     pub interface: Option<String>,
     /// Nodes of others that are seen in the ROS graph.
     pub nodes: usize,
+    /// Announcements by rmw_zenoh that could not be read, so that whatever they are of is not seen.
+    pub malformed_tokens: u64,
+    /// Other gateways that take part in the same DDS domain and in the same Zenoh network, by their sessions there: what several carry from one to the
+    /// other comes several times.
+    pub beside: Vec<String>,
     /// Towards ROS 2.
     pub to_ros: Vec<Ros2TopicReport>,
     /// From ROS 2.

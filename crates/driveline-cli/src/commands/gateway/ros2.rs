@@ -70,6 +70,22 @@ fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     }
 }
 
+/// What is wrong with ROS 2 as a whole, a line for each.
+fn warnings(ros2: &Ros2Report) -> String {
+    let mut text = String::new();
+    if ros2.malformed_tokens > 0 {
+        let tokens = count(ros2.malformed_tokens, "announcement");
+        text += &format!("{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n");
+    }
+    for id in &ros2.beside {
+        text += &format!(
+            "another gateway (session {} in Zenoh) connects the same DDS domain to the same Zenoh network: what both carry across comes twice; have one for both\n",
+            cut(id, NAME)
+        );
+    }
+    text
+}
+
 /// The table.
 pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: &Screen) {
     screen.print(&format!(
@@ -81,6 +97,7 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: 
         seconds(report.up_ms),
         count(ros2.nodes as u64, "node"),
     ));
+    screen.print(&warnings(ros2));
     use Align::{Left, Right};
     let mut rows = vec![["TOPIC", "WAY", "STATE", "SAMPLES/S", "SAMPLES", "DROPPED"].map(str::to_owned).to_vec()];
     for way in ways(ros2) {
@@ -124,7 +141,8 @@ fn readers(topic: &Ros2TopicReport) -> String {
 
 /// A paragraph for each topic and direction, and for each service.
 pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report) -> String {
-    ways(ros2).map(|way| explain(report, way, before)).chain(ros2.services.iter().map(services::explained)).collect()
+    let topics = ways(ros2).map(|way| explain(report, way, before));
+    warnings(ros2) + &topics.chain(ros2.services.iter().map(services::explained)).collect::<String>()
 }
 
 fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
@@ -229,6 +247,16 @@ mod tests {
         );
         let before = report(Vec::new(), Vec::new(), 2);
         assert_eq!(profiles(&before, before.ros2.as_ref().unwrap()), "DDS on this host alone");
+    }
+
+    #[test]
+    fn what_is_wrong_as_a_whole_comes_first() {
+        let mut now = report(Vec::new(), Vec::new(), 2);
+        assert_eq!(text(&now, &Report::default()), "");
+        let ros2 = now.ros2.as_mut().unwrap();
+        (ros2.malformed_tokens, ros2.beside) = (3, vec!["1af5".into()]);
+        let text = text(&now, &Report::default());
+        assert!(text.starts_with("3 announcements by rmw_zenoh could not be read") && text.contains("session 1af5"), "{text}");
     }
 
     #[test]

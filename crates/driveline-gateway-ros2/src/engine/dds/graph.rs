@@ -6,7 +6,7 @@ use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
 use crate::engine::feed::OWN_NODE;
 use crate::engine::service::{OwnEnds, ServiceChange};
 use crate::qos::{DurabilityKind, EndpointQos};
-use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data};
+use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data, graph_user_data, session_of};
 use driveline_runtime::ros2::Release;
 use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -40,12 +40,21 @@ pub(in crate::engine) struct DdsGraph {
     said: Option<ParticipantInfo>,
     /// Participants that say whose their endpoints are, by their writers on the graph's topic.
     speakers: HashMap<u64, Prefix>,
+    /// Of these, gateways that take part in Zenoh, with their ids there.
+    gateways: HashMap<u64, String>,
     /// Writers of such that were found before that was said, and until when they wait; in the order of that.
     unnamed: VecDeque<(Instant, Box<Endpoint>)>,
 }
 
 impl DdsGraph {
-    pub(in crate::engine) fn open(dds: &dds::Participant, waiting: &dds::Waiting, release: Release) -> dds::Result<Self> {
+    /// `session`: the gateway's id in Zenoh, if it takes part there. `kept`: what participants have said, and waits to be read.
+    pub(in crate::engine) fn open(
+        dds: &dds::Participant,
+        waiting: &dds::Waiting,
+        release: Release,
+        session: Option<&str>,
+        kept: u32,
+    ) -> dds::Result<Self> {
         let (found_writers, found_readers) = (Discovery::of_writers(dds)?, Discovery::of_readers(dds)?);
         let topic = dds.topic(GRAPH_TOPIC, GRAPH_TYPE)?;
         let lasting = EndpointConfig {
@@ -55,8 +64,8 @@ impl DdsGraph {
             lifespan: None,
             user_data: &endpoint_user_data(None, release),
         };
-        let writer = dds.writer(&topic, &lasting)?;
-        let reader = dds.reader(&topic, &EndpointConfig { history: History::KeepAll { limit: 4096, late: 1 }, ..lasting })?;
+        let writer = dds.writer(&topic, &EndpointConfig { user_data: &graph_user_data(session), ..lasting.clone() })?;
+        let reader = dds.reader(&topic, &EndpointConfig { history: History::KeepAll { limit: kept, late: 1 }, ..lasting })?;
         found_writers.wake(waiting)?;
         found_readers.wake(waiting)?;
         waiting.add(&reader.entity)?;
@@ -73,6 +82,7 @@ impl DdsGraph {
             participants: BTreeMap::new(),
             said: None,
             speakers: HashMap::new(),
+            gateways: HashMap::new(),
             unnamed: VecDeque::new(),
         })
     }
@@ -141,10 +151,14 @@ impl DdsGraph {
         match &found {
             Found::Here(e) if e.topic == GRAPH_TOPIC && self.speakers.len() < MAX_WAITING => {
                 self.speakers.insert(e.handle, prefix(&e.gid));
+                if let Some(id) = session_of(&e.user_data) {
+                    self.gateways.insert(e.handle, id.to_owned());
+                }
             }
             Found::Here(_) => {}
             Found::Gone(handle) => {
                 self.speakers.remove(handle);
+                self.gateways.remove(handle);
             }
         }
         match Change::of_dds(found) {
@@ -161,6 +175,11 @@ impl DdsGraph {
 
     fn will_be_named(&self, gid: &Gid, nodes: &Nodes) -> bool {
         !nodes.contains_key(gid) && self.speakers.values().any(|of| *of == prefix(gid))
+    }
+
+    /// Ids in Zenoh of gateways that take part here.
+    pub(in crate::engine) fn gateways(&self) -> impl Iterator<Item = &String> {
+        self.gateways.values()
     }
 
     /// When to look again, if nothing comes.

@@ -5,8 +5,9 @@ use super::lock;
 use crate::engine::endpoint::{Change, Changes, handle_of};
 use crate::engine::service::ServiceChange;
 use crate::engine::waiting::Waiting;
-use crate::rmw_zenoh::{Kind, Token, gid_of};
-use std::collections::VecDeque;
+use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
+use crate::said::Gid;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use zenoh::sample::{Sample, SampleKind};
 
@@ -19,6 +20,8 @@ struct News {
     services: VecDeque<ServiceChange>,
     malformed: u64,
     troubles: Vec<String>,
+    /// Tokens of gateways that are there, by their ids, with their sessions.
+    gateways: HashMap<Gid, String>,
     passed_over: bool,
 }
 
@@ -53,6 +56,9 @@ impl Discovery {
                 return;
             }
         };
+        if token.enclave == GATEWAY_ENCLAVE {
+            self.of_gateway(&token, text, here);
+        }
         let handle = handle_of(&gid_of(text));
         let (mut endpoint, mut service) = (None, None);
         match (token.kind, here) {
@@ -75,6 +81,27 @@ impl Discovery {
         }
         drop(news);
         self.waiting.wake();
+    }
+
+    fn of_gateway(&self, token: &Token, text: &str, here: bool) {
+        let mut news = lock(&self.news);
+        if !here {
+            news.gateways.remove(&gid_of(text));
+        } else if news.gateways.len() < MAX_WAITING {
+            news.gateways.insert(gid_of(text), token.session.clone());
+        }
+        drop(news);
+        self.waiting.wake();
+    }
+
+    /// Sessions of other gateways that show something here.
+    pub(super) fn gateways(&self) -> BTreeSet<String> {
+        lock(&self.news).gateways.values().cloned().collect()
+    }
+
+    /// Tokens that were none.
+    pub(super) fn malformed(&self) -> u64 {
+        lock(&self.news).malformed
     }
 
     pub(super) fn take(&self) -> Changes {
@@ -129,6 +156,7 @@ mod tests {
         discovery.heard("@ros2_lv/0/more", true);
         let troubles = discovery.troubles();
         assert!(matches!(troubles.as_slice(), [one] if one.contains("nonsense")), "{troubles:?}");
+        assert_eq!(discovery.malformed(), 2);
         for n in 0..MAX_WAITING + 9 {
             discovery.heard(&token("def", "MS", &format!("%t{n}")), true);
         }

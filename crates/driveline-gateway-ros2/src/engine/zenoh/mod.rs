@@ -17,7 +17,7 @@ use crate::said::Gid;
 use discovery::Discovery;
 use driveline_runtime::gateway::NetworkReport;
 use driveline_runtime::ros2::Ros2ZenohSpec;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use zenoh::Wait;
@@ -93,6 +93,21 @@ impl Session {
     /// What people should know, since this was asked last.
     pub(super) fn troubles(&self) -> Vec<String> {
         self.discovery.troubles()
+    }
+
+    /// Sessions of other gateways that show something here.
+    pub(super) fn gateways(&self) -> BTreeSet<String> {
+        self.discovery.gateways()
+    }
+
+    /// Tokens that could not be read, so far.
+    pub(super) fn malformed(&self) -> u64 {
+        self.discovery.malformed()
+    }
+
+    /// What it is called in Zenoh.
+    pub(super) fn id(&self) -> String {
+        self.session.zid().to_string()
     }
 
     pub(super) fn report(&self) -> NetworkReport {
