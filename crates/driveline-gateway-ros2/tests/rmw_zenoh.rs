@@ -255,7 +255,49 @@ fn what_is_hostile_or_does_not_fit_is_counted() {
     let _token = node.declare("@ros2_lv/0/1/2/3/MP/%/%/x/%in/t/h/9:9:9,9:,:,:,,");
     let _odd = node.declare("@ros2_lv/0/nonsense");
     eventually("told", || rig.told("is passed over"));
+    eventually("and counted", || rig.report().malformed_tokens == 2);
     assert_eq!(rig.report().from_ros[0].carried, 2);
+}
+
+#[test]
+fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
+    let router = Router::new();
+    let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
+    let node = Node::new(&router, 0, "far");
+    let mut publisher = node.publisher("/in", STRING, "rv10");
+    eventually("asked for", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1);
+    (0..3).for_each(|_| publisher.publish(&rig::rmw::string("here")));
+    eventually("carried", || rig.report().from_ros[0].carried == 3);
+    publisher.away();
+    eventually("gone", || rig.report().from_ros[0].publishers.is_empty() && !publisher.matched());
+    (0..5).for_each(|_| publisher.publish(&rig::rmw::string("for nobody")));
+    publisher.back(&node);
+    eventually("back", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1);
+    let mut subscription = rig.subscription("in", &Qos::default());
+    eventually("matched", || subscription.matched() == 1);
+    publisher.publish(&rig::rmw::string("again"));
+    take(&mut subscription, 1, |_, header| assert_eq!(header.remote.unwrap().lost, 5));
+    assert_eq!(rig.dropped("in", "lost"), 5);
+}
+
+/// What the inlet had kept that is gone, the next one gets again.
+#[test]
+fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
+    let router = Router::new();
+    let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
+    let node = Node::new(&router, 0, "far");
+    let mut publisher = node.publisher("/in", STRING, "rt2");
+    (0..3).for_each(|n| publisher.publish(&rig::rmw::string(&format!("sample {n}"))));
+    // The gateway may have come in time for the first.
+    eventually("carried", || rig.report().from_ros[0].carried >= 2);
+    publisher.away();
+    eventually("gone", || rig.report().from_ros[0].publishers.is_empty());
+    publisher.back(&node);
+    eventually("back", || rig.report().from_ros[0].publishers.len() == 1);
+    let mut subscription = rig.subscription("in", &lasting(4));
+    let mut last = Vec::new();
+    take(&mut subscription, 2, |payload, _| last.push(payload[8 + 7]));
+    assert_eq!((last.as_slice(), rig.dropped("in", "lost")), (&b"12"[..], 0));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
 use super::lock;
 use super::outlet::{Offer, Outlet};
+use super::past::Past;
 use crate::names::{inlet_node, ros_name_of};
 use crate::qos::ReaderClass;
 use crate::rmw_zenoh::NO_HASH;
@@ -72,6 +73,7 @@ struct Shared {
     writers: Mutex<HashMap<Handle, Known>>,
     more: Condvar,
     counters: Counters,
+    past: Arc<Mutex<Past>>,
 }
 
 struct IncomingTopic {
@@ -101,6 +103,8 @@ pub(super) struct Incoming {
     writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
+    /// Writers that are gone, and may come back.
+    past: Arc<Mutex<Past>>,
 }
 
 /// A writer that is not taken from.
@@ -115,7 +119,7 @@ struct RefusedWriter {
 
 impl Incoming {
     pub(super) fn new(profile: Profile) -> Self {
-        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new() }
+        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new(), past: Arc::default() }
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
@@ -210,6 +214,7 @@ impl Incoming {
             writers: Mutex::default(),
             more: Condvar::new(),
             counters: Counters::default(),
+            past: self.past.clone(),
         });
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
@@ -295,9 +300,24 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
 }
 
 impl Shared {
-    fn know(&self, handle: Handle, known: Known) {
-        lock(&self.writers).insert(handle, known);
+    fn know(&self, handle: Handle, mut known: Known) {
+        let mut writers = lock(&self.writers);
+        self.let_go(handle, writers.get(&handle));
+        if let Known::Open(inlet) = &mut known {
+            inlet.before = lock(&self.past).take(handle);
+        }
+        writers.insert(handle, known);
+        drop(writers);
         self.more.notify_all();
+    }
+
+    /// Keeps in mind how far a writer has come whose inlet ends.
+    fn let_go(&self, handle: Handle, known: Option<&Known>) {
+        if let Some(Known::Open(inlet)) = known
+            && let Some(last) = inlet.last.max(inlet.before)
+        {
+            lock(&self.past).remember(handle, last);
+        }
     }
 
     fn run(&self, common: &Common, profile: Profile) {
@@ -309,7 +329,13 @@ impl Shared {
             let waited = match taken {
                 Ok(true) => continue,
                 Ok(false) => {
-                    lock(&self.writers).retain(|_, k| !matches!(k, Known::Open(inlet) if inlet.gone));
+                    lock(&self.writers).retain(|handle, known| {
+                        let ends = matches!(known, Known::Open(inlet) if inlet.gone);
+                        if ends {
+                            self.let_go(*handle, Some(known));
+                        }
+                        !ends
+                    });
                     self.feed.wait(LOOK)
                 }
                 Err(e) => {
@@ -369,6 +395,10 @@ impl Shared {
                 "unknown"
             }
         };
+        if let Some(number) = sample.number {
+            // It is counted here: it is not missing as well if its writer comes back.
+            lock(&self.past).heard(sample.writer, number);
+        }
         self.counters.dropped(reason);
     }
 }

@@ -33,7 +33,9 @@ pub(super) struct Inlet {
     taken: u64,
     dropped: u64,
     /// Number of the last sample that came, where its writer numbers them.
-    last: Option<i64>,
+    pub(super) last: Option<i64>,
+    /// The last one that came before it was gone, and came back as another inlet.
+    pub(super) before: Option<i64>,
     /// Numbers that were left out.
     gaps: u64,
     /// Its writer is gone; it ends when everything was taken.
@@ -66,6 +68,16 @@ pub(super) struct Outside {
     pub(super) stamps_ahead_ns: Option<i64>,
 }
 
+/// How many samples are missing before `number`; `None`: it came already. `last` came last, and `before` last to the inlet that the publisher had when it was
+/// there before: what that one kept is gone with it, so history that comes again is none that came already.
+fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
+    if last.is_some_and(|last| number <= last) {
+        return None;
+    }
+    let known = last.max(before);
+    Some(known.filter(|known| number > *known).map_or(0, |known| number.abs_diff(known) - 1))
+}
+
 impl Inlet {
     pub(super) fn open(
         participant: &Participant,
@@ -82,18 +94,15 @@ impl Inlet {
         config.loans = 1;
         let publisher = participant.create_publisher(config)?;
         let (source_time, topic) = (rule.source_time, topic.clone());
-        let (across, last) = (None, None);
-        Ok(Self { publisher, node, crossing, class, offered, source_time, topic, across, taken: 0, dropped: 0, last, gaps: 0, gone: false })
+        let (across, last, before, taken, dropped, gaps, gone) = (None, None, None, 0, 0, 0, false);
+        Ok(Self { publisher, node, crossing, class, offered, source_time, topic, across, taken, dropped, last, before, gaps, gone })
     }
 
     /// How many samples are missing before this one; `None`: it came already.
     pub(super) fn gap(&mut self, number: Option<i64>) -> Option<u64> {
-        let (Some(number), last) = (number, self.last) else { return Some(0) };
-        if last.is_some_and(|last| number <= last) {
-            return None;
-        }
+        let Some(number) = number else { return Some(0) };
+        let gap = missing(number, self.last, self.before)?;
         self.last = Some(number);
-        let gap = last.map_or(0, |last| number.abs_diff(last) - 1);
         self.gaps = self.gaps.saturating_add(gap);
         Some(gap)
     }
@@ -157,5 +166,21 @@ impl Inlet {
         header.remote = Some(Remote { host: outside.mark, lost, transit_ns, offset_error_ns: error_ns });
         self.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn what_was_published_while_a_publisher_was_away_is_missing_once() {
+        assert_eq!([missing(7, None, None), missing(8, Some(7), None), missing(11, Some(7), None)], [Some(0), Some(0), Some(3)]);
+        assert_eq!([missing(7, Some(7), None), missing(6, Some(7), None)], [None, None]);
+        // It had come as far as 7.
+        assert_eq!([missing(8, None, Some(7)), missing(11, None, Some(7))], [Some(0), Some(3)]);
+        // History comes again: the last two of 7, and then 10.
+        assert_eq!([missing(6, None, Some(7)), missing(7, Some(6), Some(7)), missing(10, Some(7), Some(7))], [Some(0), Some(0), Some(2)]);
+        assert_eq!([missing(10, Some(6), Some(7)), missing(6, Some(6), Some(7))], [Some(2), None]);
     }
 }

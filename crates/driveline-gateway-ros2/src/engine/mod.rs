@@ -14,6 +14,7 @@ mod incoming;
 mod inlet;
 mod outgoing;
 mod outlet;
+mod past;
 mod report;
 mod service;
 mod sim_time;

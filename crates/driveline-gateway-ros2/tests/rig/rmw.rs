@@ -129,7 +129,7 @@ impl Node {
             }
         }
         let (publisher, gid) = (publisher.wait().unwrap(), gid(&token));
-        Publisher { publisher, gid, sequence: 0, _token: self.session.liveliness().declare_token(token).wait().unwrap() }
+        Publisher { publisher, gid, sequence: 0, token: Some(self.declare(&token)), text: token }
     }
 
     pub(crate) fn subscription(&self, topic: &str, of: (&str, &str), qos: &str) -> Subscription {
@@ -177,10 +177,21 @@ pub(crate) struct Publisher {
     publisher: AdvancedPublisher<'static>,
     pub(crate) gid: [u8; 16],
     pub(crate) sequence: i64,
-    _token: LivelinessToken,
+    token: Option<LivelinessToken>,
+    text: String,
 }
 
 impl Publisher {
+    /// Others see it go, as if the network were cut between them …
+    pub(crate) fn away(&mut self) {
+        self.token = None;
+    }
+
+    /// … and come back, the same as it was.
+    pub(crate) fn back(&mut self, node: &Node) {
+        self.token = Some(node.declare(&self.text));
+    }
+
     pub(crate) fn publish(&mut self, payload: &[u8]) {
         self.sequence += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
