@@ -81,14 +81,15 @@ pub enum Overdue {
 }
 
 impl Window {
-    /// Nothing in flight.
+    /// Nothing in flight. Samples are numbered from behind `before`. Who had this edge's key before it must not have come as far: acknowledgements do not say
+    /// which of them they are for.
     #[must_use]
-    pub fn new(reliable: bool) -> Self {
+    pub fn new(reliable: bool, before: u64) -> Self {
         Self {
             reliable,
             flying: VecDeque::with_capacity(MAX_IN_FLIGHT),
             bytes: 0,
-            last: 0,
+            last: before,
             alone: false,
             not_yet: 0,
             again: false,

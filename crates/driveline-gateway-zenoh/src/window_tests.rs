@@ -10,7 +10,7 @@ fn ack(number: u64) -> Ack {
 
 #[test]
 fn one_large_sample_is_in_flight_and_the_next_goes_when_it_has_arrived() {
-    let mut w = Window::new(false);
+    let mut w = Window::new(false, 0);
     assert!(w.has_room());
     assert_eq!(w.send(4 << 20, false, MonotonicNs(0)), 1);
     assert!(!w.has_room());
@@ -24,7 +24,7 @@ fn one_large_sample_is_in_flight_and_the_next_goes_when_it_has_arrived() {
 
 #[test]
 fn small_samples_need_not_wait_for_each_other_up_to_a_bound() {
-    let mut w = Window::new(false);
+    let mut w = Window::new(false, 0);
     for n in 1..=32 {
         assert!(w.has_room(), "{n}");
         assert_eq!(w.send(100, false, MonotonicNs(0)), n);
@@ -35,7 +35,7 @@ fn small_samples_need_not_wait_for_each_other_up_to_a_bound() {
     assert_eq!((w.in_flight(), w.oldest(), w.has_room()), (25, Some(8), true));
     assert!(w.acknowledged(&ack(32)));
     assert_eq!(w.oldest(), None);
-    let mut w = Window::new(false);
+    let mut w = Window::new(false, 0);
     w.send(FULL_AT_BYTES - 1, false, MonotonicNs(0));
     assert!(w.has_room());
     w.send(1, false, MonotonicNs(0));
@@ -44,7 +44,7 @@ fn small_samples_need_not_wait_for_each_other_up_to_a_bound() {
 
 #[test]
 fn what_is_not_acknowledged_is_given_up_after_a_time_for_its_length() {
-    let mut w = Window::new(false);
+    let mut w = Window::new(false, 0);
     w.send(1_000_000, false, MonotonicNs(S));
     assert_eq!(w.deadline(), Some(MonotonicNs(4 * S)));
     assert_eq!(w.overdue(MonotonicNs(4 * S - 1)), Overdue::Nothing);
@@ -56,7 +56,7 @@ fn what_is_not_acknowledged_is_given_up_after_a_time_for_its_length() {
 
 #[test]
 fn a_reliable_sample_is_sent_until_it_has_arrived() {
-    let mut w = Window::new(true);
+    let mut w = Window::new(true, 0);
     assert_eq!(w.send(1, false, MonotonicNs(0)), 1);
     assert!(!w.has_room(), "one at a time");
     let late = w.deadline().unwrap();
@@ -74,7 +74,7 @@ fn a_reliable_sample_is_sent_until_it_has_arrived() {
 #[test]
 fn what_has_no_inlet_yet_is_sent_again_after_pauses_and_nothing_follows_it() {
     for reliable in [true, false] {
-        let mut w = Window::new(reliable);
+        let mut w = Window::new(reliable, 0);
         if !reliable {
             w.send(1, false, MonotonicNs(S));
         }
@@ -97,7 +97,7 @@ fn what_has_no_inlet_yet_is_sent_again_after_pauses_and_nothing_follows_it() {
         let c = w.counters();
         assert_eq!((c.delivered, c.sent_again, c.refused), (number, 9, 0));
     }
-    let mut w = Window::new(false);
+    let mut w = Window::new(false, 0);
     w.send(1, false, MonotonicNs(S));
     assert!(!w.not_yet(1, MonotonicNs(S)), "something may have followed it, and it is not kept");
     assert!(!w.not_yet(0, MonotonicNs(S)) && !w.not_yet(u64::MAX, MonotonicNs(S)));
@@ -127,7 +127,7 @@ proptest! {
     /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and an edge never stops for good.
     #[test]
     fn the_window_keeps_its_promises(reliable: bool, steps in steps()) {
-        let mut w = Window::new(reliable);
+        let mut w = Window::new(reliable, 0);
         let mut now = MonotonicNs(S);
         let mut last_len = 0;
         let mut is_kept = false;

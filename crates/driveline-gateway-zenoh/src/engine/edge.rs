@@ -172,7 +172,8 @@ impl Edge {
             notices: parts.notices,
             subscription,
             set,
-            window: Window::new(reliable),
+            // Behind all numbers of an edge that had this key before: none sends a sample each nanosecond.
+            window: Window::new(reliable, MonotonicNs::now().0),
             latched: mark.durability == Durability::TransientLocal,
             standing: BTreeMap::new(),
             held: None,
