@@ -116,12 +116,47 @@ impl Layout {
     pub(crate) fn len(&self) -> usize {
         self.payload_at(self.slots as usize).next_multiple_of(4096)
     }
+
+    /// Where headers and payloads are, computed once.
+    pub(crate) fn places(&self) -> Places {
+        Places { slots: self.slots as usize, metas: self.metas_at(), payloads: self.payloads_at(), stride: self.stride() }
+    }
 }
 
 /// Samples that stay published. At least two: a reader that has just read `latest` then has a whole publish interval to
 /// pin it.
 pub(crate) fn kept(depth: usize) -> usize {
     depth.max(2)
+}
+
+/// Offsets of a layout's headers and payloads: one multiplication away, because the data path asks for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    slots: usize,
+    metas: usize,
+    payloads: usize,
+    stride: usize,
+}
+
+impl Places {
+    #[inline]
+    fn check(&self, slot: usize) {
+        assert!(slot < self.slots, "no such slot");
+    }
+
+    /// The header of an existing slot.
+    #[inline]
+    pub(crate) fn meta_at(&self, slot: usize) -> usize {
+        self.check(slot);
+        self.metas + slot * META_LEN
+    }
+
+    /// The payload of an existing slot.
+    #[inline]
+    pub(crate) fn payload_at(&self, slot: usize) -> usize {
+        self.check(slot);
+        self.payloads + slot * self.stride
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +180,9 @@ mod tests {
                 prop_assert!(Layout::ring_at(l.ring_len as usize) <= l.meta_at(0));
                 prop_assert!(l.meta_at(n) <= l.payload_at(0));
                 prop_assert!(l.payload_at(n - 1) + l.max_payload as usize <= l.len());
+                let places = l.places();
+                prop_assert_eq!(places.meta_at(n - 1), l.meta_at(n - 1));
+                prop_assert_eq!(places.payload_at(n - 1), l.payload_at(n - 1));
                 prop_assert_eq!(l.payload_at(0) % 4096, 0);
                 prop_assert_eq!(l.payload_at(n - 1) % 64, 0);
                 prop_assert!(l.stride() as u64 >= l.max_payload);

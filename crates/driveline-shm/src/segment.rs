@@ -2,7 +2,8 @@
 //! A segment's words and payloads, from either side.
 
 use crate::layout::{
-    HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, SEQUENCE_WORD, VERSION_AT, WAITING_AT,
+    HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD, VERSION_AT,
+    WAITING_AT,
 };
 use crate::protocol;
 use crate::sys::errands::Foreign;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) struct Segment {
     pub(crate) map: Mapping,
     pub(crate) layout: Layout,
+    places: Places,
 }
 
 impl Segment {
@@ -26,7 +28,7 @@ impl Segment {
         let (fd, map) = memfd::create(name, layout.len())?;
         map.word(VERSION_AT).store(u64::from(PROTOCOL_VERSION), Relaxed);
         map.word(MAGIC_AT).store(MAGIC, Relaxed);
-        Ok((fd, Self { map, layout }))
+        Ok((fd, Self { map, layout, places: layout.places() }))
     }
 
     /// Maps a publisher's segment, believing nothing.
@@ -38,7 +40,7 @@ impl Segment {
         if magic != MAGIC || version != u64::from(PROTOCOL_VERSION) {
             return Err(bad(format!("the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, version {version})")));
         }
-        Ok(Self { map, layout })
+        Ok(Self { map, layout, places: layout.places() })
     }
 
     pub(crate) fn heartbeat(&self) -> &AtomicU64 {
@@ -56,14 +58,12 @@ impl Segment {
 
     /// The header words of an existing slot.
     pub(crate) fn meta(&self, slot: usize) -> &[AtomicU64] {
-        assert!(slot < self.layout.slots as usize, "no such slot");
-        self.map.words(self.layout.meta_at(slot), HEADER_WORDS)
+        self.map.words(self.places.meta_at(slot), HEADER_WORDS)
     }
 
     /// Offset of an existing slot's payload.
     pub(crate) fn payload_at(&self, slot: usize) -> usize {
-        assert!(slot < self.layout.slots as usize, "no such slot");
-        self.layout.payload_at(slot)
+        self.places.payload_at(slot)
     }
 
     /// Writes the header of this segment's sample number `sequence`, all but that word, which makes the sample valid and is
@@ -108,8 +108,7 @@ impl protocol::Segment for Segment {
     }
     #[inline]
     fn seqw(&self, slot: usize) -> &AtomicU64 {
-        assert!(slot < self.layout.slots as usize, "no such slot");
-        self.map.word(self.layout.meta_at(slot) + SEQUENCE_WORD * 8)
+        self.map.word(self.places.meta_at(slot) + SEQUENCE_WORD * 8)
     }
     #[inline]
     fn slots(&self) -> usize {
