@@ -118,7 +118,7 @@ impl Publisher {
         }
         let Some(slot) = self.slots.pop_free() else { return Err(LoanError::TooManyLoans { loans: self.shared.loans }) };
         self.loaned += 1;
-        self.shared.segment.prefetch_slot(usize::from(slot));
+        self.shared.segment.prefetch_to_fill(usize::from(slot));
         fault::point("loan.taken");
         Ok(Loan::new(Arc::clone(&self.shared), slot, len))
     }

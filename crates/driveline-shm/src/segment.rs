@@ -14,6 +14,9 @@ use driveline_types::header::{HEADER_WORDS, HeaderError, SampleHeader};
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// Length of a cache line. Two of them hold a header with one origin.
+const LINE: usize = 64;
+
 /// A mapped segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -89,10 +92,14 @@ impl Segment {
         self.meta(slot)[2].load(Relaxed)
     }
 
-    pub(crate) fn prefetch_slot(&self, slot: usize) {
-        if slot < self.layout.slots as usize {
-            self.map.prefetch(self.layout.meta_at(slot));
-        }
+    /// Begins to fetch what is written of a slot before it is published: its header and the beginning of its payload, which readers
+    /// had last.
+    #[inline]
+    pub(crate) fn prefetch_to_fill(&self, slot: usize) {
+        let meta = self.places.meta_at(slot);
+        self.map.prefetch_to_write(meta);
+        self.map.prefetch_to_write(meta + LINE);
+        self.map.prefetch_to_write(self.places.payload_at(slot));
     }
 }
 
@@ -120,10 +127,11 @@ impl protocol::Segment for Segment {
     }
     #[inline]
     fn prefetch(&self, slot: usize) {
-        // Two cache lines hold a header with one origin.
-        let at = self.layout.meta_at(slot);
-        self.map.prefetch(at);
-        self.map.prefetch(at + 64);
+        let meta = self.places.meta_at(slot);
+        self.map.prefetch(meta);
+        self.map.prefetch(meta + LINE);
+        // Whoever takes a sample looks at it.
+        self.map.prefetch(self.places.payload_at(slot));
     }
 }
 

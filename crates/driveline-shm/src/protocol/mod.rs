@@ -35,7 +35,7 @@ pub trait Segment {
     fn slots(&self) -> usize;
     /// Number of ring entries.
     fn ring_len(&self) -> usize;
-    /// Begins to fetch the header of an existing slot, which is read as soon as the slot is pinned.
+    /// Begins to fetch header and payload of an existing slot, which are read as soon as the slot is pinned.
     fn prefetch(&self, _slot: usize) {}
 }
 

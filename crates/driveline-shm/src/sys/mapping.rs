@@ -172,6 +172,21 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len, 1), len) }
     }
 
+    /// Asks for the cache line at `offset` to be on its way, to be written: readers that have it lose it now and not when the first
+    /// store waits for it.
+    #[inline]
+    pub(crate) fn prefetch_to_write(&self, offset: usize) {
+        let p = self.at(offset, 1, 1);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as for `prefetch`; processors that do not know the instruction take it for none. The intrinsic becomes an
+        // ordinary prefetch unless the whole program is compiled for newer processors.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+
     /// Asks for the cache line at `offset` to be on its way.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {
