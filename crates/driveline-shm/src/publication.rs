@@ -15,7 +15,7 @@ use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use crate::sys::peer::User;
 use crate::wire::Hello;
-use driveline_types::{EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -259,14 +259,31 @@ impl Publication {
 }
 
 /// Reaches those who sleep.
-pub(crate) struct GroupWakers<'a>(pub(crate) &'a Publication);
+pub(crate) struct GroupWakers<'a> {
+    pub(crate) publication: &'a Publication,
+    /// Of the sample that is being published.
+    pub(crate) publish_time: MonotonicNs,
+}
 
 impl protocol::writer::Wakers<Arc<PubMatch>> for GroupWakers<'_> {
+    #[inline]
+    fn announced(&mut self) {
+        let (publication, now) = (self.publication, self.publish_time.0);
+        let segment = &publication.segment;
+        segment.heartbeat().store(now, Relaxed);
+        let last = publication.last_publish_ns.load(Relaxed);
+        publication.last_publish_ns.store(now, Relaxed);
+        let interval = now.saturating_sub(last);
+        if last != 0 && interval > segment.max_interval().load(Relaxed) {
+            segment.max_interval().store(interval, Relaxed);
+        }
+    }
+
     fn wake(&mut self, m: &Arc<PubMatch>, sequence: u64) {
         let word = m.group.map.half_word(0);
         // Release: who reads this value sees the sample (sleep::arm).
         word.store(sequence as u32, Release);
-        futex::wake(word, Scope::Shared, self.0.wake_limit);
-        add(&self.0.counters.wake_calls, 1);
+        futex::wake(word, Scope::Shared, self.publication.wake_limit);
+        add(&self.publication.counters.wake_calls, 1);
     }
 }

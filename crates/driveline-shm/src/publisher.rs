@@ -188,14 +188,7 @@ impl Publisher {
         if let Some(s) = shared.slot_sequences.get(usize::from(slot)) {
             s.store(sequence, Relaxed);
         }
-        let last = shared.last_publish_ns.load(Relaxed);
-        shared.last_publish_ns.store(publish_time.0, Relaxed);
-        shared.segment.heartbeat().store(publish_time.0, Relaxed);
-        let interval = publish_time.0.saturating_sub(last);
-        if last != 0 && interval > shared.segment.max_interval().load(Relaxed) {
-            shared.segment.max_interval().store(interval, Relaxed);
-        }
-        self.slots.publish(&shared.segment, &mut self.matches, &mut GroupWakers(shared), slot);
+        self.slots.publish(&shared.segment, &mut self.matches, &mut GroupWakers { publication: shared, publish_time }, slot);
         add(&shared.counters.bytes, header.payload_len);
         Ok(header.sequence)
     }

@@ -36,6 +36,9 @@ pub struct Slots {
 
 /// How to reach those who sleep.
 pub trait Wakers<M> {
+    /// The sample is published. Here, and not before, is written what lies in one cache line with `latest`: a reader that spins on it
+    /// takes the line away after the first store, and each store before that of `latest` would cost the time of one more way.
+    fn announced(&mut self) {}
     /// Sets the wake word of a match's group to the sequence, and wakes all who sleep on it.
     fn wake(&mut self, m: &M, sequence: u64);
 }
@@ -155,6 +158,7 @@ impl Slots {
         fault::point("publish.after_ring");
         // Release: whoever reads it (reader::newest) sees seqw and ring.
         segment.latest().store(packed, Release);
+        wakers.announced();
         fault::point("publish.after_latest");
 
         // Only now is the oldest taken away: a death in between leaves one whole sample too many, never one too few.
