@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Rounds of spinning between two looks at the clock: about a microsecond.
+const ROUNDS_PER_CLOCK: u32 = 64;
+
 /// How a wait set sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitBackend {
@@ -181,7 +184,8 @@ impl WaitSet {
         if !self.birthplace.is_here() {
             return Wake::Kicked;
         }
-        let mut spin_until = (spin > Duration::ZERO).then(|| MonotonicNs::now() + spin);
+        let for_ever = spin == Duration::MAX;
+        let mut spin_until = (!for_ever && !spin.is_zero()).then(|| MonotonicNs::now() + spin);
         let mut round: u32 = 0;
         loop {
             self.refresh();
@@ -192,9 +196,11 @@ impl WaitSet {
                 if self.any_unread() {
                     return Wake::Data;
                 }
-                // The clock is read now and then only: it costs more than a look.
+                // The clock is read now and then only: it costs more than a look. First after some rounds, because what is on its
+                // way comes in less.
                 round = round.wrapping_add(1);
-                let look_at_clock = round % 64 == 1 || spin_until.is_none();
+                let spins = for_ever || spin_until.is_some();
+                let look_at_clock = round.is_multiple_of(ROUNDS_PER_CLOCK) || !spins;
                 if look_at_clock && (deadline.is_some() || spin_until.is_some()) {
                     let now = MonotonicNs::now();
                     if deadline.is_some_and(|d| now >= d) {
@@ -204,7 +210,7 @@ impl WaitSet {
                         spin_until = None;
                     }
                 }
-                if spin_until.is_none() {
+                if !for_ever && spin_until.is_none() {
                     break;
                 }
                 if self.is_stale() {

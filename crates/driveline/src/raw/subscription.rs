@@ -10,7 +10,7 @@ use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
 use crate::scope;
-use driveline_shm::{OwnProcess, SubscriptionConfig, WaitBackend, WaitSet};
+use driveline_shm::{OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake};
 use driveline_types::service::ShortId;
 use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName};
 use std::os::fd::BorrowedFd;
@@ -257,6 +257,13 @@ impl RawSubscription {
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
     pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
+        // A reading of the clock costs more than a look.
+        if self.has_unread() {
+            return Ok(true);
+        }
+        if timeout == Some(Duration::ZERO) {
+            return Ok(false);
+        }
         let deadline = timeout.map(|t| MonotonicNs::now() + t);
         if self.notifier.is_some() {
             return self.wait_for_fd(deadline, mode);
@@ -267,14 +274,14 @@ impl RawSubscription {
             self.own_wait = Some(set);
         }
         loop {
-            if self.has_unread() {
+            let wake = self.own_wait.as_mut().map_or(Wake::TimedOut, |set| set.wait(deadline, mode.spin()));
+            // The set knows of samples from other processes, and is kicked for those from inside this one.
+            if wake == Wake::Data || self.has_unread() {
                 return Ok(true);
             }
-            if deadline.is_some_and(|d| MonotonicNs::now() >= d) {
+            // However often it is kicked.
+            if wake == Wake::TimedOut || deadline.is_some_and(|d| MonotonicNs::now() >= d) {
                 return Ok(false);
-            }
-            if let Some(set) = &mut self.own_wait {
-                set.wait(deadline, mode.spin());
             }
         }
     }
