@@ -29,11 +29,10 @@ impl Loan {
     }
 
     /// Ends the loan without giving the slot back.
-    pub(crate) fn into_slot(self) -> u16 {
+    pub(crate) fn into_parts(self) -> (u16, Arc<Publication>) {
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: read once out of a value that is never used or dropped again.
-        drop(unsafe { std::ptr::read(&raw const this.publication) });
-        this.slot
+        (this.slot, unsafe { std::ptr::read(&raw const this.publication) })
     }
 
     /// The bytes; at first whatever was in the slot before.

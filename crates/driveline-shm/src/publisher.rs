@@ -32,6 +32,8 @@ pub struct Publisher {
     pub(crate) matches: Scans<Vec<Arc<PubMatch>>>,
     pub(crate) wait_list: WaitList,
     loaned: u32,
+    /// What the last published loan kept the memory with, for the next one: counting it down and up again are two locked instructions.
+    spare: Option<Arc<Publication>>,
     /// Keeps the control thread going; tells it when the publisher is dropped.
     _endpoint: Endpoint,
     _one_thread_at_a_time: PhantomData<Cell<()>>,
@@ -77,6 +79,7 @@ impl Publisher {
             matches,
             wait_list: WaitList::with_room_for(2),
             loaned: 0,
+            spare: None,
             _endpoint: endpoint,
             _one_thread_at_a_time: PhantomData,
         }
@@ -120,7 +123,8 @@ impl Publisher {
         self.loaned += 1;
         self.shared.segment.prefetch_to_fill(usize::from(slot));
         fault::point("loan.taken");
-        Ok(Loan::new(Arc::clone(&self.shared), slot, len))
+        let publication = self.spare.take().unwrap_or_else(|| Arc::clone(&self.shared));
+        Ok(Loan::new(publication, slot, len))
     }
 
     fn collect_returned(&mut self) {
@@ -181,7 +185,8 @@ impl Publisher {
         let publish_time = header.publish_time;
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
-        let slot = loan.into_slot();
+        let (slot, publication) = loan.into_parts();
+        self.spare = Some(publication);
         self.loaned -= 1;
         let shared = &*self.shared;
         shared.segment.write_header(usize::from(slot), sequence, header);
