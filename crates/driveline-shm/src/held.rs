@@ -10,7 +10,7 @@
 //! A death of the process ends book and handles together; the pins are the publisher's to forget.
 #![allow(unsafe_code)]
 
-use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU32, Mutant, Turns, mutant};
 use driveline_types::header::SampleHeader;
 
@@ -66,10 +66,17 @@ impl Book {
         self.0[cell].handles.fetch_add(1, Relaxed);
     }
 
-    /// One handle less; whether it was the last.
+    /// One handle less; whether it was the last. Only by whoever has it, and not while the same handle is being cloned.
     pub fn drop_handle(&self, cell: usize) -> bool {
+        let handles = &self.0[cell].handles;
+        // Who sees that its handle is the only one can rely on it: another could only come from this one, which is in use here. So
+        // the usual end of a sample needs no locked instruction. Acquire pairs with the Release of those who dropped theirs before:
+        // all that they have read, they have read before the pin is given back.
+        if handles.load(if mutant(Mutant::RelaxedLastHandle) { Relaxed } else { Acquire }) == 1 {
+            return true;
+        }
         // AcqRel as in Arc: all reads through other handles are over before the last one gives the pin back.
         let order = if mutant(Mutant::RelaxedHandleDrop) { Relaxed } else { AcqRel };
-        self.0[cell].handles.fetch_sub(1, order) == 1
+        handles.fetch_sub(1, order) == 1
     }
 }

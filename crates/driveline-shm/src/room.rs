@@ -38,10 +38,15 @@ impl RoomWatch {
     }
 
     /// A sample was given back, and the room for it is visible.
+    #[inline]
     pub fn given_back(&self) {
-        if !self.watched.load(Relaxed) {
-            return;
+        if self.watched.load(Relaxed) {
+            self.tell();
         }
+    }
+
+    #[inline(never)]
+    fn tell(&self) {
         // Pairs with the fence in `starve`.
         fence(SeqCst);
         if self.starved.load(Relaxed)

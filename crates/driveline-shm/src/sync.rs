@@ -75,6 +75,8 @@ pub enum Mutant {
     EndForgetsKick,
     /// A handle to a held sample is dropped Relaxed.
     RelaxedHandleDrop,
+    /// Whoever sees that its handle is the last one does not see what went before the others were dropped.
+    RelaxedLastHandle,
 }
 
 /// Whether the running model asks for this mistake.

@@ -245,3 +245,8 @@ fn an_entry_is_used_again_when_its_last_handle_is_gone() {
 fn handles_dropped_relaxed() {
     must_notice(Mutant::RelaxedHandleDrop, book);
 }
+
+#[test]
+fn the_last_handle_seen_relaxed() {
+    must_notice(Mutant::RelaxedLastHandle, book);
+}
