@@ -6,7 +6,7 @@ use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held::Book;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
-use crate::layout::{ARMED_AT, CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN};
+use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
 use crate::protocol::cursor;
 use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
@@ -61,6 +61,7 @@ pub(crate) struct EdgeCounters {
 pub(crate) struct Edge {
     pub(crate) segment: Segment,
     page: Page,
+    armed_at: usize,
     /// What is held through the cells of the page.
     pub(crate) book: Book,
     wake: Mapping,
@@ -104,6 +105,7 @@ impl Edge {
             segment,
             book: Book::new(page.pins),
             page,
+            armed_at: armed_at(accept.armed_apart),
             wake,
             socket,
             publisher: accept.publisher,
@@ -195,7 +197,7 @@ impl Sleeper for Edge {
     }
     #[inline]
     fn armed(&self) -> &AtomicU64 {
-        self.page.map.word(ARMED_AT)
+        self.page.map.word(self.armed_at)
     }
     #[inline]
     fn next(&self) -> u64 {

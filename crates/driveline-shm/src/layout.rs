@@ -6,6 +6,9 @@ use crate::protocol::writer::slots_needed;
 use driveline_types::header::HEADER_WORDS;
 use serde::{Deserialize, Serialize};
 
+/// Length of a cache line, in bytes.
+pub(crate) const CACHE_LINE: usize = 64;
+
 /// First word of every segment.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DRVLNSEG");
 /// Newest version of segment, page and messages that this release speaks.
@@ -35,13 +38,16 @@ pub(crate) const PAGE_LEN: usize = 4096;
 pub(crate) const ARMED_AT: usize = 0;
 pub(crate) const CURSOR_AT: usize = 8;
 pub(crate) const PINS_AT: usize = 16;
+/// Where `armed` is if both ends say so: in a cache line that nothing else is written to.
+pub(crate) const ARMED_APART_AT: usize = 4032;
 
 const _: () = {
     assert!(OLDEST_PROTOCOL_VERSION >= 1 && OLDEST_PROTOCOL_VERSION <= PROTOCOL_VERSION);
     assert!(LATEST_AT.is_multiple_of(64) && HEARTBEAT_AT == LATEST_AT + 8 && MAX_INTERVAL_AT == HEARTBEAT_AT + 8);
     assert!(VERSION_AT + 8 <= LATEST_AT && MAX_INTERVAL_AT + 8 <= WAITING_AT && WAITING_AT + 8 <= RING_AT);
     assert!(RING_AT.is_multiple_of(64) && META_LEN.is_multiple_of(64) && SEQUENCE_WORD < HEADER_WORDS);
-    assert!(PINS_AT + MAX_HELD as usize * 4 <= PAGE_LEN && CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
+    assert!(PINS_AT + MAX_HELD as usize * 4 <= ARMED_APART_AT && ARMED_APART_AT.is_multiple_of(64) && ARMED_APART_AT + 64 <= PAGE_LEN);
+    assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
 };
 
 /// Slots beyond those that the protocol needs: an allowance for the unforeseen, at the price of one payload.
@@ -127,6 +133,11 @@ impl Layout {
 /// pin it.
 pub(crate) fn kept(depth: usize) -> usize {
     depth.max(2)
+}
+
+/// Where a subscription announces that it sleeps.
+pub(crate) fn armed_at(apart: bool) -> usize {
+    if apart { ARMED_APART_AT } else { ARMED_AT }
 }
 
 /// Offsets of a layout's headers and payloads: one multiplication away, because the data path asks for them.

@@ -160,7 +160,8 @@ impl Participant {
         let command = Command::AddPublication { publication: Arc::clone(&publication), changes, listener, name: name.text.clone() };
         commands.send(command);
         let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };
-        let slots = Slots::new(layout.slots as u16, crate::layout::kept(publication.qos.depth as usize));
+        let kept = crate::layout::kept(publication.qos.depth as usize);
+        let slots = Slots::new(layout.slots as u16, kept, publication.loans as usize);
         Ok(Publisher::new(publication, slots, scans, endpoint))
     }
 
@@ -293,6 +294,7 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         pid: 0,
         oldest_version: u16::MAX,
         newest_version: u16::MAX,
+        armed_apart: true,
     };
     // The real message is longer by two names and some digits; a decode of the same limits happens at the peer.
     match Message::Hello(Box::new(hello)).encode() {

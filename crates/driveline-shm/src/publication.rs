@@ -4,7 +4,7 @@
 use crate::config::Access;
 use crate::event::PublisherEvent;
 use crate::info::{MatchInfo, PublisherInfo, PublisherStats};
-use crate::layout::{ARMED_AT, CURSOR_AT, PINS_AT, WAKE_LEN};
+use crate::layout::{CURSOR_AT, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::MAX_GROUPS;
 use crate::protocol::{self, cursor, reader};
 use crate::queue::EventQueue;
@@ -49,6 +49,7 @@ const _: () = assert!(MAX_GROUPS <= 64);
 #[derive(Debug)]
 pub(crate) struct PubMatch {
     page: Mapping,
+    armed_at: usize,
     pub(crate) hello: Hello,
     pub(crate) user: User,
     pub(crate) group: Arc<Group>,
@@ -70,6 +71,7 @@ impl PubMatch {
     pub(crate) fn new(page: Mapping, hello: Hello, user: User, group: Arc<Group>, reliable: bool) -> Self {
         Self {
             page,
+            armed_at: armed_at(hello.armed_apart),
             hello,
             user,
             group,
@@ -110,7 +112,7 @@ impl protocol::Match for PubMatch {
     }
     #[inline]
     fn armed(&self) -> &AtomicU64 {
-        self.page.word(ARMED_AT)
+        self.page.word(self.armed_at)
     }
     #[inline]
     fn woken(&self) -> &AtomicU64 {

@@ -4,6 +4,7 @@
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
+use crate::layout::CACHE_LINE;
 use crate::limits::{MAX_SEQUENCE, WITHDRAW_FROM};
 use crate::participant::Endpoint;
 use crate::protocol::epoch::Scans;
@@ -115,8 +116,7 @@ impl Publisher {
         if self.loaned >= self.shared.loans {
             return Err(LoanError::TooManyLoans { loans: self.shared.loans });
         }
-        // Who joins late is owed the last samples of a transient-local publisher, read by others or not.
-        if len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile {
+        if self.withdraws(len) {
             self.slots.withdraw(&self.shared.segment, &mut self.matches);
         }
         let Some(slot) = self.slots.pop_free() else { return Err(LoanError::TooManyLoans { loans: self.shared.loans }) };
@@ -125,6 +125,13 @@ impl Publisher {
         fault::point("loan.taken");
         let publication = self.spare.take().unwrap_or_else(|| Arc::clone(&self.shared));
         Ok(Loan::new(publication, slot, len))
+    }
+
+    /// Whether a loan takes back first what everybody has read. Who joins late is owed the last samples of a transient-local publisher,
+    /// read by others or not.
+    #[inline]
+    fn withdraws(&self, len: usize) -> bool {
+        len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile
     }
 
     fn collect_returned(&mut self) {
@@ -185,6 +192,8 @@ impl Publisher {
         let publish_time = header.publish_time;
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
+        // Whoever withdraws before the next loan makes a pass there.
+        self.slots.set_weight(if self.withdraws(loan.len()) { 0 } else { loan.len().max(CACHE_LINE) });
         let (slot, publication) = loan.into_parts();
         self.spare = Some(publication);
         self.loaned -= 1;

@@ -2,8 +2,8 @@
 //! A segment's words and payloads, from either side.
 
 use crate::layout::{
-    HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD, VERSION_AT,
-    WAITING_AT,
+    CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD,
+    VERSION_AT, WAITING_AT,
 };
 use crate::protocol;
 use crate::sys::errands::Foreign;
@@ -13,9 +13,6 @@ use crate::sys::memfd;
 use driveline_types::header::{HEADER_WORDS, HeaderError, SampleHeader};
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
-/// Length of a cache line. Two of them hold a header with one origin.
-const LINE: usize = 64;
 
 /// A mapped segment.
 #[derive(Debug)]
@@ -92,13 +89,13 @@ impl Segment {
         self.meta(slot)[2].load(Relaxed)
     }
 
-    /// Begins to fetch what is written of a slot before it is published: its header and the beginning of its payload, which readers
+    /// Begins to fetch what is written of a slot before it is published: its header (with one origin, two lines) and the beginning of its payload, which readers
     /// had last.
     #[inline]
     pub(crate) fn prefetch_to_fill(&self, slot: usize) {
         let meta = self.places.meta_at(slot);
         self.map.prefetch_to_write(meta);
-        self.map.prefetch_to_write(meta + LINE);
+        self.map.prefetch_to_write(meta + CACHE_LINE);
         self.map.prefetch_to_write(self.places.payload_at(slot));
     }
 }
@@ -129,7 +126,7 @@ impl protocol::Segment for Segment {
     fn prefetch(&self, slot: usize) {
         let meta = self.places.meta_at(slot);
         self.map.prefetch(meta);
-        self.map.prefetch(meta + LINE);
+        self.map.prefetch(meta + CACHE_LINE);
         // Whoever takes a sample looks at it.
         self.map.prefetch(self.places.payload_at(slot));
     }

@@ -53,6 +53,8 @@ pub enum Mutant {
     ListBeforeFence,
     /// There is one slot fewer than the protocol needs.
     OneSlotFewer,
+    /// Retired slots wait for a pass although no other is free.
+    PatienceWithoutEnd,
     /// Who waits for a later sample is woken, too, which uses up the wake-up that it gets for that one.
     WakeTooEarly,
     /// Samples are withdrawn although somebody has not read them.

@@ -58,6 +58,9 @@ pub(crate) struct Hello {
     pub(crate) oldest_version: u16,
     #[serde(default = "first_version")]
     pub(crate) newest_version: u16,
+    /// Whether the subscriber announces its sleep in a cache line of its own, to publishers that say the same.
+    #[serde(default)]
+    pub(crate) armed_apart: bool,
 }
 
 /// A match.
@@ -75,6 +78,9 @@ pub(crate) struct Accept {
     /// Version of the protocol for this match.
     #[serde(default = "first_version")]
     pub(crate) version: u16,
+    /// Whether the publisher looks for the subscriber's sleep in a cache line of its own. Only if HELLO says so.
+    #[serde(default)]
+    pub(crate) armed_apart: bool,
 }
 
 /// What the releases spoke that did not say it.

@@ -16,6 +16,7 @@ fn hello() -> Hello {
         pid: 1,
         oldest_version: 1,
         newest_version: 1,
+        armed_apart: true,
     }
 }
 
@@ -29,6 +30,7 @@ fn accept() -> Accept {
         layout: Layout::new(1, 2, 8, 1000).unwrap(),
         first: 1,
         version: 1,
+        armed_apart: true,
     }
 }
 
@@ -116,6 +118,10 @@ fn what_later_releases_add_is_ignored_and_what_the_first_did_not_say_is_assumed(
     });
     assert_eq!(first.unwrap(), m);
     assert_eq!(with(a.clone(), |v| _ = v.as_object_mut().unwrap().remove("version")).unwrap(), a);
+    for m in [m, a] {
+        let without = with(m, |v| _ = v.as_object_mut().unwrap().remove("armed_apart")).unwrap();
+        assert!(matches!(without, Message::Hello(h) if !h.armed_apart) || matches!(without, Message::Accept(a) if !a.armed_apart));
+    }
 }
 
 #[test]

@@ -208,6 +208,7 @@ impl Control {
             pid: self.identity.pid,
             oldest_version: OLDEST_PROTOCOL_VERSION,
             newest_version: PROTOCOL_VERSION,
+            armed_apart: true,
         };
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;

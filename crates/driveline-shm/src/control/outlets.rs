@@ -322,7 +322,7 @@ impl Outlet {
         };
 
         let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
-        let requested = hello.qos.clone();
+        let (requested, armed_apart) = (hello.qos.clone(), hello.armed_apart);
         let m = Arc::new(PubMatch::new(page, hello, peer.socket.user(), Arc::clone(&group), reliable));
         let mut list = matches.clone();
         list.push(Arc::clone(&m));
@@ -339,6 +339,7 @@ impl Outlet {
             layout: p.segment.layout,
             first,
             version,
+            armed_apart,
         };
         let sent = Message::Accept(Box::new(accept))
             .encode()

@@ -5,7 +5,8 @@
 //! that is dropped elsewhere comes back through a bitmap that this thread collects). A sample is retired when newer ones
 //! have taken its place, or earlier, when everybody has read it (`withdraw`). With `kept + loans + pins` slots,
 //! the free list cannot be empty while a loan is to be had: `kept` are published, at most `loans - 1` others are
-//! loaned, and a pass leaves at most one slot retired per pin cell, because it reads each cell exactly once.
+//! loaned, and a pass leaves at most one slot retired per pin cell, because it reads each cell exactly once. A publish that
+//! leaves `loans` slots free needs no pass.
 
 use super::epoch::Scans;
 use super::pack::pack;
@@ -21,6 +22,9 @@ pub fn slots_needed(kept: usize, loans: usize, pins: usize) -> usize {
     kept + loans + pins - usize::from(mutant(Mutant::OneSlotFewer))
 }
 
+/// Bytes of retired slots' payloads that may wait in the caches: a part of what one processor core has to itself.
+pub const WARM: usize = 256 * 1024;
+
 /// The publishing thread's private record of the slots.
 #[derive(Debug)]
 pub struct Slots {
@@ -32,6 +36,10 @@ pub struct Slots {
     /// Scratch: one bit per slot seen pinned in the running pass.
     pinned: Box<[u64]>,
     sequence: u64,
+    /// So many slots are free after each publish: as many as loans can be out before the next one.
+    loans: usize,
+    /// See [`Slots::set_weight`].
+    weight: usize,
 }
 
 /// How to reach those who sleep.
@@ -44,16 +52,32 @@ pub trait Wakers<M> {
 }
 
 impl Slots {
-    /// All of `slots` free; the newest `kept` samples stay published.
+    /// All of `slots` free; the newest `kept` samples stay published; `loans` slots are lent out at a time.
     #[must_use]
-    pub fn new(slots: u16, kept: usize) -> Self {
+    pub fn new(slots: u16, kept: usize, loans: usize) -> Self {
         Self {
             free: (0..slots).rev().collect(),
             retired: Vec::with_capacity(usize::from(slots)),
             published: vec![None; kept].into_boxed_slice(),
             pinned: vec![0; usize::from(slots).div_ceil(64)].into_boxed_slice(),
             sequence: 0,
+            loans,
+            weight: usize::MAX,
         }
+    }
+
+    /// How many bytes of the caches a slot takes that is retired and waits for a pass. As long as all of them together take no more
+    /// than [`WARM`], and enough others are free, publishing makes none: the line that readers pin in is then looked at now
+    /// and then only, and mostly stays with its writer. At first there is a pass at each publish.
+    pub fn set_weight(&mut self, bytes: usize) {
+        self.weight = bytes;
+    }
+
+    /// Whether this publish looks for retired slots that nobody pins.
+    #[inline]
+    fn is_pass(&self) -> bool {
+        let short = self.free.len() < self.loans && !mutant(Mutant::PatienceWithoutEnd);
+        short || self.retired.len().saturating_mul(self.weight) > WARM
     }
 
     /// Sequence of the newest published sample.
@@ -138,7 +162,7 @@ impl Slots {
         });
     }
 
-    /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins, wakes who sleeps.
+    /// Publishes a filled slot as the next sequence, retires the oldest, frees what nobody pins if slots run short, wakes who sleeps.
     /// Bounded by the number of pin cells; never waits.
     pub fn publish<S: Segment, M: Match, W: Wakers<M>>(
         &mut self,
@@ -179,16 +203,23 @@ impl Slots {
         }
         fault::point("publish.after_fence");
         let list = early.unwrap_or_else(|| scan.load());
-        self.pinned.fill(0);
+        let pass = self.is_pass();
+        if pass {
+            self.pinned.fill(0);
+        }
         let mut groups: u64 = 0;
         for m in list {
-            mark_pinned(&mut self.pinned, m);
+            if pass {
+                mark_pinned(&mut self.pinned, m);
+            }
             if must_wake(m, sequence) {
                 groups |= 1 << (m.group() % 64);
             }
         }
         fault::point("publish.after_scan");
-        self.free_unpinned();
+        if pass {
+            self.free_unpinned();
+        }
         // Still within the scan: a group lives as long as its matches do. No group is bigger than the list.
         for m in list {
             if groups == 0 {

@@ -186,12 +186,18 @@ fn read(g: &Memory, cell: &AtomicU32, want: Want, next: &mut u64, depth: u64) {
 
 /// One publisher, `readers` readers with one pin each, exactly as many slots as the protocol claims to need.
 fn exchange(samples: usize, reads: usize, readers: usize, kept: usize, want: Want, preemptions: usize) {
+    exchange_with(usize::MAX, samples, reads, readers, kept, want, preemptions);
+}
+
+/// The same, with the weight of a retired slot: 0 waits with a pass until slots run out, the greatest makes one at each publish.
+fn exchange_with(weight: usize, samples: usize, reads: usize, readers: usize, kept: usize, want: Want, preemptions: usize) {
     check(preemptions, move || {
         let n = slots_needed(kept, 1, readers);
         let g = Arc::new(Memory::new(n, kept));
         let pages: Vec<_> = (0..readers).map(|_| Page::new(1)).collect();
         let (mut scans, _changes) = epoch(pages.clone());
-        let mut slots = Slots::new(n as u16, kept);
+        let mut slots = Slots::new(n as u16, kept, 1);
+        slots.set_weight(weight);
         publish(&g, &mut slots, &mut scans, &mut Kernel(None));
         let threads: Vec<_> = pages
             .into_iter()
@@ -246,6 +252,50 @@ fn reading_in_order() {
     exchange(5, 2, 1, 2, Want::Next, 3);
 }
 
+fn exchange_rarely() {
+    exchange_with(0, 7, 2, 1, 1, Want::Latest, 3);
+}
+
+#[test]
+fn one_reader_and_a_pass_only_where_slots_run_out() {
+    exchange_rarely();
+}
+
+#[test]
+fn two_readers_and_a_pass_only_where_slots_run_out() {
+    exchange_with(0, 6, 1, 2, 1, Want::Latest, 2);
+}
+
+#[test]
+fn reading_in_order_and_a_pass_only_where_slots_run_out() {
+    exchange_with(0, 7, 2, 1, 2, Want::Next, 3);
+}
+
+#[test]
+fn rare_passes_without_the_publishers_fence() {
+    must_notice(Mutant::NoWriterFence, exchange_rarely);
+}
+
+#[test]
+fn rare_passes_without_the_readers_fence() {
+    must_notice(Mutant::NoBorrowFence, exchange_rarely);
+}
+
+#[test]
+fn rare_passes_with_a_relaxed_scan() {
+    must_notice(Mutant::RelaxedScan, exchange_rarely);
+}
+
+#[test]
+fn rare_passes_with_one_slot_fewer() {
+    must_notice(Mutant::OneSlotFewer, exchange_rarely);
+}
+
+#[test]
+fn passes_that_come_too_late() {
+    must_notice(Mutant::PatienceWithoutEnd, exchange_rarely);
+}
+
 #[test]
 fn without_the_publishers_fence() {
     must_notice(Mutant::NoWriterFence, exchange_small);
@@ -278,7 +328,7 @@ fn join() {
         let g = Arc::new(Memory::new(n, 1));
         let page = Page::new(1);
         let (mut scans, mut changes) = epoch(Vec::new());
-        let mut slots = Slots::new(n as u16, 1);
+        let mut slots = Slots::new(n as u16, 1, 1);
         publish(&g, &mut slots, &mut scans, &mut Kernel(None));
         let answer = Arc::new(AtomicU32::new(0));
         let control = {
@@ -400,7 +450,7 @@ fn wake(last: u64, readers: usize, preemptions: usize) {
         let futex = Arc::new(Futex::new());
         let pages: Vec<_> = (0..readers).map(|_| Page::new(0)).collect();
         let mut sides = Calm::new(epoch(pages.clone()));
-        let mut slots = Slots::new(n as u16, 2);
+        let mut slots = Slots::new(n as u16, 2, 1);
         let threads: Vec<_> = pages
             .into_iter()
             .map(|page| {

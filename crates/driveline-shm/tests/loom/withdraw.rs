@@ -48,7 +48,8 @@ fn withdraw(samples: u64, reads: usize, readers: usize, preemptions: usize) -> b
         let g = Arc::new(Memory::new(n, 2));
         let pages: Vec<_> = (0..readers).map(|_| Page::new(1)).collect();
         let (mut scans, _changes) = epoch(pages.clone());
-        let mut slots = Slots::new(n as u16, 2);
+        let mut slots = Slots::new(n as u16, 2, 1);
+        slots.set_weight(0);
         let mut last = refill(&g, &mut slots, &mut scans);
         let threads: Vec<_> = pages
             .into_iter()
@@ -105,7 +106,8 @@ fn liar() {
         let g = Arc::new(Memory::new(n, 1));
         let page = Page::new(1);
         let (mut scans, _changes) = epoch(vec![Arc::clone(&page)]);
-        let mut slots = Slots::new(n as u16, 1);
+        let mut slots = Slots::new(n as u16, 1, 1);
+        slots.set_weight(0);
         refill(&g, &mut slots, &mut scans);
         let reader = {
             let g = Arc::clone(&g);
@@ -146,7 +148,8 @@ fn join() {
         let g = Arc::new(Memory::new(n, 2));
         let page = Page::new(1);
         let (mut scans, mut changes) = epoch(Vec::new());
-        let mut slots = Slots::new(n as u16, 2);
+        let mut slots = Slots::new(n as u16, 2, 1);
+        slots.set_weight(0);
         let first = Arc::new(AtomicU64::new(0));
         let control = {
             let (g, page, first) = (Arc::clone(&g), Arc::clone(&page), Arc::clone(&first));
@@ -228,7 +231,8 @@ fn leave() {
         let cell = Arc::new(UnsafeCell::new(()));
         let page = Arc::into_inner(Page::new(0)).unwrap();
         let (mut scans, mut changes) = epoch(vec![Probe(Arc::clone(&cell), page)]);
-        let mut slots = Slots::new(g.slots() as u16, 1);
+        let mut slots = Slots::new(g.slots() as u16, 1, 1);
+        slots.set_weight(0);
         let slot = slots.pop_free().unwrap();
         slots.publish(&g, &mut scans, &mut Nobody, slot);
         let control = thread::spawn(move || {
