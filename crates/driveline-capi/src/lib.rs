@@ -17,6 +17,7 @@ pub mod component;
 pub mod context;
 pub mod conversion;
 pub mod event;
+mod exclusive;
 pub mod host;
 pub mod loader;
 pub mod log;

@@ -3,6 +3,7 @@
 
 use crate::context::dl_node;
 use crate::event::dl_event;
+use crate::exclusive::{Exclusive, Inside};
 use crate::options::{dl_subscription_options, subscription_options};
 use crate::sample::dl_sample;
 use crate::schema::dl_schema;
@@ -12,23 +13,18 @@ use driveline::{RawSubscription, TakeError, WaitMode};
 use driveline_types::TopicName;
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
 pub struct dl_subscription {
-    raw: Mutex<RawSubscription>,
+    raw: Exclusive<RawSubscription>,
 }
 
 impl dl_subscription {
-    fn raw(&self) -> Outcome<MutexGuard<'_, RawSubscription>> {
-        match self.raw.try_lock() {
-            Ok(guard) => Ok(guard),
-            Err(TryLockError::Poisoned(p)) => Ok(p.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                Err(Failure::new(DL_ERROR_BUSY, "another thread uses this subscription: give each thread one of its own"))
-            }
-        }
+    #[inline]
+    fn raw(&self) -> Outcome<Inside<'_, RawSubscription>> {
+        let busy = || Failure::new(DL_ERROR_BUSY, "another thread uses this subscription: give each thread one of its own");
+        self.raw.enter().ok_or_else(busy)
     }
 }
 
@@ -63,7 +59,7 @@ pub unsafe extern "C" fn dl_subscription_new(
         let (node, topic, schema, options) =
             unsafe { (borrow("node", node)?, text("topic", topic)?, borrow("schema", schema)?, subscription_options(options)?) };
         let raw = node.node.raw_subscription(topic, schema.schema.clone(), options)?;
-        let made = dl_subscription { raw: Mutex::new(raw) };
+        let made = dl_subscription { raw: Exclusive::new(raw) };
         // SAFETY: this function's contract.
         unsafe { put("subscription", subscription, Box::into_raw(Box::new(made))) }
     })

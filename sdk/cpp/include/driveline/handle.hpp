@@ -18,20 +18,25 @@ public:
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     Handle& operator=(Handle&& other) noexcept {
         if (this != &other) {
-            drop(&handle_);
+            give_up();
             handle_ = std::exchange(other.handle_, nullptr);
         }
         return *this;
     }
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
-    ~Handle() { drop(&handle_); }
+    ~Handle() { give_up(); }
 
     [[nodiscard]] T* get() const noexcept { return handle_; }
     /// For functions that write or consume the handle.
     [[nodiscard]] T** place() noexcept { return &handle_; }
 
 private:
+    /// Most handles are empty when they end, because they were moved; the library need not be called for that.
+    void give_up() noexcept {
+        if (handle_ != nullptr) drop(&handle_);
+    }
+
     T* handle_ = nullptr;
 };
 
@@ -48,7 +53,7 @@ template <class T>
 }
 
 /// The failure of the call that has just returned `status` on this thread.
-[[nodiscard]] inline Error last_error(dl_status status) { return Error{dl_last_error(), static_cast<std::int32_t>(status)}; }
+[[nodiscard]] [[gnu::cold]] [[gnu::noinline]] inline Error last_error(dl_status status) { return Error{dl_last_error(), static_cast<std::int32_t>(status)}; }
 
 [[nodiscard]] inline Result<void> checked(dl_status status) {
     if (status != DL_OK) return last_error(status);

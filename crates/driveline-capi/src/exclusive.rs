@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A value that one thread uses at a time; a second one is turned away, never kept waiting.
+//!
+//! | from | to | who |
+//! |---|---|---|
+//! | free | in use | whoever enters |
+//! | in use | free | the same, when it is done, also by a panic |
+//!
+//! Nobody waits, so nobody has to be woken, and leaving is a plain store: a mutex needs a locked instruction for it.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// See the module.
+pub(crate) struct Exclusive<T> {
+    in_use: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through `Inside`, of which there is one at a time (`enter`); so threads have it in turns, which is what
+// `Send` permits.
+unsafe impl<T: Send> Sync for Exclusive<T> {}
+
+/// The use of the value. Ends when it is dropped.
+pub(crate) struct Inside<'a, T>(&'a Exclusive<T>, PhantomData<&'a mut T>);
+
+impl<T> Exclusive<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { in_use: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, unless somebody uses it.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Inside<'_, T>> {
+        // Acquire pairs with the Release of who left last: what it did to the value is seen.
+        if self.in_use.swap(true, Acquire) { None } else { Some(Inside(self, PhantomData)) }
+    }
+}
+
+impl<T> Deref for Inside<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: whoever has set `in_use` from false is alone until it is false again, which is when this is dropped.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Inside<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as for `deref`; `&mut self` makes this the only reference.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Inside<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.in_use.store(false, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_user_is_turned_away_until_the_first_is_done() {
+        let value = Exclusive::new(1);
+        let inside = value.enter().unwrap();
+        assert!(std::thread::scope(|s| s.spawn(|| value.enter().is_none()).join().unwrap()));
+        drop(inside);
+        assert_eq!(value.enter().map(|v| *v), Some(1));
+    }
+
+    #[test]
+    fn threads_have_it_in_turns_and_a_panic_ends_a_turn() {
+        let value = Exclusive::new(0_u32);
+        let add = || {
+            for _ in 0..10_000 {
+                loop {
+                    if let Some(mut inside) = value.enter() {
+                        *inside += 1;
+                        break;
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+        };
+        std::thread::scope(|s| [0; 2].map(|_| s.spawn(add)).map(|t| t.join().unwrap()));
+        let fell = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _inside = value.enter();
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(fell.is_err());
+        assert_eq!(value.enter().map(|v| *v), Some(20_000));
+    }
+}
