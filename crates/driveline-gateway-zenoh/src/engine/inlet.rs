@@ -342,7 +342,8 @@ impl Receiving {
         let Arrived { from, head, received, .. } = to;
         let ack = Ack { outcome, number: head.number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
-        let put = self.session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
+        let put =
+            self.session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
         // One that does not get through is made good for by the next, or by the sender's time-out.
         let _ = put.express(true).allowed_destination(Locality::Remote).wait();
     }
