@@ -48,3 +48,19 @@ fn services_have_a_list_of_their_own_and_their_topics_do_not_stand_among_others(
     asked(&domain, &["service", "list"], &["several nodes offer 'map/tile' (", "calls are refused until one is left"]);
     drop(service);
 }
+
+/// As a gateway to ROS 2 has it: one process that tells what it is.
+#[test]
+fn what_a_gateway_serves_is_told_to_be_in_ros_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let domain = dir.path().join("domain");
+    let context = Context::new(ContextOptions { name: "gateway-ros2".into(), domain_dir: Some(domain.clone()) }).unwrap();
+    context.set_description(r#"{"gateway": "ros2"}"#.into());
+    let schema = |name: &'static str| Schema::bytes(name, "cdr", "");
+    let o = ServiceOptions { reach: Reach::Host, ..Default::default() };
+    let node = context.node("gateway_ros2").unwrap();
+    let _service =
+        node.raw_service("map/tile", schema("map_msgs/srv/GetTile_Request"), schema("map_msgs/srv/GetTile_Response"), o).unwrap();
+    let hint = "'map/tile' is served in ROS 2, through the gateway: `driveline gateway list --explain` says by whom";
+    asked(&domain, &["service", "list"], &["map_msgs/srv/GetTile_Request", "gateway_ros2", hint]);
+}
