@@ -6,6 +6,7 @@ pub(crate) mod calls;
 pub(crate) mod rmw;
 pub(crate) mod rmw_services;
 pub(crate) mod samples;
+pub(crate) mod services;
 
 use driveline_gateway_ros2::engine::Gateway;
 use driveline_runtime::gateway::{Refusal, Ros2Report};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use zenoh::liveliness::LivelinessToken;
-use zenoh::query::{ConsolidationMode, Query, QueryTarget, Queryable};
+use zenoh::query::{ConsolidationMode, Querier, Query, QueryTarget, Queryable};
 use zenoh::{Session, Wait};
 
 /// As services are made.
@@ -32,6 +32,8 @@ fn read(attachment: &[u8]) -> (i64, [u8; 16]) {
 pub(crate) struct Client {
     session: Session,
     key: String,
+    /// Tells whether a server is known here: what is asked before reaches nobody.
+    matching: Querier<'static>,
     pub(crate) gid: [u8; 16],
     number: i64,
     _token: LivelinessToken,
@@ -65,7 +67,9 @@ impl Node {
         let token = self.token("SC", service, of, Qos::of(QOS));
         let gid = gid(&token);
         let token = self.session.liveliness().declare_token(token).wait().unwrap();
-        Client { session: self.session.clone(), key: self.key(service, of), gid, number: 0, _token: token }
+        let (session, key) = (self.session.clone(), self.key(service, of));
+        let matching = session.declare_querier(key.clone()).target(QueryTarget::AllComplete).wait().unwrap();
+        Client { session, key, matching, gid, number: 0, _token: token }
     }
 
     pub(crate) fn server(&self, service: &str, of: (&str, &str)) -> Server {
@@ -81,6 +85,7 @@ impl Node {
 }
 
 impl Client {
+    #[track_caller]
     pub(crate) fn call(&mut self, request: &[u8]) -> Call {
         self.number += 1;
         self.call_as(Some(attachment(self.number, self.gid)), request)
@@ -91,7 +96,17 @@ impl Client {
         self.call_as(Some(attachment(self.number, self.gid)), request)
     }
 
+    #[track_caller]
     pub(crate) fn call_as(&self, attachment: Option<Vec<u8>>, request: &[u8]) -> Call {
+        eventually("a server is known", || self.has_server());
+        self.ask(attachment, request)
+    }
+
+    pub(crate) fn has_server(&self) -> bool {
+        self.matching.matching_status().wait().unwrap().matching()
+    }
+
+    fn ask(&self, attachment: Option<Vec<u8>>, request: &[u8]) -> Call {
         let replies = Arc::<Replies>::default();
         let (at_end, gid) = (AtEnd(replies.clone()), self.gid);
         let get = self.session.get(&self.key).target(QueryTarget::AllComplete).consolidation(ConsolidationMode::None);

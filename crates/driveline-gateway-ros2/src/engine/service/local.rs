@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Why it is not offered, where there is no server. Nobody need be told: it may come.
+const NOBODY: &str = "nobody on this host offers it at host reach";
+
 /// A request that is under way.
 struct Asked {
     client: Seen,
@@ -83,7 +86,7 @@ impl Local {
         }
         let problems = match server {
             Ok(server) => self.offer(common, server),
-            Err(CallError::NoServer { .. }) => vec!["nobody on this host offers it at host reach".to_owned()],
+            Err(CallError::NoServer { .. }) => vec![NOBODY.to_owned()],
             Err(e @ CallError::Mismatch { .. }) => {
                 let of = &self.desk.of.ros;
                 vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response")]
@@ -92,7 +95,8 @@ impl Local {
         };
         let problems: Vec<_> = problems.into_iter().chain(self.doubled()).collect();
         if problems != self.problems {
-            problems.iter().for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.desk.of.service)));
+            let news = problems.iter().filter(|p| *p != NOBODY);
+            news.for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.desk.of.service)));
             self.problems = problems;
         }
     }

@@ -16,6 +16,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// Why nothing can be asked, where there is no server.
+pub(super) const NOBODY: &str = "nobody in ROS 2 offers it";
+
 /// Who waits for a response.
 enum Origin {
     Here(Box<RawResponder>),
@@ -76,6 +79,7 @@ impl Desk {
     pub(super) fn server_gone(&self) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();
+        NOBODY.clone_into(&mut state.problem);
         let calls = std::mem::take(&mut state.calls);
         drop(state);
         drop(asking);

@@ -2,7 +2,7 @@
 //! Which server in ROS 2 is called, and when it is offered here and across: `docs/protocols/ros2-services.md`, section 5. What passes is in `remote`.
 
 use super::counts::Counts;
-use super::remote::Desk;
+use super::remote::{Desk, NOBODY};
 use super::services::{PartyKey, written};
 use super::{Interface, Offered, OwnEnds, Party, Server, ask, offer};
 use crate::engine::conductor::Common;
@@ -18,7 +18,6 @@ use std::sync::Arc;
 const MAX_CLIENTS: u32 = 8;
 /// Requests of one client that are held while they are sent.
 const MAX_HELD: u32 = 2;
-const NOBODY: &str = "nobody in ROS 2 offers it";
 
 /// A service whose server is in ROS 2.
 pub(super) struct There {

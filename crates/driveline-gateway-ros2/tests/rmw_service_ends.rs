@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes wrong in calls between Driveline and nodes on rmw_zenoh: deaths, time, and what cannot be read. `docs/protocols/ros2-services.md`, sections 7 and 9.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::CallError;
+use driveline::service::RawClient;
+use rig::rmw::{Node, Router};
+use rig::rmw_services::attachment;
+use rig::services::{ADD, BLOB, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with};
+use rig::{PATIENCE, eventually};
+use serde_json::json;
+use std::time::Duration;
+
+#[test]
+fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
+    let router = Router::new();
+    let services = json!([
+        rule("AddTwoInts", "driveline", json!({ "timeout_ms": 300 })),
+        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "timeout_ms": 300 },
+    ]);
+    let rig = with(&router, services, "jazzy");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
+    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    offered(&rig);
+    let mut client = node.client("/math/add", (ADD, &hash));
+    let call = client.call(&ints(&[1, 2]));
+    let held = take(&mut server);
+    let told = call.outcome().unwrap_err();
+    assert!(told.contains("no response after") && told.contains("may have been executed"), "{told}");
+    held.responder.send_bytes(&ints(&[3])).unwrap();
+    let call = client.call(&ints(&[1, 3]));
+    take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
+    assert_eq!(call.outcome(), Ok(ints(&[4])), "what came late is not taken for it");
+    assert_eq!(rig.ended(SERVICE, "timed_out"), 1);
+    let there = node.server("/there", (ADD, &hash));
+    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    let Err(CallError::Refused { text, .. }) = client.call_bytes(&ints(&[1, 2]), PATIENCE) else { panic!("it has not answered") };
+    assert!(text.contains("no response of the server in ROS 2 within 300 ms"), "{text}");
+    let late = there.take();
+    late.reply(&ints(&[3]));
+    eventually("counted", || rig.ended("there", "late") == 1 && rig.ended("there", "timed_out") == 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| there.take().reply(&ints(&[4])));
+        assert_eq!(client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(), ints(&[4]));
+    });
+}
+
+#[test]
+fn a_server_that_dies_in_a_call_ends_it_at_once() {
+    let router = Router::new();
+    let services = json!([
+        rule("AddTwoInts", "driveline", json!({ "timeout_ms": 600_000 })),
+        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "timeout_ms": 600_000 },
+    ]);
+    let rig = with(&router, services, "jazzy");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
+    let server = server_here(&here(&rig, "server"), "AddTwoInts");
+    offered(&rig);
+    let mut client = node.client("/math/add", (ADD, &hash));
+    let call = client.call(&ints(&[1, 2]));
+    eventually("under way", || rig.service(SERVICE).under_way == 1);
+    drop(server);
+    let told = call.outcome().unwrap_err();
+    assert!(told.contains("went away"), "{told}");
+    eventually("counted", || rig.ended(SERVICE, "server_gone") == 1);
+    let mut client = client_of(&rig, "client", "there", "AddTwoInts");
+    // Its token goes, its query ends, or its session does: whichever is first.
+    for dies in ["lets go", "ends", "goes from the graph"] {
+        let other = Node::new(&router, 0, "other");
+        let there = other.server("/there", (ADD, &hash));
+        assert!(client.wait_for_server(PATIENCE));
+        let mut told = String::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let request = there.take();
+                match dies {
+                    "lets go" => drop(request),
+                    "ends" => {
+                        drop((there, other));
+                        std::mem::forget(request);
+                    }
+                    _ => {
+                        drop(there);
+                        std::mem::forget((other, request));
+                    }
+                }
+            });
+            let outcome = client.call_bytes(&ints(&[1, 2]), PATIENCE);
+            let Err(CallError::Refused { text, .. }) = outcome else { panic!("{dies}: it has not answered: {:?}", outcome.err()) };
+            told = text;
+        });
+        assert!(told.contains("went away without a response") && told.contains("may have executed"), "{dies}: {told}");
+        eventually("nobody serves", || rig.service("there").servers.is_empty());
+    }
+    assert_eq!(rig.ended("there", "server_gone"), 3);
+}
+
+#[test]
+fn a_client_that_dies_in_a_call_leaves_nothing() {
+    let router = Router::new();
+    let services = json!([
+        rule("AddTwoInts", "driveline", json!({ "pending": 1 })),
+        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "pending": 1 },
+    ]);
+    let rig = with(&router, services, "jazzy");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
+    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    offered(&rig);
+    let mut client = node.client("/math/add", (ADD, &hash));
+    eventually("seen", || rig.service(SERVICE).clients == ["/node"]);
+    let _call = client.call(&ints(&[1, 2]));
+    let held = take(&mut server);
+    drop(client);
+    eventually("gone", || rig.service(SERVICE).clients.is_empty());
+    held.responder.send_bytes(&ints(&[3])).unwrap();
+    eventually("counted", || rig.ended(SERVICE, "client_gone") == 1 && rig.service(SERVICE).under_way == 0);
+    let mut client = node.client("/math/add", (ADD, &hash));
+    let call = client.call(&ints(&[1, 3]));
+    take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
+    assert_eq!(call.outcome(), Ok(ints(&[4])));
+    // The other way round.
+    let there = node.server("/there", (ADD, &hash));
+    let new_client = |name: &str| matched(&rig, name, "there", "AddTwoInts");
+    let mut client = new_client("first");
+    assert!(matches!(client.call_bytes(&ints(&[1, 2]), Duration::from_millis(50)), Err(CallError::TimedOut { .. })));
+    let held = there.take();
+    drop(client);
+    held.reply(&ints(&[3]));
+    // Handed over, if the end of the client is not known here yet.
+    let ended = || rig.ended("there", "client_gone") + rig.service("there").answered;
+    eventually("over", || ended() == 1 && rig.service("there").under_way == 0);
+    let mut client = new_client("second");
+    std::thread::scope(|scope| {
+        scope.spawn(|| there.take().reply(&ints(&[4])));
+        assert_eq!(client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(), ints(&[4]));
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
+    let router = Router::new();
+    let services = json!([
+        rule("AddTwoInts", "driveline", json!({})),
+        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" },
+    ]);
+    let rig = with(&router, services, "jazzy");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
+    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    offered(&rig);
+    let mut client = node.client("/math/add", (ADD, &hash));
+    for (n, wrong) in [None, Some(vec![7; 77]), Some(attachment(0, client.gid)), Some(vec![0; 33])].into_iter().enumerate() {
+        let told = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
+        assert!(told.contains("attachment"), "{told}");
+        assert_eq!(rig.ended(SERVICE, "attachment"), n as u64 + 1);
+    }
+    for (n, wrong) in [&[][..], &[0, 1, 0], &[0, 9, 0, 0, 1, 2, 3, 4]].into_iter().enumerate() {
+        let told = client.call(wrong).outcome().unwrap_err();
+        assert!(told.contains("does not begin as CDR does"), "{told}");
+        let report = rig.service(SERVICE);
+        assert_eq!(report.ended.values().sum::<u64>(), 4 + n as u64 + 1, "{report:?}");
+    }
+    assert!(server.take().unwrap().is_none(), "nothing of it came here");
+    // What stands behind the encapsulation is for the server.
+    let truncated = &ints(&[1, 2])[..9];
+    let call = client.call(truncated);
+    let request = take(&mut server);
+    assert_eq!(request.sample.payload().unwrap(), truncated);
+    request.responder.send_bytes(&[0, 1, 0, 0, 9]).unwrap();
+    assert_eq!(call.outcome(), Ok(vec![0, 1, 0, 3, 9, 0, 0, 0]), "filled up, as its options say");
+    // Responses.
+    let there = node.server("/there", (ADD, &hash));
+    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let request = there.take();
+            request.reply_as(request.number + 7, request.gid, &ints(&[1]));
+            request.reply_as(request.number, [9; 16], &ints(&[2]));
+            request.reply_without_attachment(&ints(&[3]));
+            request.reply(&ints(&[4])[..7]);
+            request.reply(&ints(&[5]));
+            there.take().reply(&[1, 1, 1]);
+        });
+        assert_eq!(client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(), &ints(&[4])[..7], "as it came");
+        let outcome = client.call_bytes(&ints(&[1, 3]), PATIENCE);
+        assert!(
+            matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("does not begin as CDR does")),
+            "{:?}",
+            outcome.err()
+        );
+    });
+    eventually("counted", || rig.ended("there", "stray") == 3 && rig.ended("there", "late") == 1);
+}
+
+#[test]
+fn what_is_too_long_or_too_much_is_refused_and_counted() {
+    let router = Router::new();
+    let small = json!({ "max_request": 20, "max_response": 12, "pending": 1 });
+    let mut services =
+        json!([rule("Blob", "driveline", small.clone()), { "service": "/there", "type": "test_srvs/srv/Blob", "server": "ros" }]);
+    services[1].as_object_mut().unwrap().extend(small.as_object().unwrap().clone());
+    let rig = with(&router, services, "jazzy");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash("Blob"));
+    let mut server = server_here(&here(&rig, "server"), "Blob");
+    offered(&rig);
+    let mut client = node.client("/math/add", (BLOB, &hash));
+    let told = client.call(&blob(13, 1)).outcome().unwrap_err();
+    assert!(told.contains("a request of 21 bytes is longer than `max_request`, which is 20"), "{told}");
+    let call = client.call(&blob(12, 1));
+    let held = take(&mut server);
+    let told = client.call(&blob(4, 1)).outcome().unwrap_err();
+    assert!(told.contains("1 calls are under way") && told.contains("`pending`"), "{told}");
+    held.responder.send_bytes(&blob(8, 1)).unwrap();
+    let told = call.outcome().unwrap_err();
+    assert!(told.contains("a response of 16 bytes is longer than `max_response`, which is 12"), "{told}");
+    let call = client.call(&blob(12, 1));
+    take(&mut server).responder.send_bytes(&blob(4, 1)).unwrap();
+    assert_eq!(call.outcome(), Ok(blob(4, 1)));
+    eventually("counted", || rig.ended(SERVICE, "too_long") == 2 && rig.ended(SERVICE, "busy") == 1 && rig.service(SERVICE).answered == 1);
+    // The other way round.
+    let there = node.server("/there", (BLOB, &hash));
+    let new_client = |name: &str| matched(&rig, name, "there", "Blob");
+    let (mut client, mut other) = (new_client("client"), new_client("other"));
+    let refused = |client: &mut RawClient, request: &[u8], says: &str| {
+        let outcome = client.call_bytes(request, PATIENCE);
+        assert!(matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains(says)), "{:?}", outcome.err());
+    };
+    refused(&mut client, &blob(13, 1), "a request of 21 bytes is longer than `max_request`");
+    assert_eq!(there.waiting(), 0, "nothing of it went there");
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| refused(&mut client, &blob(4, 1), "a response of 16 bytes is longer than `max_response`"));
+        let held = there.take();
+        refused(&mut other, &blob(4, 1), "1 calls are under way");
+        held.reply(&blob(8, 1));
+        asks.join().unwrap();
+        scope.spawn(|| there.take().reply(&blob(4, 2)));
+        assert_eq!(other.call_bytes(&blob(4, 1), PATIENCE).unwrap().payload().unwrap(), blob(4, 2));
+    });
+}
+
+#[test]
+fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_serves() {
+    let router = Router::new();
+    let mut rig = one(&router, rule("AddTwoInts", "driveline", json!({})));
+    rig.stop();
+    let process = rig.process();
+    let (node, hash) = (Node::new(&router, 0, "asker"), hash("AddTwoInts"));
+    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let offered = || node.graph().iter().any(|t| t.contains("/SS/"));
+    eventually("offered", offered);
+    let mut client = node.client("/math/add", (ADD, &hash));
+    let call = client.call(&ints(&[1, 2]));
+    let held = take(&mut server);
+    drop(process);
+    eventually("its query ends", || call.has_ended());
+    assert!(call.replies().is_empty());
+    eventually("it is not offered any more", || !offered());
+    eventually("who serves knows", || held.responder.client_is_gone() || server.take().unwrap().is_some());
+    assert!(held.responder.send_bytes(&ints(&[3])).is_err());
+    rig.start();
+    eventually("offered again", offered);
+    let call = client.call(&ints(&[1, 2]));
+    take(&mut server).responder.send_bytes(&ints(&[3])).unwrap();
+    assert_eq!(call.outcome(), Ok(ints(&[3])));
+}
