@@ -248,3 +248,25 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
     assert!(call(&mut asking, &two(1, 1)).is_err());
     assert_eq!((ended(&rig, "gateway"), report(&rig).servers.len()), (0, 1));
 }
+
+#[test]
+fn a_node_that_stands_still_keeps_nobody_from_answers() {
+    let rig = rig_of(96, json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]));
+    let response = cdr(|to| {
+        to.number(1_u8);
+        to.string(&vec![b'y'; BIG]).unwrap();
+    });
+    let (sender, requests) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let _server = serve(&rig, "here", TRIGGER, "trigger", move |request| sender.lock().unwrap().send(request).unwrap());
+    let mut still = rig.peer("call here trigger 0 2");
+    let of_still = requests.recv_timeout(PATIENCE).unwrap();
+    still.stand_still();
+    respond(of_still, &response);
+    // More than DDS keeps for it: it has to let go of what the other one does not read.
+    let mut other = rig.peer("call here trigger 0 40");
+    (0..40).for_each(|_| respond(requests.recv_timeout(PATIENCE).unwrap(), &response));
+    eventually("all answered", || other.has_printed("done"));
+    assert!(report(&rig).ended.is_empty(), "{:?}", report(&rig));
+    assert!(!still.read().iter().any(|l| l.starts_with("answer")));
+}

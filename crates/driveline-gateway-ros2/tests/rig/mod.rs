@@ -154,6 +154,12 @@ impl Peer {
         std::mem::take(&mut self.printed)
     }
 
+    /// Stops it where it is, until it is killed.
+    pub(crate) fn stand_still(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    }
+
     pub(crate) fn has_printed(&mut self, line: &str) -> bool {
         self.read().iter().any(|l| l == line)
     }

@@ -29,11 +29,13 @@ use std::time::{Duration, Instant};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
-/// What may wait for the thread of an end, in bytes and in samples.
+/// Bytes that may wait for the thread of an end, or for others to acknowledge them …
 const KEPT_BYTES: usize = 64 << 20;
-const KEPT: std::ops::RangeInclusive<usize> = 16..=1024;
-/// What a writer keeps for a reader that has not acknowledged it, if no more calls may be under way.
-const UNACKNOWLEDGED: u32 = 64;
+/// … but never fewer samples than this,
+const KEPT_AT_LEAST: usize = 16;
+/// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under way.
+const KEPT: usize = 1024;
+const UNACKNOWLEDGED: usize = 64;
 
 /// As services of ROS 2 are made, unless somebody says otherwise.
 fn qos() -> EndpointQos {
@@ -111,14 +113,15 @@ impl Wire {
         let (of_requests, of_responses) = (data(&of.request), data(&of.response));
         let (requests, responses) = ((requests, of_requests, of.max_request), (responses, of_responses, of.max_response));
         let (reads, writes) = if end == End::Server { (requests, responses) } else { (responses, requests) };
-        let limit = (KEPT_BYTES / reads.2.max(1)).clamp(*KEPT.start(), *KEPT.end());
-        let config = |history, user_data| EndpointConfig { qos: qos(), history, max_blocking: WITHIN, lifespan: None, user_data };
         // At most 1024.
-        let reader = dds.reader(&reads.0, &config(History::KeepAll { limit: limit as u32, late: 1 }, &reads.1)).map_err(text)?;
+        let limit = |longest: usize, most| (KEPT_BYTES / longest.max(1)).clamp(KEPT_AT_LEAST, most) as u32;
+        let config = |history, user_data| EndpointConfig { qos: qos(), history, max_blocking: WITHIN, lifespan: None, user_data };
+        let reader = dds.reader(&reads.0, &config(History::KeepAll { limit: limit(reads.2, KEPT), late: 1 }, &reads.1)).map_err(text)?;
+        let unacknowledged = limit(writes.2, UNACKNOWLEDGED).max(of.pending);
         let history = match end {
             // A client that does not read loses its own responses, and keeps nobody's from going out.
-            End::Server => History::KeepLast(UNACKNOWLEDGED.max(of.pending)),
-            End::Client => History::KeepAll { limit: UNACKNOWLEDGED.max(of.pending), late: 1 },
+            End::Server => History::KeepLast(unacknowledged),
+            End::Client => History::KeepAll { limit: unacknowledged, late: 1 },
         };
         let writer = dds.writer(&writes.0, &config(history, &writes.1)).map_err(text)?;
         let waiting = dds.waiting().map_err(text)?;
