@@ -173,6 +173,24 @@ fn what_has_no_head_is_counted_and_does_no_harm() {
 }
 
 #[test]
+fn a_response_without_a_head_is_counted_and_answers_nothing() {
+    let rig = rig_of(97, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 2000 }]));
+    let _peer = rig.peer("serve add short 0");
+    let refused = call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap_err();
+    assert!(matches!(refused, CallError::Refused { .. }), "{refused}");
+    eventually("counted", || (ended(&rig, "header"), ended(&rig, "timed_out")) == (1, 1));
+}
+
+#[test]
+fn a_server_gets_no_request_before_it_can_answer() {
+    let rig = rig_of(98, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let mut peer = rig.peer("serve add late 700");
+    // Found by one of its two halves.
+    assert_eq!(sum_of(&call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap()), 3);
+    assert!(peer.has_printed("0 too early"), "{:?}", peer.printed);
+}
+
+#[test]
 fn too_long_a_request_is_refused_and_counted() {
     let rig = rig_of(90, json!([{ "service": "/add", "type": ADD, "server": "driveline", "max_request": 16 }]));
     let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));

@@ -2,6 +2,8 @@
    Services as rmw_cyclonedds has them on the wire: names, QoS, ids in USER_DATA, 16 bytes before each request and response.
    peer serve SERVICE add DELAY_MS            answers with the sum; ends in order, without an answer, where that is 13
    peer serve SERVICE trigger SIZE            answers with a text of that many bytes
+   peer serve SERVICE short 0                 answers without the 16 bytes
+   peer serve SERVICE late MS                 answers with the sum, and has something to answer with only so much later; prints how many requests came before
    peer call SERVICE add A B                  asks once for a server that is there, then again and again with B one greater; prints each answer
    peer call SERVICE trigger 0 COUNT          as often
    peer call SERVICE short 0 COUNT            writes requests without the 16 bytes, and does not wait for anything
@@ -43,19 +45,25 @@ static dds_entity_t topic_of(dds_entity_t participant, const char *prefix, const
   return ok(dds_create_topic(participant, type, name, NULL, NULL), "topic");
 }
 
+/* `short` writes what has no head; `late` has no replies yet. */
 static End end_of(dds_entity_t participant, const char *service, const char *kind, int serves) {
-  int trigger = !strcmp(kind, "trigger"), brief = !strcmp(kind, "short");
+  int trigger = !strcmp(kind, "trigger"), brief = !strcmp(kind, "short"), late = !strcmp(kind, "late");
+  const dds_topic_descriptor_t *request = trigger ? &std_srvs_srv_dds__Trigger_Request__desc : &example_interfaces_srv_dds__AddTwoInts_Request__desc;
   const dds_topic_descriptor_t *response = trigger ? &std_srvs_srv_dds__Trigger_Response__desc : &example_interfaces_srv_dds__AddTwoInts_Response__desc;
+  const dds_topic_descriptor_t **written = serves ? &response : &request;
   dds_topic_descriptor_t other = test_Brief_desc;
-  other.m_typename = example_interfaces_srv_dds__AddTwoInts_Request__desc.m_typename;
-  const dds_topic_descriptor_t *request = trigger ? &std_srvs_srv_dds__Trigger_Request__desc : brief ? &other : &example_interfaces_srv_dds__AddTwoInts_Request__desc;
-  End end;
+  other.m_typename = (*written)->m_typename;
+  if (brief)
+    *written = &other;
+  End end = {0};
   snprintf(end.id, sizeof end.id, " 1.10.%x", (unsigned)getpid());
-  dds_entity_t requests = topic_of(participant, "rq", service, "Request", request), replies = topic_of(participant, "rr", service, "Reply", response);
+  dds_entity_t requests = topic_of(participant, "rq", service, "Request", request);
+  end.replies = topic_of(participant, "rr", service, "Reply", response);
   end.qos = qos_of_end(&end, serves ? "serviceid" : "clientid");
-  end.replies = replies;
-  end.reader = strcmp(kind, "late") ? ok(dds_create_reader(participant, serves ? requests : replies, end.qos, NULL), "reader") : 0;
-  end.writer = ok(dds_create_writer(participant, serves ? replies : requests, end.qos, NULL), "writer");
+  if (!(late && !serves))
+    end.reader = ok(dds_create_reader(participant, serves ? requests : end.replies, end.qos, NULL), "reader");
+  if (!(late && serves))
+    end.writer = ok(dds_create_writer(participant, serves ? end.replies : requests, end.qos, NULL), "writer");
   return end;
 }
 
@@ -124,12 +132,24 @@ static int wait_for_client(const End *end, dds_instance_handle_t asks) {
 }
 
 static void serve(dds_entity_t participant, char **arg) {
-  int trigger = !strcmp(arg[1], "trigger"), number = atoi(arg[2]);
+  int trigger = !strcmp(arg[1], "trigger"), brief = !strcmp(arg[1], "short"), late = !strcmp(arg[1], "late"), number = atoi(arg[2]);
   End end = end_of(participant, arg[0], arg[1], 1);
   char *text = calloc((size_t)number + 1, 1);
   memset(text, 'x', (size_t)number);
   printf("serves\n");
   fflush(stdout);
+  if (late) {
+    if (over(number))
+      return;
+    dds_sample_info_t info;
+    void *sample = NULL;
+    int early = ok(dds_read(end.reader, &sample, &info, 1, 1), "read");
+    printf("%d too early\n", early);
+    if (early)
+      dds_return_loan(end.reader, &sample, 1);
+    end.writer = ok(dds_create_writer(participant, end.replies, end.qos, NULL), "writer");
+    number = 0;
+  }
   while (!over(0)) {
     void *sample = NULL;
     dds_sample_info_t info;
@@ -148,10 +168,11 @@ static void serve(dds_entity_t participant, char **arg) {
         usleep((useconds_t)number * 1000);
       AddResponse of_add = {head.guid, head.seq, trigger ? 0 : add->a + add->b};
       TriggerResponse of_trigger = {head.guid, head.seq, 1, text};
+      test_Brief of_brief = {{7, 7, 7}};
       if (!wait_for_client(&end, info.publication_handle))
         printf("nobody to answer\n");
       else
-        ok(dds_write(end.writer, trigger ? (void *)&of_trigger : (void *)&of_add), "write");
+        ok(dds_write(end.writer, brief ? (void *)&of_brief : trigger ? (void *)&of_trigger : (void *)&of_add), "write");
     }
     if (taken > 0)
       dds_return_loan(end.reader, &sample, taken);
