@@ -302,6 +302,8 @@ fn a_client_on_fast_dds_is_refused_and_others_are_served() {
     let mut other = rig.node(Vendor::FastDds, "call add");
     eventually("its requests are counted", || ended(&rig, "other_vendor") >= 3);
     assert!(rig.told("Fast DDS") && other.has_printed("matched"));
+    let problems = report(&rig).problems;
+    assert!(problems.len() == 1 && problems[0].contains("is not served: it is on Fast DDS"), "{problems:?}");
     let mut good = rig.peer("call add add 100 3");
     eventually("answered", || good.has_printed("answer 3: 105"));
     assert!(asked.try_iter().all(|a| a == 100), "those of the other asked for 2 + 3");

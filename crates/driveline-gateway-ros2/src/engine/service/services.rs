@@ -21,6 +21,9 @@ use std::time::Instant;
 /// Servers and clients of others that are kept in mind, of services that rules name.
 const MAX_PARTIES: usize = 4096;
 
+/// Clients that are not served, in a report.
+const MAX_TOLD: usize = 16;
+
 /// By what a server or a client is told.
 pub(super) type PartyKey = (Profile, Handle);
 
@@ -149,8 +152,9 @@ impl Services {
 
     pub(in crate::engine) fn report(&self, nodes: &Nodes) -> Vec<Ros2ServiceReport> {
         let of = |Service { rule, name, way }: &Service| {
-            let clients = self.parties.values().filter(|p| p.service == *name && p.role == Role::Client && !p.gateway);
-            let clients: BTreeSet<_> = clients.map(|p| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+            let parties = || self.parties.values().filter(|p| p.service == *name && p.role == Role::Client && !p.gateway);
+            let node_of = |p: &Party| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)));
+            let clients: BTreeSet<_> = parties().map(node_of).collect();
             let mut report = Ros2ServiceReport {
                 service: name.to_string(),
                 ros_type: rule.ros_type.clone(),
@@ -174,6 +178,12 @@ impl Services {
                 }
             }
             (report.calls, report.answered, report.ended) = figures;
+            // Of a server in ROS 2, clients are served by the gateway only across.
+            let ours = |p: &&Party| !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str());
+            let not_served =
+                |p: &Party| Some(format!("the client '{}' by {} is not served: {}", node_of(p), p.profile, p.unable.as_ref()?));
+            let not_served: BTreeSet<_> = parties().filter(ours).filter_map(not_served).collect();
+            report.problems.extend(not_served.into_iter().take(MAX_TOLD));
             report
         };
         self.services.iter().map(of).collect()
