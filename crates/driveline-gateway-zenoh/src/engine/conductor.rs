@@ -4,74 +4,21 @@
 use super::error::GatewayError;
 use super::incoming::Incoming;
 use super::inlet::Receiving;
+use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
-use super::{KIND, lock, session};
-use crate::directory::Question;
+use super::{KIND, session};
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
-use std::collections::VecDeque;
+use driveline_types::{EndpointId, MonotonicNs, NodeName};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 use zenoh::{Session, Wait};
-
-/// Announcements of other hosts that wait for the conductor. More at once than any domain has.
-const MAX_NEWS: usize = 65_536;
-
-/// What Zenoh's callbacks tell the conductor.
-pub(super) enum News {
-    Token {
-        key: String,
-        alive: bool,
-    },
-    /// A host has changed a list.
-    Changed {
-        key: String,
-        change: u64,
-    },
-    /// The answer to a question.
-    List {
-        question: Question,
-        bytes: Vec<u8>,
-    },
-    /// A host that was asked for the time has told how many changes there were.
-    Counted {
-        host: HostId,
-        changes: u64,
-    },
-    /// A sample came whose publisher is not known.
-    Unknown {
-        from: HostId,
-        topic: TopicName,
-    },
-}
-
-/// News on their way to the conductor.
-pub(super) struct Inbox {
-    news: Mutex<VecDeque<News>>,
-    kicker: Kicker,
-    notices: Arc<Notices>,
-}
-
-impl Inbox {
-    pub(super) fn push(&self, what: News) {
-        let mut news = lock(&self.news);
-        if news.len() >= MAX_NEWS {
-            drop(news);
-            self.notices.tell("more announcements at once than can be kept: some were lost; restart the gateway".into());
-            return;
-        }
-        news.push_back(what);
-        drop(news);
-        self.kicker.kick();
-    }
-}
 
 /// What both directions need.
 pub(super) struct Common {
@@ -158,7 +105,7 @@ impl Conductor {
         participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = Arc::new(Notices::default());
-        let inbox = Arc::new(Inbox { news: Mutex::default(), kicker: set.kicker(), notices: notices.clone() });
+        let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
         let session = zenoh::open(zenoh).wait().map_err(|e| GatewayError::Open { reason: e.to_string() })?;
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
@@ -205,8 +152,7 @@ impl Conductor {
     pub(super) fn run(mut self) {
         while !self.control.stop.load(Ordering::Acquire) {
             let now = MonotonicNs::now();
-            let news = std::mem::take(&mut *lock(&self.common.inbox.news));
-            for what in news {
+            for what in self.common.inbox.take() {
                 self.news(what, now);
             }
             self.outgoing.look(&self.common);
@@ -223,34 +169,23 @@ impl Conductor {
             News::List { question, bytes } => self.incoming.listed(&self.common, &question, &bytes, now),
             News::Counted { host, changes } => self.incoming.counted(&host, changes, now),
             News::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
-            News::Changed { key, change } => {
-                if let Some(Parsed::Topic { host, topic }) = self.common.keys.parse(&key) {
-                    self.incoming.changed(&host, &topic, change, now);
-                }
-            }
-            News::Token { key, alive } => match self.common.keys.parse(&key) {
-                Some(Parsed::Host(host)) if host != self.common.me => self.incoming.host_token(&self.common, &host, alive, now),
-                Some(Parsed::Topic { host, topic }) if host != self.common.me => {
-                    self.incoming.topic_token(&self.common, &host, &topic, alive, now);
-                }
-                Some(Parsed::Want { host, of, offered, qos, topic }) if of == self.common.me && host != of => {
-                    if alive {
-                        match self.incoming.clock(&host, now) {
-                            Ok(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
-                            Err(_) => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
-                        }
-                    } else {
-                        self.outgoing.unwanted((host, offered, topic), qos);
-                    }
-                }
-                // Its own tokens, and those that mean nothing here.
-                Some(_) => {}
-                None => {
-                    if let Some((version, host)) = self.common.keys.of_another_version(&key) {
-                        self.incoming.foreign_token(&self.common, host, version, alive);
-                    }
-                }
+            News::Changed { host, topic, change } => self.incoming.changed(&host, &topic, change, now),
+            News::Foreign { host, version, alive } => self.incoming.foreign_token(&self.common, host, version, alive),
+            News::Token { what, alive } => self.token(what, alive, now),
+        }
+    }
+
+    fn token(&mut self, what: Parsed, alive: bool, now: MonotonicNs) {
+        match what {
+            Parsed::Host(host) => self.incoming.host_token(&self.common, &host, alive, now),
+            Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
+            Parsed::Want { host, offered, qos, topic, .. } if alive => match self.incoming.clock(&host, now) {
+                Ok(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
+                Err(_) => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
             },
+            Parsed::Want { host, offered, qos, topic, .. } => self.outgoing.unwanted((host, offered, topic), qos),
+            // Not tokens.
+            Parsed::Clock(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}
         }
     }
 
@@ -333,12 +268,13 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
     session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
 
     let key = keys.tokens("pub");
-    let inbox = common.inbox.clone();
+    let (inbox, change_keys) = (common.inbox.clone(), keys.clone());
     let changes = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
     let heard = move |sample: Sample| {
-        let bytes = sample.payload().to_bytes();
-        if let Ok(change) = <[u8; 8]>::try_from(&*bytes) {
-            inbox.push(News::Changed { key: sample.key_expr().as_str().to_owned(), change: u64::from_le_bytes(change) });
+        if sample.payload().len() == size_of::<u64>()
+            && let Some(change) = News::of_change(&change_keys, sample.key_expr().as_str(), &sample.payload().to_bytes())
+        {
+            inbox.push(change);
         }
     };
     changes.callback(heard).background().wait().map_err(failed(&key))?;
@@ -346,12 +282,11 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
     // Gateways of this version have a subscriber of their own: whoever may only ask for that is refused the other one.
     let others = (keys.hosts_of_all_versions(), true);
     for (key, of_other_versions) in [(keys.tokens("host"), false), others, (keys.tokens("pub"), false), (keys.tokens("want"), false)] {
-        let (inbox, keys) = (common.inbox.clone(), keys.clone());
+        let (inbox, keys, me) = (common.inbox.clone(), keys.clone(), me.clone());
         let heard = move |sample: Sample| {
-            let key = sample.key_expr().as_str();
-            if !of_other_versions || keys.of_another_version(key).is_some() {
-                inbox.push(News::Token { key: key.to_owned(), alive: sample.kind() == SampleKind::Put });
-            }
+            let (key, alive) = (sample.key_expr().as_str(), sample.kind() == SampleKind::Put);
+            let news = News::of_token(&keys, &me, key, alive).filter(|n| matches!(n, News::Foreign { .. }) == of_other_versions);
+            news.into_iter().for_each(|news| inbox.push(news));
         };
         let tokens = session.liveliness().declare_subscriber(key.clone()).history(true);
         tokens.callback(heard).background().wait().map_err(failed(&key))?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving side: hosts, their clocks, their publishers, and what of them is wanted here.
 
-use super::conductor::{Common, News};
+use super::conductor::Common;
 use super::inlet::{Inlet, Receiving};
 use super::lock;
+use super::news::News;
 use crate::clock::{ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
-use super::conductor::{Common, Inbox, News};
+use super::conductor::Common;
 use super::lock;
+use super::news::{Inbox, News};
 use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
 use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead};
