@@ -36,6 +36,9 @@ pub struct Slots {
     /// Scratch: one bit per slot seen pinned in the running pass.
     pinned: Box<[u64]>,
     sequence: u64,
+    /// The sequence's places in the ring and among the published ones: its remainders, without a division for each.
+    ring_at: usize,
+    published_at: usize,
     /// So many slots are free after each publish: as many as loans can be out before the next one.
     loans: usize,
     /// See [`Slots::set_weight`].
@@ -61,6 +64,8 @@ impl Slots {
             published: vec![None; kept].into_boxed_slice(),
             pinned: vec![0; usize::from(slots).div_ceil(64)].into_boxed_slice(),
             sequence: 0,
+            ring_at: 0,
+            published_at: 0,
             loans,
             weight: usize::MAX,
         }
@@ -173,12 +178,14 @@ impl Slots {
     ) -> u64 {
         self.sequence += 1;
         let sequence = self.sequence;
+        self.ring_at = next_of(self.ring_at, segment.ring_len());
+        self.published_at = next_of(self.published_at, self.published.len());
         fault::point("publish.filled");
         // Release: whoever reads this sequence (reader::pin) sees payload and header.
         segment.seqw(usize::from(slot)).store(sequence, Release);
         fault::point("publish.after_seqw");
         let packed = pack(sequence, slot);
-        segment.ring((sequence % segment.ring_len() as u64) as usize).store(packed, Release);
+        segment.ring(self.ring_at).store(packed, Release);
         fault::point("publish.after_ring");
         // Release: whoever reads it (reader::newest) sees seqw and ring.
         segment.latest().store(packed, Release);
@@ -186,8 +193,7 @@ impl Slots {
         fault::point("publish.after_latest");
 
         // Only now is the oldest taken away: a death in between leaves one whole sample too many, never one too few.
-        let kept = self.published.len() as u64;
-        if let Some(old) = self.published[(sequence % kept) as usize].replace(slot) {
+        if let Some(old) = self.published[self.published_at].replace(slot) {
             // Relaxed: ordered by the fence below against the borrow's fence; a borrow sees 0 or is seen pinning.
             segment.seqw(usize::from(old)).store(0, Relaxed);
             self.retired.push(old);
@@ -235,6 +241,12 @@ impl Slots {
         drop(scan);
         sequence
     }
+}
+
+/// The next of `count` places in turn.
+#[inline]
+fn next_of(place: usize, count: usize) -> usize {
+    if place + 1 >= count { 0 } else { place + 1 }
 }
 
 /// One bit for each slot that a match pins.

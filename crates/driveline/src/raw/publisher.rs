@@ -14,10 +14,9 @@ use driveline_types::service::ShortId;
 use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// How long one reading of the wall clock's offset is good for: it costs two clock readings.
-const WALL_OFFSET_VALID: Duration = Duration::from_millis(100);
+const WALL_OFFSET_VALID_NS: u64 = 100_000_000;
 
 /// Less than what one look at the limits costs to make.
 const NOT_WORTH_CHECKING: u64 = 1 << 16;
@@ -392,7 +391,7 @@ impl RawPublisher {
     /// The present on both clocks.
     fn stamp_times(&mut self) {
         let now = MonotonicNs::now();
-        if now.since(self.wall_read) > WALL_OFFSET_VALID {
+        if now.0.saturating_sub(self.wall_read.0) > WALL_OFFSET_VALID_NS {
             self.wall_read = now;
             self.header.wall_offset_ns = wall_offset_ns();
         }

@@ -23,8 +23,10 @@ enum Source {
 }
 
 impl RawSample {
-    pub(crate) fn host(sample: driveline_shm::Sample) -> Self {
-        let missed = sample.missed();
+    /// `missed_before`: on top of what the sample itself tells.
+    #[inline]
+    pub(crate) fn host(sample: driveline_shm::Sample, missed_before: u64) -> Self {
+        let missed = sample.missed() + missed_before;
         Self { source: Source::Host(sample), missed }
     }
 

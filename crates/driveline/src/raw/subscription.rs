@@ -192,14 +192,27 @@ impl RawSubscription {
         Ok(sample)
     }
 
+    #[inline]
     fn pick(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         if let (Some(host), None) = (&mut self.host, &self.host_head) {
             let taken = match order {
                 Order::Oldest => host.take_next(),
                 Order::Newest => host.take_latest(),
             };
-            self.host_head = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+            let taken = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+            // In this order: of two samples that one thread has published, the one from inside the process is seen if the other is.
+            if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
+                let missed_before = if taken.is_some() { std::mem::take(&mut self.missed_pending) } else { 0 };
+                return Ok(taken.map(|s| RawSample::host(s, missed_before)));
+            }
+            self.host_head = taken;
         }
+        self.pick_of_both(order)
+    }
+
+    /// Where samples may wait from inside the process and from outside.
+    #[inline(never)]
+    fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         if order == Order::Newest {
             if let Some(local) = self.local.as_mut().filter(|l| l.has_unread()) {
                 local.skip_to_newest();
@@ -232,7 +245,7 @@ impl RawSubscription {
             (Some(l), Some(h)) => h < l,
         };
         let mut sample = if host_first {
-            self.host_head.take().map(RawSample::host)
+            self.host_head.take().map(|s| RawSample::host(s, 0))
         } else {
             let taken = self.local.as_mut().map_or(Ok(None), LocalReader::take);
             let taken = taken.map_err(|held| TakeError::HeldLimit { topic: self.topic.to_string(), held })?;
