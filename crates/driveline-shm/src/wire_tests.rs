@@ -120,7 +120,7 @@ fn what_later_releases_add_is_ignored_and_what_the_first_did_not_say_is_assumed(
     assert_eq!(with(a.clone(), |v| _ = v.as_object_mut().unwrap().remove("version")).unwrap(), a);
     for m in [m, a] {
         let without = with(m, |v| _ = v.as_object_mut().unwrap().remove("armed_apart")).unwrap();
-        assert!(matches!(without, Message::Hello(h) if !h.armed_apart) || matches!(without, Message::Accept(a) if !a.armed_apart));
+        assert!(matches!(&without, Message::Hello(h) if !h.armed_apart) || matches!(&without, Message::Accept(a) if !a.armed_apart));
     }
 }
 

@@ -176,7 +176,8 @@ impl Mapping {
     /// store waits for it.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, offset: usize) {
-        let p = self.at(offset, 1, 1);
+        // No pointer to be used: it need not be checked.
+        let p = self.start.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as for `prefetch`; processors that do not know the instruction take it for none. The intrinsic becomes an
         // ordinary prefetch unless the whole program is compiled for newer processors.
@@ -190,7 +191,8 @@ impl Mapping {
     /// Asks for the cache line at `offset` to be on its way.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {
-        let p = self.at(offset, 1, 1);
+        // No pointer to be used: it need not be checked.
+        let p = self.start.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing architecturally and cannot fault; SSE is part of x86_64.
         unsafe {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Peers of later releases, spoken by hand: they say more, and speak more versions.
 
-use crate::support::Domain;
 use crate::support::hostile::*;
+use crate::support::{Domain, Peer};
 use driveline_types::Qos;
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering::Release;
 
 /// What a later release might add, everywhere.
 fn grown(mut v: Value) -> Value {
@@ -62,4 +63,36 @@ fn a_subscription_reads_publishers_of_later_releases_that_still_speak_its_versio
         }
     }
     r.quit();
+}
+
+/// Where a page says that its reader sleeps: at 0 unless both ends know the other place.
+#[test]
+fn a_publisher_looks_for_sleepers_where_both_ends_say_and_nowhere_else() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    for (said, place, other) in [(None, 0, 4032), (Some(false), 0, 4032), (Some(true), 4032, 0)] {
+        let page = Area::new(PAGE);
+        let mut body = hello("t", 1, &Qos::default());
+        if let Some(said) = said {
+            body["armed_apart"] = said.into();
+        }
+        let (socket, answer) = say_hello(d.path(), &body, &borrow(&[&page.fd]));
+        let answer = answer.unwrap().0;
+        let accept: Value = serde_json::from_slice(&answer[12..]).unwrap();
+        assert_eq!(accept["armed_apart"], said == Some(true));
+        w.ask("await p 1");
+        let mut calls_for = |at: usize| {
+            let wake_calls = |w: &mut Peer| serde_json::from_str::<driveline_shm::PublisherStats>(&w.ask("stats p")).unwrap().wake_calls;
+            let before = wake_calls(&mut w);
+            page.word(at).store(1, Release);
+            w.ask("say p 1 100");
+            page.word(at).store(0, Release);
+            wake_calls(&mut w) - before
+        };
+        assert_eq!((calls_for(place), calls_for(other)), (1, 0), "{said:?}");
+        drop(socket);
+        w.ask("await p 0");
+    }
+    w.quit();
 }
