@@ -185,9 +185,9 @@ static void graph(dds_entity_t participant) {
     dds_sample_info_t info;
     int taken = ok(dds_take(reader, &sample, &info, 1, 1), "take");
     if (taken > 0 && info.valid_data) {
-      const dds_sequence_rmw_dds_common_msg_dds__NodeEntitiesInfo_ *all = (const void *)((const char *)sample + nodes);
-      for (uint32_t k = 0; k < all->_length; k++) {
-        const rmw_dds_common_msg_dds__NodeEntitiesInfo_ *n = &all->_buffer[k];
+      const Info *i = sample;
+      for (uint32_t k = 0; k < i->node_entities_info_seq._length; k++) {
+        const rmw_dds_common_msg_dds__NodeEntitiesInfo_ *n = &i->node_entities_info_seq._buffer[k];
         printf("%s %s %u %u\n", n->node_namespace, n->node_name, n->reader_gid_seq._length, n->writer_gid_seq._length);
       }
       fflush(stdout);
