@@ -210,7 +210,7 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
     let call = client.call(&blob(12, 1));
     let held = take(&mut server);
     let told = client.call(&blob(4, 1)).outcome().unwrap_err();
-    assert!(told.contains("1 calls are under way") && told.contains("`pending`"), "{told}");
+    assert!(told.contains("`pending` of the rule permits (1)"), "{told}");
     held.responder.send_bytes(&blob(8, 1)).unwrap();
     let told = call.outcome().unwrap_err();
     assert!(told.contains("a response of 16 bytes is longer than `max_response`, which is 12"), "{told}");
@@ -231,7 +231,7 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| refused(&mut client, &blob(4, 1), "a response of 16 bytes is longer than `max_response`"));
         let held = there.take();
-        refused(&mut other, &blob(4, 1), "1 calls are under way");
+        refused(&mut other, &blob(4, 1), "`pending` of the rule permits (1)");
         held.reply(&blob(8, 1));
         asks.join().unwrap();
         scope.spawn(|| there.take().reply(&blob(4, 2)));

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What became of the calls of one service.
 
-use crate::engine::conductor::Common;
 use crate::engine::counters::Counters;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Written by whichever thread brings something, read by any.
 pub(super) struct Counts {
-    common: Arc<Common>,
+    /// For people.
+    tell: Box<dyn Fn(String) + Send + Sync>,
     service: String,
     calls: AtomicU64,
     ends: Counters,
@@ -19,8 +18,8 @@ pub(super) struct Counts {
 pub(super) type Figures = (u64, u64, BTreeMap<String, u64>);
 
 impl Counts {
-    pub(super) fn new(common: Arc<Common>, service: String) -> Self {
-        Self { common, service, calls: AtomicU64::new(0), ends: Counters::default() }
+    pub(super) fn new(tell: impl Fn(String) + Send + Sync + 'static, service: String) -> Self {
+        Self { tell: Box::new(tell), service, calls: AtomicU64::new(0), ends: Counters::default() }
     }
 
     /// A request has come.
@@ -35,7 +34,7 @@ impl Counts {
     /// A call ended without its answer, or something came that belongs to none. The first of each kind is told.
     pub(super) fn ended(&self, reason: &'static str, text: &str) {
         if self.ends.dropped(reason) {
-            self.common.tell(format!("service '/{}': {reason}: {text}", self.service));
+            (self.tell)(format!("service '/{}': {reason}: {text}", self.service));
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;
-use super::payload::{Ended, Held, bounded, encapsulated, fitting};
+use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
 use super::{Cdr, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, Server, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
@@ -71,7 +71,8 @@ impl Local {
             }
         });
         executor.start().map_err(|e| text(&e))?;
-        let counts = Counts::new(common.clone(), of.service.to_string());
+        let people = common.clone();
+        let counts = Counts::new(move |line| people.tell(line), of.service.to_string());
         let (present, asked, sending) = (Present::default(), Mutex::default(), Mutex::default());
         let desk = Arc::new(Desk { of: of.clone(), timeout, caller, counts, present, asked, sending });
         Ok(Self { ends: BTreeMap::new(), server: None, problems: Vec::new(), others: Vec::new(), desk, _executor: executor })
@@ -191,7 +192,7 @@ impl Requests for Arc<Desk> {
             let mut under_way = lock(&self.asked);
             if under_way.len() >= self.of.pending as usize && !under_way.contains_key(&from) {
                 drop(under_way);
-                let text = format!("{} calls are under way, which is `pending` of the rule: ask later, or raise it", self.of.pending);
+                let text = busy(self.of.pending);
                 self.counts.ended("busy", &text);
                 return asked.reply.refuse(&text);
             }

@@ -26,6 +26,11 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
     Err(("too_long", format!("a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in the rule")))
 }
 
+/// That no more calls can be under way.
+pub(super) fn busy(pending: u32) -> String {
+    format!("as many calls are under way as `pending` of the rule permits ({pending}): ask later, or raise it")
+}
+
 /// Whether it begins as CDR does.
 pub(super) fn encapsulated(payload: &[u8], what: &str) -> Result<(), Ended> {
     let broken = |e| {

@@ -6,7 +6,7 @@
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;
-use super::payload::{Ended, Held, bounded, encapsulated, fitting};
+use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
 use super::{Answers, Asking, Cdr, Interface, Parts, Reply, RequestId, Requests};
 use crate::engine::lock;
 use bytes::Bytes;
@@ -152,8 +152,7 @@ impl Desk {
             }
         };
         if state.calls.len() >= self.of.pending as usize {
-            let text = format!("{} calls are under way, which is `pending` of the rule: ask later, or raise it", self.of.pending);
-            return Err((call, ("busy", text)));
+            return Err((call, ("busy", busy(self.of.pending))));
         }
         state.number += 1;
         let number = state.number;
@@ -262,3 +261,7 @@ impl Requests for Desk {
         self.counts.ended(reason, text);
     }
 }
+
+#[cfg(test)]
+#[path = "remote_tests.rs"]
+mod tests;

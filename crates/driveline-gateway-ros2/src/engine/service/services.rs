@@ -71,7 +71,8 @@ impl Services {
             let way = Interface::of(common, rule, &name).and_then(|of| match rule.server {
                 ServedBy::Driveline => Local::start(common, &node, &of, rule.timeout()).map(Way::Local),
                 ServedBy::Ros => {
-                    let counts = Counts::new(common.clone(), name.to_string());
+                    let people = common.clone();
+                    let counts = Counts::new(move |line| people.tell(line), name.to_string());
                     Ok(Way::There(There::new(&node, of, rule, counts)))
                 }
             });

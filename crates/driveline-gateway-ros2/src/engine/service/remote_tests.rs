@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use driveline_types::Schema;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A server that is asked, and never answers by itself.
+#[derive(Default)]
+struct Asked(Mutex<Vec<i64>>);
+
+impl Asking for Asked {
+    fn ask(&self, call: i64, request: Parts<'_>, _: Duration) -> Result<(), String> {
+        // What begins with 9 cannot be sent.
+        if request.cdr[1].first() == Some(&9) {
+            return Err("no link".into());
+        }
+        lock(&self.0).push(call);
+        Ok(())
+    }
+}
+
+/// What clients were told, by the number of the request: a response's first byte, or nothing.
+type Told = Arc<Mutex<BTreeMap<i64, Vec<Option<u8>>>>>;
+
+struct Client {
+    told: Told,
+    number: i64,
+}
+
+impl Client {
+    fn hear(&self, what: Option<u8>) {
+        lock(&self.told).entry(self.number).or_default().push(what);
+    }
+}
+
+impl Reply for Client {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
+        self.hear(response.cdr[1].first().copied());
+        Ok(())
+    }
+
+    fn refuse(self: Box<Self>, _: &str) {
+        self.hear(None);
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+fn desk(pending: u32) -> Desk {
+    let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
+    let of = Interface {
+        service: "a/b".parse().unwrap(),
+        ros: "a/srv/B".parse().unwrap(),
+        hash: None,
+        request: schema.clone(),
+        response: schema,
+        max_request: 8,
+        max_response: 8,
+        pending,
+    };
+    Desk::new(of, TIMEOUT, Counts::new(|_| (), "a/b".into()))
+}
+
+fn request(desk: &Desk, told: &Told, number: i64, content: &[u8]) {
+    let from = RequestId { client: [1; 16], sequence: number };
+    let reply = Box::new(Client { told: told.clone(), number });
+    Requests::request(desk, from, Cdr([&[0, 1, 0, 0], content]), reply);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Server,
+    Gone,
+    Block(bool),
+    Request(Vec<u8>),
+    Again(prop::sample::Index),
+    /// A response to the call of this number, in this many bytes.
+    Answer(i64, usize),
+    Fail(i64),
+    Later,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => Just(Step::Server),
+        1 => Just(Step::Gone),
+        1 => any::<bool>().prop_map(Step::Block),
+        6 => prop::collection::vec(0..10u8, 0..6).prop_map(Step::Request),
+        2 => any::<prop::sample::Index>().prop_map(Step::Again),
+        // Also numbers that never were.
+        6 => (0..30i64, 0..6usize).prop_map(|(call, len)| Step::Answer(call, len)),
+        2 => (0..30i64).prop_map(Step::Fail),
+        1 => Just(Step::Later),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+proptest! {
+    /// Whatever comes, in whatever order: each request has one end, no more than the limit are under way, and the figures add up.
+    #[test]
+    fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
+        let (desk, told) = (desk(pending), Told::default());
+        let (mut sent, mut again) = (0i64, 0u64);
+        for step in steps {
+            match step {
+                Step::Server => desk.direct(Arc::new(Asked::default())),
+                Step::Gone => desk.server_gone(),
+                Step::Block(blocked) => desk.block(if blocked { "two nodes offer it" } else { "" }),
+                Step::Request(content) => {
+                    sent += 1;
+                    request(&desk, &told, sent, &content);
+                }
+                Step::Again(of) if sent > 0 => {
+                    let number = of.index(sent as usize) as i64 + 1;
+                    // After its end it would be a request of its own.
+                    if !lock(&told).contains_key(&number) {
+                        again += 1;
+                        request(&desk, &told, number, &[1]);
+                    }
+                }
+                Step::Again(_) => {}
+                Step::Answer(call, len) => Answers::answered(&desk, call, Cdr([&[0, 1, 0, 0], &vec![7; len]])),
+                Step::Fail(call) => Answers::failed(&desk, call, "it let it go"),
+                Step::Later => drop(desk.look_at_time(Instant::now() + TIMEOUT)),
+            }
+            prop_assert!(desk.under_way() <= pending as usize);
+            prop_assert_eq!(lock(&told).len() + desk.under_way(), sent as usize, "each has ended, or is under way");
+        }
+        desk.server_gone();
+        let told = lock(&told);
+        prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
+        let (calls, answered, ended) = desk.counts.figures();
+        let answers = told.values().filter(|ends| ends[0].is_some()).count() as u64;
+        let others: u64 = ended.iter().filter(|(reason, _)| *reason != "late").map(|(_, n)| n).sum();
+        prop_assert_eq!(calls, sent as u64 + again);
+        prop_assert!(answered >= answers && answered + others == calls, "{} {} {:?}", calls, answered, ended);
+    }
+}
+
+#[test]
+fn time_runs_for_each_call_by_itself() {
+    let (desk, told) = (desk(2), Told::default());
+    desk.direct(Arc::new(Asked::default()));
+    desk.block("");
+    assert_eq!(desk.look_at_time(Instant::now()), None);
+    let before = Instant::now();
+    request(&desk, &told, 1, &[1]);
+    request(&desk, &told, 2, &[2]);
+    let next = desk.look_at_time(before).unwrap();
+    assert!(next >= before + TIMEOUT && desk.under_way() == 2);
+    Answers::answered(&desk, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
+    assert_eq!(desk.look_at_time(Instant::now() + TIMEOUT), None);
+    assert_eq!(*lock(&told), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
+}
