@@ -194,6 +194,7 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     ]);
     let rig = with(&router, services, "jazzy");
     let (node, good) = (Node::new(&router, 0, "adder"), hash("AddTwoInts"));
+    assert!(rig.service("nowhere").left_out && !rig.service("there").left_out);
     assert!(
         rig.told("service '/nowhere' is left out") && rig.service("nowhere").problems[0].contains("nav_msgs"),
         "{:?}",

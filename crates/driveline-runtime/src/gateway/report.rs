@@ -84,6 +84,9 @@ pub struct Ros2ServiceReport {
     pub from_ros: bool,
     /// Whether calls go to a server at present.
     pub callable: bool,
+    /// Nothing is done for it, as `problems` say.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub left_out: bool,
     /// Why not, or what else is to be known of it, each with what to do.
     pub problems: Vec<String>,
     /// Servers. Of one in Driveline, its node once for each profile that offers it; of those in ROS 2, all that have the name.

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 fn state(service: &Ros2ServiceReport) -> &'static str {
     match (service.callable, service.servers.is_empty()) {
+        _ if service.left_out => "left out",
         (true, _) => "served",
         (false, true) if service.from_ros => "nobody serves there",
         (false, true) => "not served here",
@@ -37,7 +38,7 @@ pub(super) fn show(services: &[Ros2ServiceReport], screen: &Screen) {
     let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
     screen.print("\n");
     print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
-    let refused = services.iter().filter(|s| state(s) == "refused").count();
+    let refused = services.iter().filter(|s| matches!(state(s), "refused" | "left out")).count();
     if refused > 0 {
         screen.print(&format!("\nnot called: {} (`--explain` says why)\n", count(refused as u64, "service")));
     }
@@ -72,7 +73,7 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
         let what = if s.callable { "to be known" } else { "not called" };
         text += &format!("  {what}: {}\n", cut(problem, REASON));
     }
-    if !s.callable && s.servers.is_empty() && s.from_ros {
+    if !s.callable && s.servers.is_empty() && s.from_ros && !s.left_out {
         text += "  have both the same ROS_DOMAIN_ID and the same network?\n";
     }
     text
@@ -90,6 +91,7 @@ mod tests {
             ros_type: "example_interfaces/srv/AddTwoInts".into(),
             from_ros,
             callable: problem.is_none(),
+            left_out: false,
             problems: problem.map(str::to_owned).into_iter().collect(),
             servers: vec![server],
             clients: vec!["/asker".into(), "?".into()],
@@ -128,5 +130,8 @@ mod tests {
         assert_eq!(state(&nobody), "nobody serves there");
         nobody.from_ros = false;
         assert_eq!(state(&nobody), "not served here");
+        (nobody.from_ros, nobody.left_out, nobody.problems) = (true, true, vec!["no definition".into()]);
+        let text = explained(&nobody);
+        assert!(text.ends_with("not called: no definition\n") && state(&nobody) == "left out", "{text}");
     }
 }

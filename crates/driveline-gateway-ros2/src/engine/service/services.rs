@@ -165,7 +165,7 @@ impl Services {
             };
             let mut figures: Figures = (0, 0, Default::default());
             match way {
-                Way::Broken(reason) => report.problems = vec![reason.clone()],
+                Way::Broken(reason) => (report.left_out, report.problems) = (true, vec![reason.clone()]),
                 Way::Local(local) => {
                     (report.problems, report.servers) = (local.problems(), local.servers().iter().map(Server::report).collect());
                     (figures, report.under_way) = (local.desk.counts.figures(), local.desk.under_way());
