@@ -28,6 +28,8 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     let rig = zenoh(&router, domain_id, rules, &[("chatter", size as u64 + 4096, reliable(4))]);
     let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), size + 4096, &reliable(4));
     let mut listener = rig.over_zenoh(&router, "listener", &format!("sub /chatter string {qos}"));
+    // Before, what is on its way by the router may be lost as the way changes.
+    eventually("connected to each other", || rig.neighbours() == (1, 1));
     eventually("heard there", || {
         publish(&mut publisher, &string("hello"));
         !listener.samples().is_empty()
@@ -40,19 +42,23 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     assert_eq!(long(&mut listener), texts.iter().map(|text| sum(text.as_bytes())).collect::<Vec<_>>());
 
     let mut subscription = rig.subscription("back", &Qos { depth: COUNT as u32, ..Qos::default() });
-    let _talker = rig.over_zenoh(&router, "talker", &format!("pub /back string {size} {COUNT} 30000 {qos}"));
-    let mut n = 0;
+    // It publishes once it has seen the gateway's token, which may be before Zenoh has the way: the first ones may be for nobody.
+    let _talker = rig.over_zenoh(&router, "talker", &format!("pub /back string {size} {} 30000 {qos}", 3 * COUNT));
+    let mut next = None;
+    // And what does not find room within 50 ms it drops, which shows in the numbers.
     let missed = take(&mut subscription, COUNT, |payload, header| {
         let text = &payload[8..8 + size];
-        assert!(text.iter().all(|b| *b == b'a' + n) && header.remote.is_some_and(|r| r.lost == 0), "sample {n} is whole");
-        n += 1;
+        let lost = header.remote.unwrap().lost as u8;
+        let letter = text[0] - lost;
+        assert!(text.iter().all(|b| *b == text[0]) && letter == next.unwrap_or(letter), "'{}' is whole, {lost} lost", char::from(text[0]));
+        next = Some(letter + 1);
     });
     assert_eq!(missed, 0);
     let report = rig.report();
     assert_eq!(report.to_ros[0].readers, ["/listener"], "{report:?}");
     let [back] = report.from_ros[0].publishers.as_slice() else { panic!("{report:?}") };
     assert_eq!((back.node.as_str(), back.profile.as_str()), ("ros2/talker", "rmw_zenoh"));
-    assert!(report.from_ros[0].dropped.is_empty(), "{report:?}");
+    assert!(report.from_ros[0].dropped.keys().all(|reason| reason == "lost"), "{report:?}");
     let mut graph = rig.over_zenoh(&router, "observer", "graph");
     eventually("the node here is known there", || graph.has_printed("/front talker"));
 }
@@ -83,6 +89,7 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_told() {
     let rig = zenoh(&router, 96, rules, &[(CAMERA, BIG as u64 + 4096, reliable(4))]);
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &reliable(4));
     let mut viewer = rig.over_zenoh(&router, "viewer", "sub /sensing/camera image rv4");
+    eventually("connected to each other", || rig.neighbours() == (1, 1));
     eventually("seen there", || {
         publish_image(&mut publisher, 8, 7);
         !viewer.samples().is_empty()
@@ -127,12 +134,15 @@ fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
         !listener.samples().is_empty()
     });
     let mut subscription = rig.subscription("in", &lasting(4));
-    let _talker = rig.named(vendor, "talker", "pub rt/in string 3 4 10000 rt4");
-    assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
-    eventually("the nodes there are known here", || {
-        let report = rig.report();
-        report.to_ros[0].readers == ["/listener"] && report.from_ros[0].publishers.iter().any(|p| p.node == "ros2/talker")
-    });
+    let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/talker");
+    let mut talkers = Vec::new();
+    // Where RustDDS takes longer than the gateway waits to say whose a writer is, another one gets its name.
+    while talkers.len() < 5 && !named() {
+        talkers.push(rig.named(vendor, "talker", "pub rt/in string 3 4 10000 rt4"));
+        assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
+    }
+    assert!(named(), "{:?}", rig.report());
+    eventually("the subscription there is known by its node", || rig.report().to_ros[0].readers == ["/listener"]);
     eventually("the nodes here are known there", || graph.has_printed("/front talker") && graph.has_printed("/ driveline"));
 }
 

@@ -307,7 +307,8 @@ impl Rig {
     /// Starts a node on ros2-client over Zenoh, which connects to the router alone and to others by gossip, as nodes do.
     pub(crate) fn over_zenoh(&self, router: &rmw::Router, name: &str, arguments: &str) -> Peer {
         let program = from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy");
-        let settings = format!("mode=\"peer\";connect/endpoints=[\"{}\"];listen/endpoints=[\"tcp/127.0.0.1:0\"]", router.endpoint());
+        let settings = rmw::NODE_SETTINGS.iter().map(|(key, value)| format!("{key}={value};")).collect::<String>();
+        let settings = format!("{settings}connect/endpoints=['{}']", router.endpoint());
         let mut command = Command::new(program);
         command.arg("zenoh").args(arguments.split(' ')).env("ROS_DOMAIN_ID", self.domain_id.to_string());
         Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))

@@ -21,6 +21,17 @@ pub(crate) const IMAGE: (&str, &str) =
     ("sensor_msgs::msg::dds_::Image_", "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47");
 pub(crate) const HUMBLE_STRING: (&str, &str) = (STRING.0, "TypeHashNotSupported");
 
+/// What rmw_zenoh sets for nodes, beside where the router is.
+pub(crate) const NODE_SETTINGS: [(&str, &str); 7] = [
+    ("mode", "'peer'"),
+    ("listen/endpoints", "['tcp/localhost:0']"),
+    ("scouting/multicast/enabled", "false"),
+    ("scouting/gossip/autoconnect_strategy", "{ peer: { to_router: 'always', to_peer: 'greater-zid' } }"),
+    ("scouting/gossip/target", "{ router: ['router', 'peer'], peer: ['router'] }"),
+    ("timestamping/enabled", "true"),
+    ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
+];
+
 fn configured(settings: &[(&str, &str)]) -> Session {
     let mut config = Config::default();
     for (key, value) in settings {
@@ -91,16 +102,8 @@ impl Node {
     /// Connects to the router, as nodes do, and to others by gossip.
     pub(crate) fn new(router: &Router, domain: u32, name: &str) -> Self {
         let connect = format!("['{}']", router.endpoint());
-        let session = configured(&[
-            ("mode", "'peer'"),
-            ("connect/endpoints", &connect),
-            ("listen/endpoints", "['tcp/localhost:0']"),
-            ("scouting/multicast/enabled", "false"),
-            ("scouting/gossip/autoconnect_strategy", "{ peer: { to_router: 'always', to_peer: 'greater-zid' } }"),
-            ("scouting/gossip/target", "{ router: ['router', 'peer'], peer: ['router'] }"),
-            ("timestamping/enabled", "true"),
-            ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
-        ]);
+        let settings: Vec<_> = NODE_SETTINGS.iter().copied().chain([("connect/endpoints", connect.as_str())]).collect();
+        let session = configured(&settings);
         let token = format!("@ros2_lv/{domain}/{}/0/0/NN/%/%/{name}", session.zid());
         let token = session.liveliness().declare_token(token).wait().unwrap();
         Self { session, domain, name: name.into(), next: AtomicU64::new(1), _token: token }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long a writer waits for its participant to say whose it is.
-const NAMED_WITHIN: Duration = Duration::from_millis(500);
+const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Writers that wait so, and participants of which it is known that they say something.
 const MAX_WAITING: usize = 4096;
 
@@ -111,7 +111,7 @@ impl DdsGraph {
         Ok(())
     }
 
-    /// What has changed. A writer of a participant that says whose its endpoints are is told of once it has said so, or half a second later: its
+    /// What has changed. A writer of a participant that says whose its endpoints are is told of once it has said so, or a second later: its
     /// inlet keeps the name that it gets then.
     pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> dds::Result<Changes> {
         let now = Instant::now();
