@@ -4,19 +4,20 @@
 //!
 //! Announcements and answers may come late, twice, in any order, or not at all. In the end exactly the living publishers have inlets.
 
+mod places;
+
+pub use places::{MAX_PUBLISHERS, MAX_PUBLISHERS_OF_TOPIC, Publisher};
+
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
-use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName};
+use driveline_types::{EndpointId, MonotonicNs, TopicName};
+use places::Gone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Most hosts that are heard.
 pub const MAX_HOSTS: usize = 64;
-/// Most publishers of other hosts.
-pub const MAX_PUBLISHERS: usize = 1024;
-/// Most of these that publish one topic.
-pub const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
 /// A list is asked for no sooner than this after the question before was answered …
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// … or not answered; and then less and less often.
@@ -26,11 +27,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(5);
 /// Samples of somebody who is not known have a list asked for no more often than this.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// How long the inlet of a publisher that is listed no longer waits for samples that are on their way.
-const LINGERS: Duration = Duration::from_secs(1);
-/// How long what a host has published here waits for the host to come back.
-const HOST_MAY_RETURN: Duration = Duration::from_secs(60);
-
 /// Where publishers of other hosts become publishers of this one.
 pub trait Inlets {
     /// One of them.
@@ -117,33 +113,6 @@ impl Host {
             (listing.stale, listing.in_vain) = (true, 0);
             Self::schedule(&mut self.next, listing, now);
         }
-    }
-}
-
-/// A publisher of another host that has an inlet here.
-pub struct Publisher<I> {
-    /// Its host.
-    pub host: HostId,
-    /// Its topic.
-    pub topic: TopicName,
-    /// Its inlet.
-    pub inlet: I,
-    /// What its inlet was made with.
-    offer: Offer,
-    gone: Option<Gone>,
-}
-
-#[derive(Clone, Copy)]
-struct Gone {
-    since: MonotonicNs,
-    /// Its host is there, and does not list it.
-    for_good: bool,
-}
-
-impl<I> Publisher<I> {
-    /// Neither it nor its host is known to be gone.
-    pub fn is_there(&self) -> bool {
-        self.gone.is_none()
     }
 }
 
@@ -391,96 +360,6 @@ impl<I> Directory<I> {
         }
     }
 
-    /// A publisher is in a list. Gives why it has no inlet.
-    #[allow(clippy::too_many_arguments, reason = "all of one answer")]
-    fn take(
-        &mut self,
-        host: &HostId,
-        clock: &Arc<Mutex<ClockEstimate>>,
-        id: EndpointId,
-        list: &List,
-        offer: &Offer,
-        now: MonotonicNs,
-        inlets: &mut impl Inlets<Inlet = I>,
-    ) -> Result<(), String> {
-        if let Some(known) = self.publishers.get_mut(&id) {
-            if known.topic != list.topic || !same_terms(&known.offer, offer) {
-                return Err("it is known here with another topic, type, QoS or length".into());
-            }
-            if known.host != *host {
-                if self.hosts.get(&known.host).is_some_and(|h| h.alive) {
-                    return Err(format!("host '{}' has the same one", known.host));
-                }
-                if known.host.name() != host.name() {
-                    return Err(format!(
-                        "it was one of host '{}', and what that has published is kept for {HOST_MAY_RETURN:?}",
-                        known.host
-                    ));
-                }
-                // Its host has a new gateway.
-                known.host = host.clone();
-                inlets.goes_on(&known.inlet, host, clock);
-            }
-            known.gone = None;
-            return Ok(());
-        }
-        offer.check()?;
-        self.make_room(&list.topic, now, inlets)?;
-        let inlet = inlets.open(host, clock, id, &list.topic, offer)?;
-        let (host, topic, offer) = (host.clone(), list.topic.clone(), offer.clone());
-        self.publishers.insert(id, Publisher { host, topic, inlet, offer, gone: None });
-        Ok(())
-    }
-
-    /// What is left of publishers that are gone gives way, first what promises least; nothing of one that is there does.
-    fn make_room(&mut self, topic: &TopicName, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Result<(), String> {
-        let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count() >= MAX_PUBLISHERS_OF_TOPIC;
-        if !of_topic && self.publishers.len() < MAX_PUBLISHERS {
-            return Ok(());
-        }
-        let promises = |qos: &Qos| (qos.durability == Durability::TransientLocal, qos.reliability == Reliability::Reliable);
-        let gone = self.publishers.iter().filter(|(_, p)| !of_topic || p.topic == *topic).filter_map(|(id, p)| {
-            let gone = p.gone?;
-            Some((!gone.for_good, promises(&p.offer.qos), gone.since, *id))
-        });
-        let Some((_, _, since, id)) = gone.min() else {
-            return Err(format!(
-                "there are too many: {MAX_PUBLISHERS_OF_TOPIC} of a topic and {MAX_PUBLISHERS} in all can be received; \
-                 have fewer publishers of other hosts, or receive fewer topics here"
-            ));
-        };
-        if let Some(p) = self.publishers.remove(&id) {
-            let (host, gone) = (p.host.name(), now.since(since).as_secs());
-            inlets
-                .tell(format!("topic '{}': what a publisher of host '{host}', gone for {gone} s, has left gave way to a new one", p.topic));
-            inlets.close(id, p.inlet);
-        }
-        Ok(())
-    }
-
-    /// Lets go of publishers and hosts that are gone for good. Gives when to look again.
-    pub fn forget(&mut self, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Option<MonotonicNs> {
-        let mut next: Option<MonotonicNs> = None;
-        let mut over = |until: MonotonicNs| {
-            if now < until {
-                next = Some(next.map_or(until, |n| n.min(until)));
-            }
-            now >= until
-        };
-        let until = |g: Gone| g.since + if g.for_good { LINGERS } else { HOST_MAY_RETURN };
-        let gone: Vec<EndpointId> =
-            self.publishers.iter().filter(|(_, p)| p.gone.is_some_and(|g| over(until(g)))).map(|(id, _)| *id).collect();
-        for id in gone {
-            if let Some(p) = self.publishers.remove(&id) {
-                inlets.close(id, p.inlet);
-                self.room = true;
-            }
-        }
-        let publishers = &self.publishers;
-        self.hosts.retain(|id, h| h.alive || publishers.values().any(|p| p.host == *id) || !over(h.changed + HOST_MAY_RETURN));
-        next
-    }
-
     /// Publishers that are listed and will not be received as things are.
     pub fn refused(&self) -> BTreeSet<EndpointId> {
         self.hosts.values().filter(|h| h.alive).flat_map(|h| h.listings.values()).flat_map(|l| l.refused.keys().copied()).collect()
@@ -502,11 +381,6 @@ impl<I> Directory<I> {
         }
         all
     }
-}
-
-/// Whether an inlet that was made with one serves the other: nodes may have another name after a restart.
-fn same_terms(a: &Offer, b: &Offer) -> bool {
-    a.schema == b.schema && a.qos == b.qos && a.max_payload == b.max_payload
 }
 
 /// Doubles each time, up to a minute.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use driveline_types::Schema;
+use driveline_types::{Durability, Qos, Reliability, Schema};
 
 #[path = "directory_world.rs"]
 mod world;
