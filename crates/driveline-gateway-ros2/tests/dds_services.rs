@@ -288,3 +288,25 @@ fn a_node_that_stands_still_keeps_nobody_from_answers() {
     assert!(report(&rig).ended.is_empty(), "{:?}", report(&rig));
     assert!(!still.read().iter().any(|l| l.starts_with("answer")));
 }
+
+#[test]
+fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on() {
+    let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
+    let mut rig = rig_of(100, rules);
+    let (sender, requests) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let _server = serve(&rig, "here", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let _asking = rig.peer("call here add 1 1");
+    let mut serving = rig.peer("serve there add 2000");
+    let _held = requests.recv_timeout(PATIENCE).unwrap();
+    let outcome = asked(client(&domain(&rig), "there", ADD), two(1, 2));
+    eventually("both are under way", || serving.has_printed("asked 1: 1 2"));
+    // A process takes part in a DDS domain once: if anything was left of it, the next one could not start.
+    rig.start();
+    assert!(outcome.recv_timeout(PATIENCE).unwrap().is_err(), "nobody is there who could answer");
+    eventually("both go on", || rig.report().services.iter().all(|s| s.callable));
+    let mut next = rig.peer("call here add 3 3");
+    add(requests.recv_timeout(PATIENCE).unwrap());
+    eventually("answered", || next.has_printed("answer 1: 6"));
+    assert_eq!(sum_of(&call(&mut client(&domain(&rig), "there", ADD), &two(3, 4)).unwrap()), 7);
+}

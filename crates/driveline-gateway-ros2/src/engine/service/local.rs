@@ -17,7 +17,7 @@ use driveline::{CallError, ClientOptions, Executor, ExecutorOptions, GroupKind, 
 use driveline_types::NodeName;
 use driveline_types::service::Outcome;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Why it is not offered, where there is no server. Nobody need be told: it may come.
@@ -119,7 +119,7 @@ impl Local {
         let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
         let mut problems = Vec::new();
         for profile in common.profiles().filter(|p| !self.ends.contains_key(p)).collect::<Vec<_>>() {
-            match offer(profile, common, &self.desk.of, &node, Arc::new(self.desk.clone())) {
+            match offer(profile, common, &self.desk.of, &node, Arc::new(Arc::downgrade(&self.desk))) {
                 Ok(end) => drop(self.ends.insert(profile, end)),
                 Err(reason) => problems.push(format!("by {profile}: {reason}")),
             }
@@ -159,8 +159,13 @@ impl Desk {
         let mut loan = self.caller.loan(request.len()).map_err(|e| ("not_sent", e.to_string()))?;
         request.copy_to(loan.payload_mut());
         encapsulated(loan.payload(), "request")?;
-        let desk = self.clone();
-        self.caller.call_then(loan, self.timeout, move |outcome| desk.outcome(from, outcome)).map_err(|e| (name_of(&e), e.to_string()))
+        let desk = Arc::downgrade(self);
+        let then = move |outcome| {
+            if let Some(desk) = desk.upgrade() {
+                desk.outcome(from, outcome);
+            }
+        };
+        self.caller.call_then(loan, self.timeout, then).map_err(|e| (name_of(&e), e.to_string()))
     }
 
     /// On the executor's thread.
@@ -180,6 +185,21 @@ impl Desk {
             _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
             Ok(()) => self.counts.answered(),
             Err(e) => self.counts.ended("not_sent", &e),
+        }
+    }
+}
+
+/// What ends are made with: an end, and a call that is under way, keep no gateway.
+impl Requests for Weak<Desk> {
+    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
+        if let Some(desk) = self.upgrade() {
+            desk.request(from, request, reply);
+        }
+    }
+
+    fn dropped(&self, reason: &'static str, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            desk.dropped(reason, text);
         }
     }
 }

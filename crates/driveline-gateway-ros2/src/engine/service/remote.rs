@@ -13,7 +13,7 @@ use bytes::Bytes;
 use driveline::AnswerError;
 use driveline::service::{RawRequest, RawResponder};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Why nothing can be asked, where there is no server.
@@ -204,6 +204,27 @@ impl Desk {
     }
 }
 
+/// What ends are made with: an end, and a call that is under way, keep no gateway.
+impl Answers for Weak<Desk> {
+    fn answered(&self, call: i64, response: Cdr<'_>) {
+        if let Some(desk) = self.upgrade() {
+            desk.answered(call, response);
+        }
+    }
+
+    fn failed(&self, call: i64, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            desk.failed(call, text);
+        }
+    }
+
+    fn dropped(&self, reason: &'static str, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            Answers::dropped(&*desk, reason, text);
+        }
+    }
+}
+
 impl Answers for Desk {
     fn answered(&self, call: i64, response: Cdr<'_>) {
         let Some(call) = self.take(call) else {
@@ -231,6 +252,20 @@ impl Answers for Desk {
 }
 
 /// Of the other profile.
+impl Requests for Weak<Desk> {
+    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
+        if let Some(desk) = self.upgrade() {
+            desk.request(from, request, reply);
+        }
+    }
+
+    fn dropped(&self, reason: &'static str, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            Requests::dropped(&*desk, reason, text);
+        }
+    }
+}
+
 impl Requests for Desk {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         self.counts.call();

@@ -88,7 +88,7 @@ impl There {
             return Ok(());
         }
         let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
-        let asking = ask(common, &self.desk.of, &node, &server, self.desk.clone());
+        let asking = ask(common, &self.desk.of, &node, &server, Arc::new(Arc::downgrade(&self.desk)));
         let asking =
             asking.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
         self.across = None;
@@ -150,7 +150,7 @@ impl There {
             return Ok(());
         }
         let node = server.node.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str()));
-        let end = offer(to, common, &self.desk.of, &ros_name_of(node, &server.gid), self.desk.clone());
+        let end = offer(to, common, &self.desk.of, &ros_name_of(node, &server.gid), Arc::new(Arc::downgrade(&self.desk)));
         let end = end.map_err(|e| format!("it does not pass from {} to {to}: {e}", server.profile))?;
         self.across = Some((to, end));
         Ok(())

@@ -181,7 +181,8 @@ impl Wire {
         self.waiting.wake();
         *lock(&self.looks) += 1;
         self.looked.notify_all();
-        if let Some(thread) = thread {
+        // Whoever takes what comes may be the last to let go of the end, on its own thread.
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }
