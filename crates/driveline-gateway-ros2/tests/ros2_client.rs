@@ -78,7 +78,7 @@ fn strings_of_4_mib_pass_both_ways() {
     strings_pass_both_ways("rv64", BIG, 95);
 }
 
-// What does not pass for reasons that lie in ros2-client: docs/protocols/ros2-zenoh.md, section 11.
+// What does not pass for reasons that lie in ros2-client: docs/protocols/ros2-zenoh.md, section 12.
 
 /// It knows the hash of a few types, and says zeros for others; as a subscriber it takes any.
 #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway itself: `docs/protocols/ros2-dds.md` and `docs/protocols/ros2-zenoh.md`.
+//! The gateway itself: `docs/protocols/ros2-dds.md`, `docs/protocols/ros2-zenoh.md` and `docs/protocols/ros2-services.md`.
 //!
 //! One thread, the *conductor*, listens to the discovery of both profiles and decides what is carried. Samples do not pass through it: each topic has
-//! a thread of its own in each direction, and from ROS 2 for each profile.
+//! a thread of its own in each direction, and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for each of its ends;
+//! requests and responses by rmw_zenoh come on threads of Zenoh's.
 
 mod conductor;
 mod counters;
@@ -53,7 +54,7 @@ impl Gateway {
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let zenoh = config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
         let profiles: Vec<_> = config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
-        let greeting = format!("exchanges topics with ROS 2 in domain {} over {}", config.ros2.domain_id, profiles.join(" and "));
+        let greeting = format!("exchanges topics and services with ROS 2 in domain {} over {}", config.ros2.domain_id, profiles.join(" and "));
         let conductor = conductor::Conductor::new(config)?;
         let control = conductor.control();
         let asked = control.clone();
