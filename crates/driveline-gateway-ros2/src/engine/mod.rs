@@ -54,7 +54,8 @@ impl Gateway {
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let zenoh = config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
         let profiles: Vec<_> = config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
-        let greeting = format!("exchanges topics and services with ROS 2 in domain {} over {}", config.ros2.domain_id, profiles.join(" and "));
+        let greeting =
+            format!("exchanges topics and services with ROS 2 in domain {} over {}", config.ros2.domain_id, profiles.join(" and "));
         let conductor = conductor::Conductor::new(config)?;
         let control = conductor.control();
         let asked = control.clone();
