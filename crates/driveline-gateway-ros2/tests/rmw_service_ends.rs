@@ -264,3 +264,33 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     take(&mut server).responder.send_bytes(&ints(&[3])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[3])));
 }
+
+/// Its session goes with it: otherwise others would believe it there for as long as its process lives.
+#[test]
+fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
+    let router = Router::new();
+    let services = json!([
+        rule("AddTwoInts", "driveline", json!({ "timeout_ms": 600_000 })),
+        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "timeout_ms": 600_000 },
+    ]);
+    let mut rig = with(&router, services, "jazzy");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
+    let there = node.server("/there", (ADD, &hash));
+    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    offered(&rig);
+    let call = node.client("/math/add", (ADD, &hash)).call(&ints(&[1, 2]));
+    let _held = take(&mut server);
+    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| client.call_bytes(&ints(&[1, 2]), PATIENCE).err());
+        let _held = there.take();
+        rig.stop();
+        let error = asks.join().unwrap();
+        assert!(matches!(error, Some(CallError::ServerGone { was_taken: true, .. } | CallError::Refused { .. })), "{error:?}");
+    });
+    eventually("its query ends", || call.has_ended());
+    let gone = || !node.graph().iter().any(|t| t.contains("driveline_gateway"));
+    eventually("gone", gone);
+    // Not for a moment only.
+    assert!((0..20).all(|_| gone()), "{:?}", node.graph());
+}
