@@ -270,6 +270,12 @@ impl RawSubscription {
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
     pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, WaitError> {
+        // Before the first look: a sample that comes between a look and this would wake nobody.
+        if self.own_wait.is_none() && self.notifier.is_none() {
+            let mut set = WaitSet::new(WaitBackend::Auto)?;
+            self.attach(&mut set)?;
+            self.own_wait = Some(set);
+        }
         // A reading of the clock costs more than a look.
         if self.has_unread() {
             return Ok(true);
@@ -280,11 +286,6 @@ impl RawSubscription {
         let deadline = timeout.map(|t| MonotonicNs::now() + t);
         if self.notifier.is_some() {
             return self.wait_for_fd(deadline, mode);
-        }
-        if self.own_wait.is_none() {
-            let mut set = WaitSet::new(WaitBackend::Auto)?;
-            self.attach(&mut set)?;
-            self.own_wait = Some(set);
         }
         loop {
             let wake = self.own_wait.as_mut().map_or(Wake::TimedOut, |set| set.wait(deadline, mode.spin()));

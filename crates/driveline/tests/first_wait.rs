@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The first wait of a subscription makes what it waits with: a sample that comes in that moment must not be slept over.
+#![allow(clippy::unwrap_used)]
+
+use driveline::{Context, ContextOptions, PublisherOptions, Reach, SubscriptionOptions, WaitMode};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// Only a wake-up that was lost takes that long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Each round has a new subscription, and publishes 0 to 30 µs after it begins to wait.
+fn rounds(reach: Reach, rounds: u32) {
+    let dir = tempfile::tempdir().unwrap();
+    let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("d")), ..ContextOptions::named("a") }).unwrap();
+    let node = context.node("n").unwrap();
+    for round in 0..rounds {
+        let mut publisher = node.bytes_publisher("data", "raw", PublisherOptions { reach, max_payload: 64, ..Default::default() }).unwrap();
+        let mut subscription = node.bytes_subscription("data", "raw", SubscriptionOptions { reach, ..Default::default() }).unwrap();
+        while publisher.matched() == 0 {
+            std::thread::yield_now();
+        }
+        let loan = publisher.loan(8).unwrap();
+        let both = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                both.wait();
+                let until = Instant::now() + Duration::from_nanos(u64::from(round % 60) * 500);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                publisher.publish(loan).unwrap();
+            });
+            both.wait();
+            let begun = Instant::now();
+            // What was slept over is found when the time is over.
+            assert!(subscription.wait(Some(PATIENCE), WaitMode::Block).unwrap());
+            assert!(begun.elapsed() < PATIENCE, "round {round}: slept over a sample");
+        });
+    }
+}
+
+#[test]
+fn nothing_is_slept_over_inside_a_process() {
+    rounds(Reach::Process, 3000);
+}
+
+#[test]
+fn nothing_is_slept_over_between_processes() {
+    rounds(Reach::Host, 300);
+}
