@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Servers and clients of others that are kept in mind, of services that rules name.
+/// Servers, and as many clients, of others that are kept in mind, of services that rules name: clients cannot push servers out.
 const MAX_PARTIES: usize = 4096;
 
 /// Clients that are not served, in a report.
@@ -43,7 +43,8 @@ struct Service {
 /// See the module.
 pub(in crate::engine) struct Services {
     services: Vec<Service>,
-    parties: HashMap<PartyKey, Party>,
+    servers: HashMap<PartyKey, Party>,
+    clients: HashMap<PartyKey, Party>,
     /// Parties have come or gone since they were looked at.
     stirred: bool,
     too_many: bool,
@@ -57,7 +58,8 @@ pub(super) fn written(node: Option<&(String, String)>) -> String {
 
 impl Services {
     pub(in crate::engine) fn start(common: &Arc<Common>) -> Result<Self, GatewayError> {
-        let mut this = Self { services: Vec::new(), parties: HashMap::new(), stirred: true, too_many: false, common: common.clone() };
+        let (servers, clients) = (HashMap::new(), HashMap::new());
+        let mut this = Self { services: Vec::new(), servers, clients, stirred: true, too_many: false, common: common.clone() };
         if common.spec.services.is_empty() {
             return Ok(this);
         }
@@ -87,15 +89,24 @@ impl Services {
 
     pub(in crate::engine) fn changed(&mut self, profile: Profile, change: ServiceChange) {
         match change {
-            ServiceChange::Gone(handle) => self.stirred |= self.parties.remove(&(profile, handle)).is_some(),
-            ServiceChange::Here(party) if !self.services.iter().any(|s| s.name == party.service) => {}
-            ServiceChange::Here(party) if self.parties.len() < MAX_PARTIES => {
-                self.parties.insert((profile, party.handle), *party);
-                self.stirred = true;
+            ServiceChange::Gone(handle) => {
+                let gone = [&mut self.servers, &mut self.clients].map(|of_role| of_role.remove(&(profile, handle)));
+                self.stirred |= gone.iter().any(Option::is_some);
             }
-            ServiceChange::Here(_) if std::mem::replace(&mut self.too_many, true) => {}
-            ServiceChange::Here(_) => {
-                self.common.tell(format!("more than {MAX_PARTIES} servers and clients of services: not all are looked at"))
+            ServiceChange::Here(party) if !self.services.iter().any(|s| s.name == party.service) => {}
+            ServiceChange::Here(party) => {
+                let (of_role, what) = match party.role {
+                    Role::Server => (&mut self.servers, "servers"),
+                    Role::Client => (&mut self.clients, "clients"),
+                };
+                if of_role.len() < MAX_PARTIES {
+                    of_role.insert((profile, party.handle), *party);
+                    self.stirred = true;
+                } else if !std::mem::replace(&mut self.too_many, true) {
+                    self.common.tell(format!(
+                        "more than {MAX_PARTIES} {what} of services in ROS 2: not all are looked at; end what makes them, then restart the gateway"
+                    ));
+                }
             }
         }
     }
@@ -103,25 +114,25 @@ impl Services {
     /// Does what is to be done. When it has to look again, whatever happens.
     pub(in crate::engine) fn look(&mut self, nodes: &Nodes) -> Option<Instant> {
         let stirred = std::mem::take(&mut self.stirred);
-        let (parties, common) = (&self.parties, &self.common);
+        let (servers, clients, common) = (&self.servers, &self.clients, &self.common);
         let mut next = None;
         for Service { name, way, .. } in &mut self.services {
             let name = &*name;
-            let of = |role| parties.iter().filter(move |(_, p)| p.service == *name && p.role == role);
-            let clients = of(Role::Client).map(|(_, p)| p.gid).collect::<HashSet<_>>();
+            let servers = || servers.iter().filter(|(_, p)| p.service == *name);
+            let clients = || clients.values().filter(|p| p.service == *name).map(|p| p.gid).collect::<HashSet<_>>();
             match way {
                 Way::Broken(_) => {}
                 Way::Local(local) => {
                     if stirred {
-                        local.desk.present.set(clients);
-                        local.others = of(Role::Server).map(|(_, p)| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+                        local.desk.present.set(clients());
+                        local.others = servers().map(|(_, p)| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
                     }
                     local.look(common);
                 }
                 Way::There(there) => {
                     if stirred {
-                        there.desk.present.set(clients);
-                        let mut servers: Vec<_> = of(Role::Server).map(|(key, p)| (*key, p.clone())).collect();
+                        there.desk.present.set(clients());
+                        let mut servers: Vec<_> = servers().map(|(key, p)| (*key, p.clone())).collect();
                         servers.sort_by_key(|(_, p)| p.gid);
                         for (_, party) in &mut servers {
                             party.node = party.node.take().or_else(|| nodes.get(&party.gid).cloned());
@@ -153,7 +164,7 @@ impl Services {
 
     pub(in crate::engine) fn report(&self, nodes: &Nodes) -> Vec<Ros2ServiceReport> {
         let of = |Service { rule, name, way }: &Service| {
-            let parties = || self.parties.values().filter(|p| p.service == *name && p.role == Role::Client && !p.gateway);
+            let parties = || self.clients.values().filter(|p| p.service == *name && !p.gateway);
             let node_of = |p: &Party| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)));
             let clients: BTreeSet<_> = parties().map(node_of).collect();
             let mut report = Ros2ServiceReport {

@@ -72,7 +72,8 @@ impl Discovery {
             return;
         }
         let mut news = lock(&self.news);
-        if news.found.len() + news.services.len() < MAX_WAITING {
+        let waiting = if endpoint.is_some() { news.found.len() } else { news.services.len() };
+        if waiting < MAX_WAITING {
             news.found.extend(endpoint);
             news.services.extend(service);
         } else if !std::mem::replace(&mut news.passed_over, true) {

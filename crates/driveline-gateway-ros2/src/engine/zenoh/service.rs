@@ -11,7 +11,7 @@ use crate::said::Gid;
 use driveline_types::service::cut_refusal;
 use driveline_types::{MonotonicNs, Reliability, wall_offset_ns};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::time::Duration;
 use zenoh::Wait;
 use zenoh::bytes::ZBytes;
@@ -135,21 +135,37 @@ pub(in crate::engine) fn ask(
 impl Asking for ZenohAsking {
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String> {
         let gid = self.announced.gid;
-        let asked = Asked { answers: self.answers.clone(), call, gid, ended: AtomicBool::new(false) };
+        let state = Arc::new(AtomicU8::new(ASKING));
+        let asked = Asked { answers: self.answers.clone(), call, gid, state: state.clone() };
         // As rmw_zenoh asks: of several servers, all would answer.
         let query = self.session.get(&self.key).target(QueryTarget::AllComplete).consolidation(ConsolidationMode::None);
         let query = query.allowed_destination(Locality::Remote).congestion_control(CongestionControl::Block);
         let query = query.payload(payload(request.cdr, request.slot)?).attachment(&stamped(call, gid)[..]);
-        query.timeout(timeout.saturating_add(GRACE)).callback(move |reply| asked.heard(&reply)).wait().map_err(text)
+        query.timeout(timeout.saturating_add(GRACE)).callback(move |reply| asked.heard(&reply)).wait().map_err(text)?;
+        if state.compare_exchange(ASKING, ASKED, AcqRel, Acquire) == Err(LOST) {
+            self.answers.failed(call, WENT_AWAY);
+        }
+        Ok(())
     }
 }
+
+/// States of a query. It is not known yet whether Zenoh has taken it:
+const ASKING: u8 = 0;
+/// Zenoh has taken it.
+const ASKED: u8 = 1;
+/// What came of it was told.
+const ENDED: u8 = 2;
+/// Zenoh has dropped it before that was known, and nothing was told: if it was not taken, nothing may be.
+const LOST: u8 = 3;
+
+const WENT_AWAY: &str = "it, or the way to it, went away without a response";
 
 /// A query under way. Zenoh drops it when nothing more can come.
 struct Asked {
     answers: Arc<dyn Answers>,
     call: i64,
     gid: Gid,
-    ended: AtomicBool,
+    state: Arc<AtomicU8>,
 }
 
 impl Asked {
@@ -160,13 +176,13 @@ impl Asked {
             Err(e) => {
                 let said = e.payload().to_bytes();
                 let said = String::from_utf8_lossy(&said);
-                self.ended.store(true, Ordering::Relaxed);
+                self.state.store(ENDED, Release);
                 return self.answers.failed(self.call, &format!("it answered with an error: {}", cut_refusal(&said)));
             }
         };
         match attachment_of(sample.attachment()) {
             Ok(a) if (a.sequence, a.gid) == (self.call, self.gid) => {
-                self.ended.store(true, Ordering::Relaxed);
+                self.state.store(ENDED, Release);
                 self.answers.answered(self.call, Cdr([&sample.payload().to_bytes(), &[]]));
             }
             Ok(a) => self
@@ -179,8 +195,8 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if !*self.ended.get_mut() {
-            self.answers.failed(self.call, "it, or the way to it, went away without a response");
+        if self.state.compare_exchange(ASKING, LOST, AcqRel, Acquire) == Err(ASKED) {
+            self.answers.failed(self.call, WENT_AWAY);
         }
     }
 }
