@@ -308,6 +308,37 @@ fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
 }
 
 #[test]
+fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
+    const CALLS: u64 = 5;
+    let router = Router::new();
+    let rule = json!({ "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000, "pending": 8, "max_request": "2 MiB" });
+    let zenoh = json!({ "connect": [router.endpoint()] });
+    let topics = json!([{ "topic": "/in", "direction": "from_ros" }]);
+    let rig = Rig::with(json!({ "domain_id": 101, "zenoh": zenoh, "topics": topics, "services": [rule] }), &[]);
+    let mut subscription = rig.subscription("in", &lasting(4));
+    let peer = rig.peer("serve add add 0");
+    eventually("offered across", || rig.report().services[0].across.as_deref() == Some("rmw_zenoh"));
+    let (node, hash) = (Node::new(&router, 101, "asker"), hash(ADD));
+    let mut asking = node.client("/add", (ADD_DDS, &hash));
+    let mut publisher = node.publisher("/in", STRING, "rt4");
+    assert_eq!(answer(&mut asking, &two(2, 3)), 5);
+    publisher.publish(&rig::rmw::string("before"));
+    take(&mut subscription, 1, |_, _| {});
+    let before = rig.report().services[0].calls;
+    peer.stand_still();
+    // CycloneDDS takes less than one of them before it waits for the server to read.
+    let calls: Vec<_> = (0..CALLS).map(|_| asking.call(&[two(1, 2), vec![0; 1 << 20]].concat())).collect();
+    // Behind them, on the same link.
+    publisher.publish(&rig::rmw::string("behind"));
+    take(&mut subscription, 1, |_, _| {});
+    let report = rig.report().services.remove(0);
+    // If each of them had been waited for, all but the first would have failed by now.
+    assert!(report.calls == before + CALLS && report.under_way >= 2, "{report:?}");
+    drop(peer);
+    eventually("each call ends", || calls.iter().all(|call| call.has_ended()));
+}
+
+#[test]
 fn a_server_here_is_called_by_nodes_on_both() {
     let router = Router::new();
     let rig = with_service(&router, 59, json!({ "server": "driveline" }));

@@ -235,6 +235,12 @@ impl Writer {
     pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<()> {
         sample::write(&self.entity, parts)
     }
+
+    /// Ends it before its value goes. Who waits in [`Writer::write`] is let go, with an error.
+    pub(crate) fn close(&self) {
+        // SAFETY: a number; that it is gone when the value goes is refused then.
+        unsafe { c::dds_delete(self.entity.0) };
+    }
 }
 
 /// Reads samples of one topic.

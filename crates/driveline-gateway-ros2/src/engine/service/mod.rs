@@ -156,11 +156,12 @@ pub(in crate::engine) trait Offered: Send {
 
 /// An end that asks one server in ROS 2, made with what takes its [`Answers`].
 pub(in crate::engine) trait Asking: Send + Sync {
-    /// Sends a request, with `call` for its number: greater than 0, and never used again for this service, also by another end. What comes of it is told to the [`Answers`], possibly before this returns;
-    /// nothing need be told if no response comes, because the time is kept by who asks. `timeout`: after it nobody wants the response any more.
+    /// Sends a request, or keeps it to be sent, with `call` for its number: greater than 0, and never used again for this service, also by another end. What
+    /// comes of it is told to the [`Answers`], possibly before this returns; nothing need be told if no response comes, because the time is kept by who asks.
+    /// `timeout`: after it nobody wants the response any more.
     ///
     /// # Errors
-    /// Why it could not be sent; then nothing is told.
+    /// Why it cannot be sent; then nothing is told.
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String>;
 
     /// Over DDS, what the ROS graph is to know of.
@@ -204,6 +205,9 @@ pub(in crate::engine) trait Answers: Send + Sync {
 
     /// A call will have no response; a text for people.
     fn failed(&self, call: i64, text: &str);
+
+    /// The request of a call was kept to be sent, and has not gone out; a text for people.
+    fn not_sent(&self, call: i64, text: &str);
 
     /// Something that came could not be read, or answers nothing: a name for counters, and a text for people.
     fn dropped(&self, reason: &'static str, text: &str);

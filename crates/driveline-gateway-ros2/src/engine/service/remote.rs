@@ -134,10 +134,7 @@ impl Desk {
             Err((call, (reason, text))) => return self.end(call, reason, &text),
         };
         if let Err(e) = asking.ask(number, Parts { cdr: fits.parts(), slot }, self.timeout) {
-            let call = lock(&self.state).calls.remove(&number);
-            if let Some(call) = call {
-                self.end(call, "not_sent", &format!("the request could not be sent: {e}"));
-            }
+            Answers::not_sent(self, number, &e);
         }
     }
 
@@ -218,6 +215,12 @@ impl Answers for Weak<Desk> {
         }
     }
 
+    fn not_sent(&self, call: i64, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            desk.not_sent(call, text);
+        }
+    }
+
     fn dropped(&self, reason: &'static str, text: &str) {
         if let Some(desk) = self.upgrade() {
             Answers::dropped(&*desk, reason, text);
@@ -243,6 +246,12 @@ impl Answers for Desk {
         // Zenoh tells of the end of every query.
         if let Some(call) = self.take(call) {
             self.end(call, "server_gone", &format!("the server in ROS 2: {text}; it may have executed the request"));
+        }
+    }
+
+    fn not_sent(&self, call: i64, text: &str) {
+        if let Some(call) = self.take(call) {
+            self.end(call, "not_sent", &format!("the request could not be sent: {text}"));
         }
     }
 

@@ -9,6 +9,7 @@ use crate::rmw_cyclonedds::{CallId, End};
 use crate::said::{Gid, is_gateway};
 use driveline_types::EndpointId;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,19 @@ struct Shared {
     number: u64,
 }
 
+/// A request that is to be written.
+struct Kept {
+    call: i64,
+    request: Vec<u8>,
+    /// From then on nobody wants the response.
+    until: Instant,
+}
+
 struct DdsAsking {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// To the thread that writes: who asks may be what brings all else of the other profile. `None` when it ends.
+    queue: Option<SyncSender<Kept>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Asks a server on DDS, under a node's namespace and name.
@@ -42,15 +53,23 @@ pub(in crate::engine) fn ask(
         let trouble = |text: &str| of_thread.answers.dropped("not_read", text);
         of_thread.wire.run(|| {}, |sample| of_thread.heard(sample), trouble);
     };
-    let thread = std::thread::Builder::new().name("dl-asks-dds".into()).spawn(run).map_err(text)?;
-    Ok(Arc::new(DdsAsking { shared, thread: Some(thread) }))
+    let start = |name: &str| std::thread::Builder::new().name(name.into());
+    // From here on whatever has been started ends with it.
+    let mut asking = DdsAsking { shared: shared.clone(), queue: None, threads: Vec::new() };
+    asking.threads.push(start("dl-asks-dds").spawn(run).map_err(text)?);
+    let (queue, kept) = sync_channel(of.pending as usize);
+    asking.queue = Some(queue);
+    asking.threads.push(start("dl-sends-dds").spawn(move || kept.iter().for_each(|kept| shared.send(&kept))).map_err(text)?);
+    Ok(Arc::new(asking))
 }
 
 impl Asking for DdsAsking {
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String> {
-        let shared = &self.shared;
-        shared.wire.wait_until(Instant::now() + WITHIN.min(timeout), || shared.ready())?;
-        shared.wire.write(CallId { client: shared.number, sequence: call }, request.cdr)
+        let kept = Kept { call, request: request.cdr.concat(), until: Instant::now() + timeout };
+        let queue = self.queue.as_ref().ok_or("the gateway does not ask this server any more")?;
+        queue
+            .try_send(kept)
+            .map_err(|_| "as many requests as may be under way wait to be written: the server in ROS 2 does not read".to_owned())
     }
 
     fn own(&self) -> OwnEnds {
@@ -60,11 +79,28 @@ impl Asking for DdsAsking {
 
 impl Drop for DdsAsking {
     fn drop(&mut self) {
-        self.shared.wire.stop(self.thread.take());
+        self.queue = None;
+        // Nobody waits for room any more.
+        self.shared.wire.writer.close();
+        self.shared.wire.stop(self.threads.drain(..));
     }
 }
 
 impl Shared {
+    /// On the thread that writes.
+    fn send(&self, kept: &Kept) {
+        let now = Instant::now();
+        // Who asked has been told already.
+        if kept.until <= now {
+            return;
+        }
+        let id = CallId { client: self.number, sequence: kept.call };
+        let matched = self.wire.wait_until(kept.until.min(now + WITHIN), || self.ready());
+        if let Err(e) = matched.and_then(|()| self.wire.write(id, [&kept.request, &[], &[]])) {
+            self.answers.not_sent(kept.call, &e);
+        }
+    }
+
     /// Whether a request would reach the server, and nobody else: DDS sends it to every reader. An error: it must not be sent.
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;

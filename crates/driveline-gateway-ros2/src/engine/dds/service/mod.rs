@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ends of services over DDS, as rmw_cyclonedds has them: `docs/protocols/ros2-services.md`, section "Over DDS".
 //!
-//! An end has a reader, a writer and a thread. The thread takes what comes, and sees who is matched; who sends does that on its own thread.
+//! An end has a reader, a writer and a thread that takes what comes and sees who is matched. Responses are written by who sends them, and requests, which may
+//! have to wait, by a second thread of the end.
 
 mod ask;
 mod offer;
@@ -176,13 +177,13 @@ impl Wire {
         Ok(())
     }
 
-    fn stop(&self, thread: Option<JoinHandle<()>>) {
+    fn stop(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
         self.stop.store(true, Ordering::Release);
         self.waiting.wake();
         *lock(&self.looks) += 1;
         self.looked.notify_all();
         // Whoever takes what comes may be the last to let go of the end, on its own thread.
-        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
     }
