@@ -40,7 +40,7 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     assert!(text.contains("no response of the server in ROS 2 within 300 ms"), "{text}");
     let late = there.take();
     late.reply(&ints(&[3]));
-    eventually("counted", || rig.ended("there", "late") == 1 && rig.ended("there", "timed_out") == 1);
+    eventually("counted", || rig.strays("there", "late") == 1 && rig.ended("there", "timed_out") == 1);
     std::thread::scope(|scope| {
         scope.spawn(|| there.take().reply(&ints(&[4])));
         assert_eq!(client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(), ints(&[4]));
@@ -190,7 +190,7 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
             outcome.err()
         );
     });
-    eventually("counted", || rig.ended("there", "stray") == 3 && rig.ended("there", "late") == 1);
+    eventually("counted", || rig.strays("there", "stray") == 3 && rig.strays("there", "late") == 1);
 }
 
 #[test]

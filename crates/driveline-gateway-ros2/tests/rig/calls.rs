@@ -129,3 +129,8 @@ pub(crate) fn report(rig: &Rig) -> Ros2ServiceReport {
 pub(crate) fn ended(rig: &Rig, reason: &str) -> u64 {
     report(rig).ended.get(reason).copied().unwrap_or(0)
 }
+
+/// What came and ended no call.
+pub(crate) fn strays(rig: &Rig, reason: &str) -> u64 {
+    report(rig).strays.get(reason).copied().unwrap_or(0)
+}

@@ -201,6 +201,18 @@ pub(crate) struct Rig {
     notices: Mutex<Vec<String>>,
 }
 
+/// After each test: every call was answered, is under way, or has ended, and none of them twice.
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if std::thread::panicking() || self.gateway.is_none() {
+            return;
+        }
+        eventually("figures of services add up", || {
+            self.report().services.iter().all(|s| s.calls == s.answered + s.under_way as u64 + s.ended.values().sum::<u64>())
+        });
+    }
+}
+
 impl Rig {
     /// A gateway with these rules, and graph topics with these names and longest payloads. `domain_id`: of this test alone.
     pub(crate) fn new(domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Self {
@@ -271,6 +283,11 @@ impl Rig {
     /// Calls of a service that ended for this reason.
     pub(crate) fn ended(&self, name: &str, reason: &str) -> u64 {
         self.service(name).ended.get(reason).copied().unwrap_or_default()
+    }
+
+    /// What came for a service and ended no call, for this reason.
+    pub(crate) fn strays(&self, name: &str, reason: &str) -> u64 {
+        self.service(name).strays.get(reason).copied().unwrap_or_default()
     }
 
     pub(crate) fn refused(&self) -> Vec<Refusal> {

@@ -102,8 +102,10 @@ pub struct Ros2ServiceReport {
     pub under_way: usize,
     /// Responses that were handed over.
     pub answered: u64,
-    /// Calls that ended in another way, and responses that answer nothing, by reason.
+    /// Calls that ended in another way, by reason. With those that were answered and those under way they are all calls, as soon as nothing moves.
     pub ended: BTreeMap<String, u64>,
+    /// What came and is no call's end, such as a response that came too late, by reason.
+    pub strays: BTreeMap<String, u64>,
 }
 
 /// A server of a service.

@@ -6,7 +6,7 @@ use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::table::{Align, count, cut};
 use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn state(service: &Ros2ServiceReport) -> &'static str {
     match (service.callable, service.servers.is_empty()) {
@@ -18,9 +18,12 @@ fn state(service: &Ros2ServiceReport) -> &'static str {
     }
 }
 
+fn by_reason(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    counts.iter().filter(|(_, n)| **n > 0).map(|(why, n)| (why.as_str(), *n)).collect()
+}
+
 fn ended(service: &Ros2ServiceReport) -> String {
-    let ended: Vec<_> = service.ended.iter().filter(|(_, n)| **n > 0).map(|(why, n)| (why.as_str(), *n)).collect();
-    dropped(&ended)
+    dropped(&by_reason(&service.ended))
 }
 
 /// The table, if there are any.
@@ -59,6 +62,10 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
     let place = if s.from_ros { "its server is in ROS 2, its clients are here" } else { "its server is here, its clients are in ROS 2" };
     let calls = format!("{}, {} answered, {} under way", count(s.calls, "call"), s.answered, s.under_way);
     let mut text = format!("\n{name}: service {ros_type}; {place}; {calls}; ended otherwise: {}\n", ended(s));
+    let strays = by_reason(&s.strays);
+    if !strays.is_empty() {
+        text += &format!("  came, and ended no call: {}\n", dropped(&strays));
+    }
     s.servers.iter().for_each(|each| text += &server(s.from_ros, each));
     if let Some(profile) = &s.across {
         text += &format!("  nodes on {} can call it as well\n", cut(profile, NAME));
@@ -82,7 +89,6 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     fn service(from_ros: bool, problem: Option<&str>) -> Ros2ServiceReport {
         let server = Ros2Server { node: "/adder".into(), profile: "rmw_zenoh".into(), problem: problem.map(str::to_owned) };
@@ -99,7 +105,8 @@ mod tests {
             calls: 3,
             under_way: 1,
             answered: 1,
-            ended: BTreeMap::from([("timed_out".to_owned(), 1), ("late".to_owned(), 0)]),
+            ended: BTreeMap::from([("timed_out".to_owned(), 1), ("busy".to_owned(), 0)]),
+            strays: BTreeMap::new(),
         }
     }
 
@@ -112,7 +119,9 @@ mod tests {
         );
         let mut passes = service(true, None);
         passes.across = Some("DDS".into());
+        passes.strays = BTreeMap::from([("late".to_owned(), 2)]);
         let text = explained(&passes);
+        assert!(text.contains("otherwise: timed_out 1\n  came, and ended no call: late 2\n"), "{text}");
         assert!(text.contains("served in ROS 2 by '/adder', by rmw_zenoh\n  nodes on DDS can call it as well\n"), "{text}");
         assert_eq!((state(&passes), state(&service(false, None))), ("served", "served"));
     }

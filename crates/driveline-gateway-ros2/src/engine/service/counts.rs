@@ -3,7 +3,7 @@
 
 use crate::engine::counters::Counters;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Written by whichever thread brings something, read by any.
 pub(super) struct Counts {
@@ -12,14 +12,25 @@ pub(super) struct Counts {
     service: String,
     calls: AtomicU64,
     ends: Counters,
+    /// Responses that an end keeps for clients that cannot read yet.
+    kept: AtomicUsize,
+    /// What came and belongs to no call.
+    strays: Counters,
 }
 
-/// Calls, answered ones, ends of others by name.
-pub(super) type Figures = (u64, u64, BTreeMap<String, u64>);
+/// When nothing is on its way between two of them, calls are those that were answered, that are under way, and that ended.
+pub(super) struct Figures {
+    pub(super) calls: u64,
+    pub(super) answered: u64,
+    /// Otherwise, by name.
+    pub(super) ended: BTreeMap<String, u64>,
+    pub(super) strays: BTreeMap<String, u64>,
+}
 
 impl Counts {
     pub(super) fn new(tell: impl Fn(String) + Send + Sync + 'static, service: String) -> Self {
-        Self { tell: Box::new(tell), service, calls: AtomicU64::new(0), ends: Counters::default() }
+        let (calls, kept) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self { tell: Box::new(tell), service, calls, ends: Counters::default(), kept, strays: Counters::default() }
     }
 
     /// A request has come.
@@ -31,15 +42,44 @@ impl Counts {
         self.ends.carried();
     }
 
-    /// A call ended without its answer, or something came that belongs to none. The first of each kind is told.
+    /// A response waits for its client: the call is under way until it is settled.
+    pub(super) fn keep(&self) {
+        self.kept.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn kept(&self) -> usize {
+        self.kept.load(Relaxed)
+    }
+
+    /// What has become of a response that was kept; or why it was given up.
+    pub(super) fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
+        self.kept.fetch_sub(1, Relaxed);
+        match outcome {
+            Ok(()) => self.answered(),
+            Err((reason, text)) => self.ended(reason, text),
+        }
+    }
+
+    /// A call ended without its answer. The first of each kind is told.
     pub(super) fn ended(&self, reason: &'static str, text: &str) {
         if self.ends.dropped(reason) {
-            (self.tell)(format!("service '/{}': {reason}: {text}", self.service));
+            self.say(reason, text);
         }
+    }
+
+    /// Something came that belongs to no call. The first of each kind is told.
+    pub(super) fn stray(&self, reason: &'static str, text: &str) {
+        if self.strays.dropped(reason) {
+            self.say(reason, text);
+        }
+    }
+
+    fn say(&self, reason: &str, text: &str) {
+        (self.tell)(format!("service '/{}': {reason}: {text}", self.service));
     }
 
     pub(super) fn figures(&self) -> Figures {
         let (answered, ends) = self.ends.figures();
-        (self.calls.load(Relaxed), answered, ends)
+        Figures { calls: self.calls.load(Relaxed), answered, ended: ends, strays: self.strays.figures().1 }
     }
 }

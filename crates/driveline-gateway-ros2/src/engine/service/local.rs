@@ -6,7 +6,7 @@
 use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
-use super::{Cdr, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, Server, offer};
+use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, Server, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
 use crate::engine::lock;
@@ -141,7 +141,7 @@ impl Local {
 
 impl Desk {
     pub(super) fn under_way(&self) -> usize {
-        lock(&self.asked).len()
+        lock(&self.asked).len() + self.counts.kept()
     }
 
     fn refuse(&self, from: RequestId, reason: &'static str, text: &str) {
@@ -182,8 +182,9 @@ impl Desk {
         let Some(Asked { client, reply }) = lock(&self.asked).remove(&from) else { return };
         let gone = self.present.has_gone(client);
         match reply.answer(Parts { cdr: response.parts(), slot: Some(&slot) }) {
+            Ok(Handed::Kept) => {}
             _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
-            Ok(()) => self.counts.answered(),
+            Ok(Handed::Over) => self.counts.answered(),
             Err(e) => self.counts.ended("not_sent", &e),
         }
     }
@@ -200,6 +201,24 @@ impl Requests for Weak<Desk> {
     fn dropped(&self, reason: &'static str, text: &str) {
         if let Some(desk) = self.upgrade() {
             desk.dropped(reason, text);
+        }
+    }
+
+    fn stray(&self, reason: &'static str, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            desk.counts.stray(reason, text);
+        }
+    }
+
+    fn keep(&self) {
+        if let Some(desk) = self.upgrade() {
+            desk.counts.keep();
+        }
+    }
+
+    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
+        if let Some(desk) = self.upgrade() {
+            desk.counts.settled(outcome);
         }
     }
 }
@@ -229,6 +248,18 @@ impl Requests for Arc<Desk> {
     fn dropped(&self, reason: &'static str, text: &str) {
         self.counts.call();
         self.counts.ended(reason, text);
+    }
+
+    fn stray(&self, reason: &'static str, text: &str) {
+        self.counts.stray(reason, text);
+    }
+
+    fn keep(&self) {
+        self.counts.keep();
+    }
+
+    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
+        self.counts.settled(outcome);
     }
 }
 

@@ -184,15 +184,32 @@ pub(in crate::engine) trait Requests: Send + Sync {
     /// A request. `reply` is used once, at once or later, from any thread; dropped, nobody is told anything.
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>);
 
-    /// Something that came could not be read: a name for counters, and a text for people.
+    /// A request that came could not be read, and has ended: a name for counters, and a text for people.
     fn dropped(&self, reason: &'static str, text: &str);
+
+    /// Something that came is no call: a name for counters, and a text for people.
+    fn stray(&self, reason: &'static str, text: &str);
+
+    /// A response is about to be [`Handed::Kept`].
+    fn keep(&self);
+
+    /// What has become of a response that was kept; else a name for counters, and a text for people.
+    fn settled(&self, outcome: Result<(), (&'static str, &str)>);
+}
+
+/// What became of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Handed {
+    Over,
+    /// Its client cannot read yet. The end tells its [`Requests`] what becomes of it.
+    Kept,
 }
 
 /// Answers one request.
 pub(in crate::engine) trait Reply: Send {
     /// # Errors
     /// Why it could not be sent.
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String>;
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String>;
 
     /// There is no response. Tells the client why, if the profile has a way to.
     fn refuse(self: Box<Self>, text: &str);
@@ -210,5 +227,5 @@ pub(in crate::engine) trait Answers: Send + Sync {
     fn not_sent(&self, call: i64, text: &str);
 
     /// Something that came could not be read, or answers nothing: a name for counters, and a text for people.
-    fn dropped(&self, reason: &'static str, text: &str);
+    fn stray(&self, reason: &'static str, text: &str);
 }

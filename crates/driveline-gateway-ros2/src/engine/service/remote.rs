@@ -7,7 +7,7 @@
 use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
-use super::{Answers, Asking, Cdr, Interface, Parts, Reply, RequestId, Requests};
+use super::{Answers, Asking, Cdr, Handed, Interface, Parts, Reply, RequestId, Requests};
 use crate::engine::lock;
 use bytes::Bytes;
 use driveline::AnswerError;
@@ -89,7 +89,7 @@ impl Desk {
     }
 
     pub(super) fn under_way(&self) -> usize {
-        lock(&self.state).calls.len()
+        lock(&self.state).calls.len() + self.counts.kept()
     }
 
     /// Ends calls whose time is over. When the next one's is.
@@ -190,8 +190,9 @@ impl Desk {
         };
         let gone = self.present.has_gone(client);
         match reply.answer(Parts { cdr: fits.parts(), slot: None }) {
+            Ok(Handed::Kept) => {}
             _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
-            Ok(()) => self.counts.answered(),
+            Ok(Handed::Over) => self.counts.answered(),
             Err(e) => self.counts.ended("not_sent", &e),
         }
     }
@@ -221,9 +222,9 @@ impl Answers for Weak<Desk> {
         }
     }
 
-    fn dropped(&self, reason: &'static str, text: &str) {
+    fn stray(&self, reason: &'static str, text: &str) {
         if let Some(desk) = self.upgrade() {
-            Answers::dropped(&*desk, reason, text);
+            desk.counts.stray(reason, text);
         }
     }
 }
@@ -231,7 +232,7 @@ impl Answers for Weak<Desk> {
 impl Answers for Desk {
     fn answered(&self, call: i64, response: Cdr<'_>) {
         let Some(call) = self.take(call) else {
-            return self.counts.ended("late", "a response came when its call was over, or came twice");
+            return self.counts.stray("late", "a response came when its call was over, or came twice");
         };
         if let Err((reason, text)) = bounded(response.len(), "response", self.of.max_response) {
             return self.end(call, reason, &text);
@@ -255,8 +256,8 @@ impl Answers for Desk {
         }
     }
 
-    fn dropped(&self, reason: &'static str, text: &str) {
-        self.counts.ended(reason, text);
+    fn stray(&self, reason: &'static str, text: &str) {
+        self.counts.stray(reason, text);
     }
 }
 
@@ -270,7 +271,25 @@ impl Requests for Weak<Desk> {
 
     fn dropped(&self, reason: &'static str, text: &str) {
         if let Some(desk) = self.upgrade() {
-            Requests::dropped(&*desk, reason, text);
+            desk.dropped(reason, text);
+        }
+    }
+
+    fn stray(&self, reason: &'static str, text: &str) {
+        if let Some(desk) = self.upgrade() {
+            desk.counts.stray(reason, text);
+        }
+    }
+
+    fn keep(&self) {
+        if let Some(desk) = self.upgrade() {
+            desk.counts.keep();
+        }
+    }
+
+    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
+        if let Some(desk) = self.upgrade() {
+            desk.counts.settled(outcome);
         }
     }
 }
@@ -303,6 +322,18 @@ impl Requests for Desk {
     fn dropped(&self, reason: &'static str, text: &str) {
         self.counts.call();
         self.counts.ended(reason, text);
+    }
+
+    fn stray(&self, reason: &'static str, text: &str) {
+        self.counts.stray(reason, text);
+    }
+
+    fn keep(&self) {
+        self.counts.keep();
+    }
+
+    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
+        self.counts.settled(outcome);
     }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::super::counts::Figures;
 use super::*;
 use driveline_types::Schema;
 use proptest::prelude::*;
@@ -34,9 +35,9 @@ impl Client {
 }
 
 impl Reply for Client {
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
         self.hear(response.cdr[1].first().copied());
-        Ok(())
+        Ok(Handed::Over)
     }
 
     fn refuse(self: Box<Self>, _: &str) {
@@ -129,9 +130,9 @@ proptest! {
         desk.server_gone();
         let told = lock(&told);
         prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
-        let (calls, answered, ended) = desk.counts.figures();
+        let Figures { calls, answered, ended, .. } = desk.counts.figures();
         let answers = told.values().filter(|ends| ends[0].is_some()).count() as u64;
-        let others: u64 = ended.iter().filter(|(reason, _)| *reason != "late").map(|(_, n)| n).sum();
+        let others: u64 = ended.values().sum();
         prop_assert_eq!(calls, sent as u64 + again);
         prop_assert!(answered >= answers && answered + others == calls, "{} {} {:?}", calls, answered, ended);
     }

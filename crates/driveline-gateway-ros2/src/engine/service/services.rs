@@ -174,22 +174,26 @@ impl Services {
                 clients: clients.into_iter().collect(),
                 ..Ros2ServiceReport::default()
             };
-            let mut figures: Figures = (0, 0, Default::default());
+            let mut figures = None;
             match way {
                 Way::Broken(reason) => (report.left_out, report.problems) = (true, vec![reason.clone()]),
                 Way::Local(local) => {
                     (report.problems, report.servers) = (local.problems(), local.servers().iter().map(Server::report).collect());
-                    (figures, report.under_way) = (local.desk.counts.figures(), local.desk.under_way());
+                    figures = Some(local.desk.counts.figures());
+                    report.under_way = local.desk.under_way();
                     report.callable = !report.servers.is_empty();
                 }
                 Way::There(there) => {
                     (report.problems, report.servers) = (there.problems.clone(), there.told_servers().iter().map(Server::report).collect());
-                    (figures, report.under_way) = (there.desk.counts.figures(), there.desk.under_way());
+                    figures = Some(there.desk.counts.figures());
+                    report.under_way = there.desk.under_way();
                     report.across = there.across().map(|profile| profile.to_string());
                     report.callable = there.callable();
                 }
             }
-            (report.calls, report.answered, report.ended) = figures;
+            if let Some(Figures { calls, answered, ended, strays }) = figures {
+                (report.calls, report.answered, report.ended, report.strays) = (calls, answered, ended, strays);
+            }
             // Of a server in ROS 2, clients are served by the gateway only across.
             let ours = |p: &&Party| !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str());
             let not_served =

@@ -4,7 +4,7 @@
 use super::endpoint::payload;
 use super::{Announced, Node, text};
 use crate::engine::conductor::Common;
-use crate::engine::service::{Answers, Asking, Cdr, Interface, Offered, Parts, Party, Reply, RequestId, Requests};
+use crate::engine::service::{Answers, Asking, Cdr, Handed, Interface, Offered, Parts, Party, Reply, RequestId, Requests};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
 use crate::said::Gid;
@@ -99,10 +99,10 @@ struct ZenohReply {
 }
 
 impl Reply for ZenohReply {
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
         let attachment = stamped(self.id.sequence, self.id.client);
         let reply = self.query.reply(&self.key, payload(response.cdr, response.slot)?);
-        reply.attachment(&attachment[..]).wait().map_err(text)
+        reply.attachment(&attachment[..]).wait().map(|()| Handed::Over).map_err(text)
     }
 
     fn refuse(self: Box<Self>, text: &str) {
@@ -187,8 +187,8 @@ impl Asked {
             }
             Ok(a) => self
                 .answers
-                .dropped("stray", &format!("a reply to call {} says that it answers {}, or another client", self.call, a.sequence)),
-            Err(e) => self.answers.dropped("stray", &format!("a reply to call {}: {e}", self.call)),
+                .stray("stray", &format!("a reply to call {} says that it answers {}, or another client", self.call, a.sequence)),
+            Err(e) => self.answers.stray("stray", &format!("a reply to call {}: {e}", self.call)),
         }
     }
 }

@@ -50,7 +50,7 @@ pub(in crate::engine) fn ask(
     let shared = Arc::new(Shared { wire, answers, server: server.gid, number });
     let of_thread = shared.clone();
     let run = move || {
-        let trouble = |text: &str| of_thread.answers.dropped("not_read", text);
+        let trouble = |text: &str| of_thread.answers.stray("not_read", text);
         of_thread.wire.run(|| {}, |sample| of_thread.heard(sample), trouble);
     };
     let start = |name: &str| std::thread::Builder::new().name(name.into());
@@ -125,7 +125,7 @@ impl Shared {
         };
         match unable(&writer, true) {
             None => self.split(sample),
-            Some(why) => self.answers.dropped("other_vendor", &why),
+            Some(why) => self.answers.stray("other_vendor", &why),
         }
     }
 
@@ -136,7 +136,7 @@ impl Shared {
             }
             // For another client.
             Ok(_) => {}
-            Err(e) => self.answers.dropped("header", &e.to_string()),
+            Err(e) => self.answers.stray("header", &e.to_string()),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{WITHIN, Wire, text, unable};
 use crate::dds;
 use crate::engine::conductor::Common;
 use crate::engine::lock;
-use crate::engine::service::{Cdr, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
+use crate::engine::service::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::rmw_cyclonedds::{CallId, End};
 use crate::said::is_gateway;
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ pub(in crate::engine) fn offer(
     let shared = Arc::new(Shared { wire, requests, parked: Mutex::default(), pending: of.pending as usize });
     let of_thread = shared.clone();
     let run = move || {
-        let trouble = |text: &str| of_thread.requests.dropped("not_read", text);
+        let trouble = |text: &str| of_thread.requests.stray("not_read", text);
         of_thread.wire.run(|| of_thread.unpark(), |sample| of_thread.heard(&of_thread, sample), trouble);
     };
     let thread = std::thread::Builder::new().name("dl-offers-dds".into()).spawn(run).map_err(text)?;
@@ -62,7 +62,8 @@ impl Drop for DdsOffered {
     fn drop(&mut self) {
         self.shared.wire.stop(self.thread.take());
         // Nobody is left to see their clients come.
-        lock(&self.shared.parked).clear();
+        let parked = std::mem::take(&mut *lock(&self.shared.parked));
+        parked.iter().for_each(|_| self.shared.requests.settled(Err(("client_gone", "the service ended before its client could read"))));
     }
 }
 
@@ -82,7 +83,7 @@ impl Shared {
             return dropped("client_gone", "its client has gone already");
         };
         if is_gateway(&writer.user_data) {
-            return dropped("gateway", "another gateway of Driveline asks: it would go in circles");
+            return self.requests.stray("gateway", "another gateway of Driveline asks: it would go in circles");
         }
         if let Some(why) = unable(&writer, true) {
             return dropped("other_vendor", &why);
@@ -123,9 +124,12 @@ impl Shared {
         drop(parked);
         for p in due {
             if !ids.contains(&p.client.as_str()) {
-                self.requests.dropped("client_gone", "nobody reads the response");
-            } else if let Err(e) = self.wire.write(p.call, [&p.response, &[], &[]]) {
-                self.requests.dropped("not_sent", &e);
+                self.requests.settled(Err(("client_gone", "nobody reads the response")));
+                continue;
+            }
+            match self.wire.write(p.call, [&p.response, &[], &[]]) {
+                Ok(()) => self.requests.settled(Ok(())),
+                Err(e) => self.requests.settled(Err(("not_sent", &e))),
             }
         }
     }
@@ -139,10 +143,10 @@ struct DdsReply {
 }
 
 impl Reply for DdsReply {
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<(), String> {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
         let Self { shared, client, call } = *self;
         let id = match shared.presence(client)? {
-            Presence::There => return shared.wire.write(call, response.cdr),
+            Presence::There => return shared.wire.write(call, response.cdr).map(|()| Handed::Over),
             Presence::Gone => return Err("its client has gone".into()),
             Presence::Coming(id) => id,
         };
@@ -150,11 +154,12 @@ impl Reply for DdsReply {
         if shared.wire.stopped() || parked.len() >= shared.pending {
             return Err("nobody reads the response".into());
         }
+        shared.requests.keep();
         parked.push(Parked { until: Instant::now() + WITHIN, client: id, call, response: response.cdr.concat() });
         drop(parked);
         // It may have come in between.
         shared.wire.waiting.wake();
-        Ok(())
+        Ok(Handed::Kept)
     }
 
     /// Services over DDS have no such thing: the client waits as long as it likes.
