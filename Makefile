@@ -63,7 +63,7 @@ gateways: ## the programs that carry topics to other hosts and to ROS 2, into bu
 fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)
 
-install: build ## into PREFIX (default /usr/local); find_package(Driveline) and pkg-config find it there
+install: build ## into PREFIX (default /usr/local); find_package(Driveline) and pkg-config find it there; with the gateways, if they were built
 	cmake --install build --prefix "$(PREFIX)"
 
 clean: ## remove everything that was built

@@ -22,7 +22,7 @@ const MEASURED: Duration = Duration::from_secs(1);
 /// Columns for names, which other hosts may have chosen.
 const NAME: usize = 80;
 /// Longest reason of somebody else.
-const REASON: usize = 400;
+const REASON: usize = 800;
 
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
