@@ -110,6 +110,7 @@ STEPS = [
         [
             cargo("test", "-p", "driveline-shm", "--release", "--test", "loom"),
             cargo("test", "-p", "driveline", "--release", "--test", "loom_gate"),
+            cargo("test", "-p", "driveline-capi", "--release", "--test", "loom_turn"),
         ],
         "tests",
         {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},

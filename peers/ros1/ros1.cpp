@@ -10,6 +10,7 @@
 #include "bytes.hpp"
 #include "link.hpp"
 #include "master.hpp"
+#include "recorder.hpp"
 
 namespace {
 
@@ -63,17 +64,15 @@ class Publisher final : public peers::Sender {
 
 class Subscriber final : public peers::Receiver {
  public:
-  Subscriber(const Job& job, ros::NodeHandle node, const std::string& topic) {
-    node.setCallbackQueue(&queue_);
-    auto hints = ros::TransportHints();
+  Subscriber(const Job& job, ros::NodeHandle node, const std::string& topic) : node_(std::move(node)), topic_("/" + topic), depth_(job.depth) {
+    node_.setCallbackQueue(&queue_);
     if (const auto size = datagram_size(job)) {
-      hints.unreliable();
-      if (*size > 0) hints.maxDatagramSize(*size);
+      hints_.unreliable();
+      if (*size > 0) hints_.maxDatagramSize(*size);
     } else {
-      hints.tcpNoDelay(job.variant != "tcp_nagle");
+      hints_.tcpNoDelay(job.variant != "tcp_nagle");
     }
-    const boost::function<void(const boost::shared_ptr<const Bytes>&)> keep = [this](const auto& message) { message_ = message; };
-    subscriber_ = node.subscribe<Bytes>("/" + topic, job.depth, keep, ros::VoidConstPtr(), hints);
+    subscribe();
   }
   ~Subscriber() override {
     subscriber_.shutdown();
@@ -81,7 +80,13 @@ class Subscriber final : public peers::Receiver {
     queue_.clear();
   }
 
-  bool matched() override { return subscriber_.getNumPublishers() > 0; }
+  bool matched() override {
+    if (subscriber_.getNumPublishers() > 0) return true;
+    // Where two nodes ask each other for a connection at the same moment, roscpp can wait for both answers for ever. Each asks again after a
+    // time of its own, so that not both do so at the same moment once more.
+    if (peers::now_ns() - asked_at_ns_ > ask_again_ns_) subscribe();
+    return false;
+  }
 
   std::span<const std::byte> take() override {
     if (!message_) queue_.callOne();
@@ -97,8 +102,21 @@ class Subscriber final : public peers::Receiver {
   }
 
  private:
+  void subscribe() {
+    subscriber_.shutdown();
+    const boost::function<void(const boost::shared_ptr<const Bytes>&)> keep = [this](const auto& message) { message_ = message; };
+    subscriber_ = node_.subscribe<Bytes>(topic_, depth_, keep, ros::VoidConstPtr(), hints_);
+    asked_at_ns_ = peers::now_ns();
+  }
+
   ros::CallbackQueue queue_;
+  ros::NodeHandle node_;
+  std::string topic_;
+  std::uint32_t depth_;
+  ros::TransportHints hints_;
   ros::Subscriber subscriber_;
+  std::uint64_t asked_at_ns_ = 0;
+  std::uint64_t ask_again_ns_ = 1'000'000'000U + static_cast<std::uint64_t>(getpid()) % 7U * 450'000'000U;
   boost::shared_ptr<const Bytes> message_;
 };
 

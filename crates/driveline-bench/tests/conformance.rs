@@ -37,7 +37,7 @@ fn subjects() -> Vec<Subject> {
     }
     assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
     if std::env::var_os("PEERS_TEST_USUAL").is_some() {
-        subjects.retain(|s| s.about["tuning"] != true && s.system != "ros1/udp");
+        subjects.retain(|s| s.about["tuning"] != true);
     }
     if let Ok(only) = std::env::var("PEERS_TEST_ONLY") {
         subjects.retain(|s| s.system == only || s.system.starts_with(&format!("{only}/")));

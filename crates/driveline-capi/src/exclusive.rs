@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A value that one thread uses at a time; a second one is turned away, never kept waiting.
-//!
-//! | from | to | who |
-//! |---|---|---|
-//! | free | in use | whoever enters |
-//! | in use | free | the same, when it is done, also by a panic |
-//!
-//! Nobody waits, so nobody has to be woken, and leaving is a plain store: a mutex needs a locked instruction for it.
+//! A value that one thread uses at a time; a second one is turned away, never kept waiting. A panic ends the use, too.
 
+use crate::turn::Turn;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// See the module.
 pub(crate) struct Exclusive<T> {
-    in_use: AtomicBool,
+    turn: Turn,
     value: UnsafeCell<T>,
 }
 
@@ -29,14 +21,13 @@ pub(crate) struct Inside<'a, T>(&'a Exclusive<T>, PhantomData<&'a mut T>);
 
 impl<T> Exclusive<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self { in_use: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Self { turn: Turn::new(), value: UnsafeCell::new(value) }
     }
 
     /// The value, unless somebody uses it.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Inside<'_, T>> {
-        // Acquire pairs with the Release of who left last: what it did to the value is seen.
-        if self.in_use.swap(true, Acquire) { None } else { Some(Inside(self, PhantomData)) }
+        self.turn.take().then(|| Inside(self, PhantomData))
     }
 }
 
@@ -44,7 +35,7 @@ impl<T> Deref for Inside<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: whoever has set `in_use` from false is alone until it is false again, which is when this is dropped.
+        // SAFETY: this exists while its thread has the turn, which nobody else can have meanwhile.
         unsafe { &*self.0.value.get() }
     }
 }
@@ -60,7 +51,7 @@ impl<T> DerefMut for Inside<'_, T> {
 impl<T> Drop for Inside<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.0.in_use.store(false, Release);
+        self.0.turn.give_back();
     }
 }
 

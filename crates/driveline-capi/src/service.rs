@@ -2,6 +2,7 @@
 //! Clients and services: a request to the one server of a name, and one answer to the one who asked.
 
 use crate::context::dl_node;
+use crate::exclusive::{Exclusive, Inside};
 use crate::object::dl_object_vtable;
 use crate::options::{client_options, dl_client_options, dl_service_options, service_options};
 use crate::publisher::{dl_loan, loan_handle, object_argument, taken_loan};
@@ -11,17 +12,16 @@ use crate::status::*;
 use driveline::service::{RawClient, RawResponder, RawService};
 use driveline::{AnswerError, CallError, EndpointError, ServiceError};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Responses outlive it.
 pub struct dl_client {
-    raw: Mutex<RawClient>,
+    raw: Exclusive<RawClient>,
 }
 
 /// Offers a service. One thread at a time; a second one gets `DL_ERROR_BUSY`. Requests and responders outlive it.
 pub struct dl_service {
-    raw: Mutex<RawService>,
+    raw: Exclusive<RawService>,
 }
 
 /// Answers one request, once, on any thread. Dropped, it tells the client that there is no answer.
@@ -29,14 +29,9 @@ pub struct dl_responder {
     raw: RawResponder,
 }
 
-fn only<'a, T>(of: &'a Mutex<T>, what: &str) -> Outcome<MutexGuard<'a, T>> {
-    match of.try_lock() {
-        Ok(guard) => Ok(guard),
-        Err(TryLockError::Poisoned(p)) => Ok(p.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            Err(Failure::new(DL_ERROR_BUSY, format_args!("another thread uses this {what}: give each thread one of its own")))
-        }
-    }
+fn only<'a, T>(of: &'a Exclusive<T>, what: &str) -> Outcome<Inside<'a, T>> {
+    let busy = || Failure::new(DL_ERROR_BUSY, format_args!("another thread uses this {what}: give each thread one of its own"));
+    of.enter().ok_or_else(busy)
 }
 
 impl From<CallError> for Failure {
@@ -104,7 +99,7 @@ pub unsafe extern "C" fn dl_client_new(
         let (request, response) = unsafe { (borrow("request", request)?, borrow("response", response)?) };
         let raw = node.node.raw_client(service, request.schema.clone(), response.schema.clone(), options)?;
         // SAFETY: this function's contract.
-        unsafe { put("client", client, Box::into_raw(Box::new(dl_client { raw: Mutex::new(raw) }))) }
+        unsafe { put("client", client, Box::into_raw(Box::new(dl_client { raw: Exclusive::new(raw) }))) }
     })
 }
 
@@ -250,7 +245,7 @@ pub unsafe extern "C" fn dl_service_new(
         let (request, response) = unsafe { (borrow("request", request)?, borrow("response", response)?) };
         let raw = node.node.raw_service(service, request.schema.clone(), response.schema.clone(), options)?;
         // SAFETY: this function's contract.
-        unsafe { put("made", made, Box::into_raw(Box::new(dl_service { raw: Mutex::new(raw) }))) }
+        unsafe { put("made", made, Box::into_raw(Box::new(dl_service { raw: Exclusive::new(raw) }))) }
     })
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whose turn it is: a word that one thread has at a time; a second one is turned away, never kept waiting.
+//!
+//! | from | to | who |
+//! |---|---|---|
+//! | free | taken | whoever takes it |
+//! | taken | free | the same, when it is done |
+//!
+//! Nobody waits, so nobody has to be woken, and giving back is a plain store: a mutex needs a locked instruction for it.
+//! `tests/loom_turn.rs` runs this file under every interleaving.
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicBool;
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Turn(AtomicBool);
+
+impl Turn {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// True: the turn is the caller's until it gives it back. Does not block.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        // Acquire pairs with the Release of who had it last: what was done in that turn is seen.
+        !self.0.swap(true, Acquire)
+    }
+
+    /// For the one who has it.
+    #[inline]
+    pub(crate) fn give_back(&self) {
+        self.0.store(false, Release);
+    }
+}
