@@ -37,16 +37,25 @@ const char* name_of(Role role) {
   return "unknown";
 }
 
+const char* name_of(WaitKind wait) {
+  switch (wait) {
+    case WaitKind::block: return "block";
+    case WaitKind::spin: return "spin";
+    case WaitKind::spin_then_block: break;
+  }
+  return "spin_then_block";
+}
+
 json to_value(const Variant& v) {
   json reach = json::array(), waits = json::array(), reliability = json::array(), settings = json::array();
   for (auto r : v.reach) reach.push_back(r == Reach::host ? "host" : r == Reach::network ? "network" : "process");
-  for (auto w : v.waits) waits.push_back(w == WaitKind::block ? "block" : w == WaitKind::spin ? "spin" : "spin_then_block");
+  for (auto w : v.waits) waits.push_back(name_of(w));
   for (auto r : v.reliability) reliability.push_back(r == Reliability::reliable ? "reliable" : "best_effort");
   for (const auto& s : v.settings) settings.push_back({{"name", s.name}, {"value", s.value}, {"why", s.why}});
   return {{"name", v.name},         {"title", v.title},       {"reach", reach},       {"waits", waits},
           {"reliability", reliability}, {"loans", v.loans},   {"min_size", v.min_size}, {"max_size", v.max_size},
           {"max_subscribers", v.max_subscribers}, {"keeper", v.keeper}, {"note", v.note}, {"settings", settings}, {"tuning", v.tuning},
-          {"own_tool", v.own_tool}};
+          {"own_tool", v.own_tool}, {"own_tool_wait", name_of(v.own_tool_wait)}, {"own_tool_sizes", v.own_tool_sizes}};
 }
 
 template <typename T>

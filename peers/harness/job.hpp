@@ -128,6 +128,10 @@ struct Variant {
   bool tuning = false;
   /// Name of the middleware's own latency tool, if it can be run.
   std::string own_tool;
+  /// How its readers wait.
+  WaitKind own_tool_wait = WaitKind::block;
+  /// The sizes that it can measure; none: any.
+  std::vector<std::size_t> own_tool_sizes;
 };
 
 struct Description {

@@ -11,6 +11,7 @@
 #include "iceoryx_posh/popo/wait_set.hpp"
 #include "iceoryx_posh/runtime/posh_runtime.hpp"
 #include "iceoryx_versions.hpp"
+#include "iceperf.hpp"
 #include "link.hpp"
 #include "roudi.hpp"
 
@@ -169,7 +170,13 @@ class Iceoryx final : public peers::Middleware {
     shm.loans = true;
     shm.max_size = std::size_t{256} << 20;
     shm.keeper = true;
-    shm.note = "no latency tool in Debian's packages, only the source of one (iceperf)";
+    if (ice::has_iceperf()) {
+      shm.own_tool = "iceperf";
+      shm.own_tool_wait = peers::WaitKind::spin;
+      shm.own_tool_sizes = ice::iceperf_sizes();
+    } else {
+      shm.note = "its latency tool, iceperf, is one of the examples of libiceoryx-posh-dev, which are not installed here";
+    }
     shm.settings = {{"queueCapacity", "the job's depth", "as all systems"},
                     {"queueFullPolicy, subscriberTooSlowPolicy", "DISCARD_OLDEST_DATA; reliable: BLOCK_PRODUCER, WAIT_FOR_CONSUMER", "as all systems"},
                     {"blocking", "WaitSet, state HAS_DATA", "its examples; spinning rows poll take() instead"},
@@ -180,6 +187,7 @@ class Iceoryx final : public peers::Middleware {
 
   std::unique_ptr<peers::Link> join(const Job& job) override { return std::make_unique<IceLink>(job); }
   std::unique_ptr<peers::Keeper> keep(const Job& job) override { return ice::make_keeper(job); }
+  peers::OwnTool run_own_tool(const Job& job) override { return ice::run_iceperf(job); }
 };
 
 }  // namespace

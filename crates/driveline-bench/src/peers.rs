@@ -78,6 +78,12 @@ pub struct Variant {
     /// The middleware's own latency tool, which it runs in the role [`crate::harness::Role::OwnTool`]; empty if there is none.
     #[serde(default)]
     pub own_tool: String,
+    /// How the readers of that tool wait.
+    #[serde(default)]
+    pub own_tool_wait: WaitKind,
+    /// The sizes in bytes that it can measure; none: any.
+    #[serde(default)]
+    pub own_tool_sizes: Vec<usize>,
 }
 
 /// One thing that is configured.
@@ -92,10 +98,11 @@ pub struct Setting {
 }
 
 /// A kind of [`Wait`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
     /// Sleeps in the kernel.
+    #[default]
     Block,
     /// Never sleeps.
     Spin,
@@ -114,6 +121,13 @@ impl From<Wait> for WaitKind {
 }
 
 impl Variant {
+    /// Whether there is a tool of its own that measures the same link as a job.
+    #[must_use]
+    pub fn has_own_tool_for(&self, job: &Job) -> bool {
+        let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);
+        !self.own_tool.is_empty() && job.may_have_own_tool() && fits && self.own_tool_wait == WaitKind::from(job.wait)
+    }
+
     /// Why it cannot do a job; nothing if it can.
     #[must_use]
     pub fn refuses(&self, job: &Job) -> Option<String> {

@@ -29,6 +29,8 @@ fn variant(name: &str) -> Variant {
         settings: vec![Setting { name: "depth".into(), value: "1".into(), why: "as all".into() }],
         tuning: false,
         own_tool: String::new(),
+        own_tool_wait: WaitKind::Block,
+        own_tool_sizes: Vec::new(),
     }
 }
 
@@ -165,13 +167,12 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     assert!(table(&peers).contains("a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its own latency tool: perf]"));
     // Those who know nothing of it mean what they meant.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
-    old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && k != "own_tool");
+    old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && !k.starts_with("own_tool"));
     assert_eq!(serde_json::from_value::<Variant>(old).unwrap(), variant("udp"));
 }
 
-#[test]
-fn what_a_variant_cannot_do_is_said() {
-    let job = Job {
+fn job() -> Job {
+    Job {
         protocol: PROTOCOL,
         role: Role::Publisher,
         system: System::Peer { name: "a".into(), variant: "shm".into() },
@@ -196,7 +197,31 @@ fn what_a_variant_cannot_do_is_said() {
         answer_timeout_ms: 10_000,
         lose_every: 0,
         raw_dir: PathBuf::new(),
-    };
+    }
+}
+
+#[test]
+fn an_own_tool_stands_beside_what_it_measures() {
+    let tool = Variant { own_tool: "perf".into(), own_tool_wait: WaitKind::Spin, own_tool_sizes: vec![1024, 4096], ..variant("shm") };
+    let link = Job { pace: Pace::PingPong, wait: Wait::Spin, size: 4096, take: Take::Borrow, payload: Payload::Untouched, ..job() };
+    assert!(tool.has_own_tool_for(&link));
+    for other in [
+        Job { size: 64, ..link.clone() },
+        Job { wait: Wait::Block, ..link.clone() },
+        Job { pace: Pace::RateHz(10.0), ..link.clone() },
+        Job { payload: Payload::Filled, ..link.clone() },
+        Job { reach: Reach::Process, ..link.clone() },
+    ] {
+        assert!(!tool.has_own_tool_for(&other), "{other:?}");
+    }
+    let any_size = Variant { own_tool_sizes: Vec::new(), ..tool.clone() };
+    assert!(any_size.has_own_tool_for(&Job { size: 64, ..link.clone() }));
+    assert!(!Variant { own_tool: String::new(), ..tool }.has_own_tool_for(&link));
+}
+
+#[test]
+fn what_a_variant_cannot_do_is_said() {
+    let job = job();
     let v = variant("shm");
     assert_eq!(v.refuses(&job), None);
     for (job, words) in [

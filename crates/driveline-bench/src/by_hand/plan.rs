@@ -181,7 +181,7 @@ impl Plan {
                 Comparison { metric: figure, to: floor.to_owned(), of: figure },
                 Comparison { metric: figure, to: link_id(link), of: figure },
             ];
-            if job.has_own_tool() {
+            if job.may_have_own_tool() {
                 self.add_own_tool(args, &job, variant);
             }
             self.add(Entry::new(link_id(&job), Kind::Link, job, comparisons));
@@ -199,6 +199,11 @@ impl Plan {
             if !self.left_out.contains(&left_out) {
                 self.left_out.push(left_out);
             }
+            return;
+        }
+        if !variant.has_own_tool_for(link) {
+            let reason = format!("{} measures other sizes, or readers that wait in another way", variant.own_tool);
+            self.left_out.push(LeftOut::new(format!("own latency tool beside {}", link_id(link)), reason));
             return;
         }
         self.add(Entry::new(format!("own tool {} · {}", variant.own_tool, link_id(link)), Kind::OwnTool, link.clone(), Vec::new()));

@@ -247,11 +247,11 @@ impl Job {
         }
     }
 
-    /// Whether a link is what own tools measure: a ping-pong between processes that sleep, payloads neither written nor copied.
+    /// Whether a link is what own tools measure: a ping-pong between processes, payloads neither written nor copied.
     #[must_use]
-    pub fn has_own_tool(&self) -> bool {
-        let shape = (self.reach, self.wait, self.pace, self.take, self.payload);
-        shape == (Reach::Host, Wait::Block, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(self.system, System::Peer { .. })
+    pub fn may_have_own_tool(&self) -> bool {
+        let shape = (self.reach, self.pace, self.take, self.payload);
+        shape == (Reach::Host, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(self.system, System::Peer { .. })
     }
 
     /// The floor of such a link: a bare futex where readers sleep, a bare word where they spin long enough for every sample.

@@ -187,8 +187,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         let case = Case { comparisons, ..measured(cell, system, title, figure) };
         if let [link] = cell.links.as_slice()
             && e.scenario.own_tools
-            && !variant.own_tool.is_empty()
-            && link.job(&case.system).has_own_tool()
+            && variant.has_own_tool_for(&link.job(&case.system))
             && may_judge(e, &case.system)
         {
             let id = format!("own tool {} · {}", variant.own_tool, case.id);

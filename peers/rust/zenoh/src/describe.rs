@@ -154,9 +154,8 @@ impl Carrier {
             max_subscribers: 64,
             keeper: self != Self::Tcp,
             note: self.note().into(),
-            own_tool: String::new(),
-            tuning: false,
             settings: self.settings(),
+            ..Variant::default()
         }
     }
 }
