@@ -13,7 +13,7 @@
 use loom::sync::atomic::AtomicBool;
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// See the module.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl Turn {
     /// True: the turn is the caller's until it gives it back. Does not block.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // Acquire pairs with the Release of who had it last: what was done in that turn is seen.
-        !self.0.swap(true, Acquire)
+        // Acquire pairs with the Release of who had it last: what was done in that turn is seen. Whoever is turned away writes nothing.
+        self.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
     /// For the one who has it.

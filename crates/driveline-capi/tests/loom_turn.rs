@@ -2,6 +2,7 @@
 //! A turn under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline-capi --release --test loom_turn`.
 //! The file under test is the shipped one.
 #![cfg(loom)]
+#![expect(unsafe_code, reason = "the model needs a cell as the one that the turn guards")]
 
 #[path = "../src/turn.rs"]
 mod turn;
