@@ -3,9 +3,39 @@
 
 use driveline_runtime::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
+use std::fmt;
 
 /// What stands before the names of topics in DDS.
 const TOPIC_PREFIX: &str = "rt/";
+
+/// A node in ROS 2. It may be somebody else's, and is not checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RosNode {
+    /// With its leading `/`.
+    pub namespace: String,
+    /// Within its namespace.
+    pub name: String,
+}
+
+impl RosNode {
+    /// A node of this namespace and name, as they are.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The gateway's own, which has all that is no other node's.
+    #[must_use]
+    pub fn gateway() -> Self {
+        Self::new("/", "driveline")
+    }
+}
+
+/// As ROS 2 writes it, such as `/front/camera`.
+impl fmt::Display for RosNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace.trim_end_matches('/'), self.name)
+    }
+}
 
 /// The DDS topic of a topic; `None` if ROS 2 does not permit its name.
 #[must_use]
@@ -20,12 +50,12 @@ pub fn topic_of_dds(name: &str) -> Option<TopicName> {
     topic.split('/').all(is_token).then(|| topic.parse().ok()).flatten()
 }
 
-/// A node's namespace (with its leading `/`) and name in ROS 2. What ROS 2 does not permit becomes `_`.
+/// A node of Driveline as it is called in ROS 2. What ROS 2 does not permit becomes `_`.
 #[must_use]
-pub fn ros_node(node: &NodeName) -> (String, String) {
+pub fn ros_node(node: &NodeName) -> RosNode {
     let mut tokens: Vec<_> = node.as_str().split('/').map(token).collect();
     let name = tokens.pop().unwrap_or_default();
-    (format!("/{}", tokens.join("/")), name)
+    RosNode { namespace: format!("/{}", tokens.join("/")), name }
 }
 
 fn token(text: &str) -> String {
@@ -44,19 +74,17 @@ fn token(text: &str) -> String {
 
 /// A node of ROS 2 as it is called where the other profile's nodes see it. What is not known, or not permitted, becomes a name after the writer's id.
 #[must_use]
-pub fn ros_name_of(node: Option<(&str, &str)>, gid: &[u8; 16]) -> (String, String) {
+pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
     let permitted = |namespace: &str| namespace == "/" || namespace.strip_prefix('/').is_some_and(|n| n.split('/').all(is_token));
-    match node.filter(|(namespace, name)| permitted(namespace) && is_token(name)) {
-        Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
-        None => ("/".to_owned(), gid.iter().take(12).fold("node_".to_owned(), |text, byte| format!("{text}{byte:02x}"))),
-    }
+    let of_gid = || RosNode::new("/", gid.iter().take(12).fold("node_".to_owned(), |text, byte| format!("{text}{byte:02x}")));
+    node.filter(|node| permitted(&node.namespace) && is_token(&node.name)).cloned().unwrap_or_else(of_gid)
 }
 
 /// What an inlet is called here: after the node that has the writer, or, where that is not known, after the writer's id. `nobody` is for
 /// names that are longer than permitted.
 #[must_use]
-pub fn inlet_node(node: Option<(&str, &str)>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
-    let named = node.and_then(|(namespace, name)| {
+pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
+    let named = node.and_then(|RosNode { namespace, name }| {
         let namespace = namespace.trim_matches('/');
         let full = if namespace.is_empty() { format!("ros2/{name}") } else { format!("ros2/{namespace}/{name}") };
         full.parse().ok()
@@ -85,30 +113,33 @@ mod tests {
     #[test]
     fn nodes_get_a_namespace_and_characters_that_ros_2_permits() {
         let of = |name: &str| ros_node(&name.parse().unwrap());
-        assert_eq!(of("camera"), ("/".into(), "camera".into()));
-        assert_eq!(of("front/left/camera-1"), ("/front/left".into(), "camera_1".into()));
-        assert_eq!(of("2d/9-_x"), ("/_2d".into(), "_9_x".into()));
+        assert_eq!(of("camera"), RosNode::new("/", "camera"));
+        assert_eq!(of("front/left/camera-1"), RosNode::new("/front/left", "camera_1"));
+        assert_eq!(of("2d/9-_x"), RosNode::new("/_2d", "_9_x"));
+        assert_eq!((of("camera").to_string(), of("front/left/camera").to_string()), ("/camera".into(), "/front/left/camera".into()));
     }
 
     #[test]
     fn inlets_are_named_after_their_node_or_their_id() {
         let (gid, nobody) = ([0xa1; 16], "gateway".parse().unwrap());
-        assert_eq!(inlet_node(Some(("/", "talker")), &gid, &nobody).as_str(), "ros2/talker");
-        assert_eq!(inlet_node(Some(("/front/left", "camera")), &gid, &nobody).as_str(), "ros2/front/left/camera");
+        assert_eq!(inlet_node(Some(&RosNode::new("/", "talker")), &gid, &nobody).as_str(), "ros2/talker");
+        assert_eq!(inlet_node(Some(&RosNode::new("/front/left", "camera")), &gid, &nobody).as_str(), "ros2/front/left/camera");
         let unnamed = "ros2/a1a1a1a1a1a1a1a1a1a1a1a1";
         for odd in [None, Some(("/", "")), Some(("/", "a b")), Some(("//", "/")), Some(("/x", "\u{e4}"))] {
-            assert_eq!(inlet_node(odd, &gid, &nobody).as_str(), unnamed, "{odd:?}");
+            let node = odd.map(|(namespace, name)| RosNode::new(namespace, name));
+            assert_eq!(inlet_node(node.as_ref(), &gid, &nobody).as_str(), unnamed, "{odd:?}");
         }
     }
 
     #[test]
     fn nodes_keep_their_name_across_if_it_is_one() {
         let gid = [0xa1; 16];
-        for good in [("/", "talker"), ("/front/left", "_ros2cli_712")] {
-            assert_eq!(ros_name_of(Some(good), &gid), (good.0.to_owned(), good.1.to_owned()));
+        for good in [RosNode::new("/", "talker"), RosNode::new("/front/left", "_ros2cli_712")] {
+            assert_eq!(ros_name_of(Some(&good), &gid), good);
         }
         for odd in [None, Some(("/", "")), Some(("", "a")), Some(("/a b", "c")), Some(("/", "*")), Some(("/x", "a/b"))] {
-            assert_eq!(ros_name_of(odd, &gid), ("/".to_owned(), "node_a1a1a1a1a1a1a1a1a1a1a1a1".to_owned()), "{odd:?}");
+            let node = odd.map(|(namespace, name)| RosNode::new(namespace, name));
+            assert_eq!(ros_name_of(node.as_ref(), &gid), RosNode::new("/", "node_a1a1a1a1a1a1a1a1a1a1a1a1"), "{odd:?}");
         }
     }
 
@@ -118,7 +149,7 @@ mod tests {
             let topic: TopicName = topic.parse().unwrap();
             if let Some(dds) = dds_topic(&topic) { prop_assert_eq!(topic_of_dds(&dds), Some(topic)); }
             if let Some(topic) = topic_of_dds(&any) { prop_assert_eq!(dds_topic(&topic), Some(any)); }
-            let (namespace, name) = ros_node(&node.parse().unwrap());
+            let RosNode { namespace, name } = ros_node(&node.parse().unwrap());
             prop_assert!(is_token(&name) && (namespace == "/" || namespace.split('/').skip(1).all(is_token)), "{} {}", namespace, name);
         }
     }

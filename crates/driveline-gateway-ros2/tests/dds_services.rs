@@ -18,7 +18,7 @@ use std::sync::mpsc::channel;
 
 #[test]
 fn two_nodes_at_once_call_a_server_here_and_each_gets_its_own_answers() {
-    let rig = rig_of(81, json!([{ "service": "/math/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(45, json!([{ "service": "/math/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "math/add", ADD, "front/adder", add);
     let (mut one, mut other) = (rig.peer("call math/add add 2 3"), rig.peer("call math/add add 1000 0"));
     eventually("both answered", || one.has_printed("answer 20: 24") && other.has_printed("answer 20: 1019"));
@@ -35,7 +35,7 @@ fn two_nodes_at_once_call_a_server_here_and_each_gets_its_own_answers() {
 
 #[test]
 fn a_server_in_ros_2_is_called_from_here() {
-    let rig = rig_of(82, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
+    let rig = rig_of(46, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
     let mut peer = rig.peer("serve math/add add 0");
     // Whose answers come to this host as well, with the same numbers.
     let mut beside = rig.peer("call math/add add 1000 0");
@@ -57,7 +57,7 @@ fn responses_of_4_mib_pass_both_ways_and_requests_without_a_field_too() {
         { "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" },
         { "service": "/there", "type": TRIGGER, "server": "ros", "max_response": "5 MiB" }
     ]);
-    let rig = rig_of(83, rules);
+    let rig = rig_of(47, rules);
     let message = vec![b'y'; BIG];
     let response = cdr(|to| {
         to.number(1_u8);
@@ -84,7 +84,7 @@ fn responses_of_4_mib_pass_both_ways_and_requests_without_a_field_too() {
 
 #[test]
 fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
-    let rig = rig_of(84, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 200 }]));
+    let rig = rig_of(48, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 200 }]));
     let _peer = rig.peer("serve add add 1500");
     let mut client = client(&domain(&rig), "add", ADD);
     let refused = call(&mut client, &two(1, 2)).unwrap_err();
@@ -95,7 +95,7 @@ fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
 
 #[test]
 fn a_server_in_ros_2_that_ends_in_a_call_ends_the_call() {
-    let rig = rig_of(85, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let rig = rig_of(49, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
     let _peer = rig.peer("serve add add 0");
     let mut client = client(&domain(&rig), "add", ADD);
     assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
@@ -111,7 +111,7 @@ fn a_server_in_ros_2_that_ends_in_a_call_ends_the_call() {
 
 #[test]
 fn a_server_in_ros_2_that_is_killed_in_a_call_ends_the_call() {
-    let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let rig = rig_of(50, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
     let mut peer = rig.peer("serve add add 500000");
     let outcome = asked(client(&domain(&rig), "add", ADD), two(1, 2));
     eventually("it has the request", || peer.has_printed("asked 1: 1 2"));
@@ -124,7 +124,7 @@ fn a_server_in_ros_2_that_is_killed_in_a_call_ends_the_call() {
 
 #[test]
 fn a_node_that_ends_in_a_call_leaves_the_service_to_others() {
-    let rig = rig_of(87, json!([{ "service": "/add", "type": ADD, "server": "driveline", "pending": 4 }]));
+    let rig = rig_of(51, json!([{ "service": "/add", "type": ADD, "server": "driveline", "pending": 4 }]));
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
     let _server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
@@ -146,7 +146,7 @@ fn a_node_that_ends_in_a_call_leaves_the_service_to_others() {
 
 #[test]
 fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
-    let rig = rig_of(88, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(52, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
     let server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
@@ -162,8 +162,61 @@ fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
 }
 
 #[test]
+fn a_service_that_is_withdrawn_in_a_call_is_found_by_nobody_and_the_call_is_answered() {
+    let rig = rig_of(65, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let (sender, requests) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let _server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let mut peer = rig.peer("call add add 1 1");
+    let request = requests.recv_timeout(PATIENCE).unwrap();
+    // Two offer it here, so it is offered to nobody.
+    let second = serve(&rig, "add", ADD, "second", add);
+    eventually("its client sees it go", || peer.has_printed("unavailable"));
+    assert!(!report(&rig).callable);
+    add(request);
+    eventually("answered", || peer.has_printed("answer 1: 2"));
+    eventually("counted", || (report(&rig).answered, report(&rig).under_way) == (1, 0));
+    drop(second);
+    let mut next = rig.peer("call add add 3 3");
+    add(requests.recv_timeout(PATIENCE).unwrap());
+    eventually("answered", || next.has_printed("answer 1: 6"));
+}
+
+#[test]
+fn servers_that_are_restarted_at_once_under_their_name_get_the_calls() {
+    let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
+    let rig = rig_of(66, rules);
+    let first = serve(&rig, "here", ADD, "adder", add);
+    let mut peer = rig.peer("call here add 2 3");
+    eventually("answered", || peer.has_printed("answer 1: 5"));
+    drop(first);
+    let answer = cdr(|to| to.number(1000_i64));
+    let _second = serve(&rig, "here", ADD, "adder", move |request| respond(request, &answer));
+    let mut next = rig.peer("call here add 2 3");
+    eventually("answered by the new one", || next.has_printed("answer 1: 1000"));
+
+    let first = rig.peer("serve there add 0");
+    let mut client = client(&domain(&rig), "there", ADD);
+    assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
+    first.end();
+    let mut second = rig.peer("serve there add 0");
+    // Until it is found.
+    eventually("answered", || call(&mut client, &two(7, 7)).is_ok());
+    assert!(second.read().iter().any(|line| line.ends_with(": 7 7")), "{:?}", second.printed);
+}
+
+#[test]
+fn a_client_among_hundreds_gets_its_answers() {
+    let rig = rig_of(67, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let _server = serve(&rig, "add", ADD, "adder", add);
+    let mut peer = rig.peer("call add crowd 2 3");
+    eventually("answered", || peer.has_printed("answer 3: 7"));
+    assert!(report(&rig).ended.is_empty(), "{:?}", report(&rig));
+}
+
+#[test]
 fn what_has_no_head_is_counted_and_does_no_harm() {
-    let rig = rig_of(89, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(53, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let _broken = rig.peer("call add short 0 3");
     eventually("counted", || ended(&rig, "header") == 3);
@@ -175,7 +228,7 @@ fn what_has_no_head_is_counted_and_does_no_harm() {
 
 #[test]
 fn a_response_without_a_head_is_counted_and_answers_nothing() {
-    let rig = rig_of(97, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 2000 }]));
+    let rig = rig_of(61, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 2000 }]));
     let _peer = rig.peer("serve add short 0");
     let refused = call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap_err();
     assert!(matches!(refused, CallError::Refused { .. }), "{refused}");
@@ -184,7 +237,7 @@ fn a_response_without_a_head_is_counted_and_answers_nothing() {
 
 #[test]
 fn a_server_gets_no_request_before_it_can_answer() {
-    let rig = rig_of(98, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let rig = rig_of(62, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let mut peer = rig.peer("serve add late 700");
     // Found by one of its two halves.
     assert_eq!(sum_of(&call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap()), 3);
@@ -193,7 +246,7 @@ fn a_server_gets_no_request_before_it_can_answer() {
 
 #[test]
 fn too_long_a_request_is_refused_and_counted() {
-    let rig = rig_of(90, json!([{ "service": "/add", "type": ADD, "server": "driveline", "max_request": 16 }]));
+    let rig = rig_of(54, json!([{ "service": "/add", "type": ADD, "server": "driveline", "max_request": 16 }]));
     let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));
     let _peer = rig.peer("call add add 2 3");
     eventually("counted", || ended(&rig, "too_long") == 1);
@@ -201,7 +254,7 @@ fn too_long_a_request_is_refused_and_counted() {
 
 #[test]
 fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted() {
-    let rig = rig_of(91, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(55, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let mut late = rig.peer("call add late 4 300");
     eventually("answered", || late.has_printed("answer 1: 8"));
@@ -213,7 +266,7 @@ fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted()
 
 #[test]
 fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
-    for (domain_id, release, vendor) in [(92, "jazzy", Vendor::Cyclone), (93, "humble", Vendor::Humble)] {
+    for (domain_id, release, vendor) in [(56, "jazzy", Vendor::Cyclone), (57, "humble", Vendor::Humble)] {
         let services =
             json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
         let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "services": services }), &[]);
@@ -233,7 +286,7 @@ fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
 
 #[test]
 fn two_servers_in_ros_2_are_told_and_neither_is_called() {
-    let rig = rig_of(94, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let rig = rig_of(58, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let one = rig.peer("serve add add 0");
     let mut client = client(&domain(&rig), "add", ADD);
     assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
@@ -250,7 +303,7 @@ fn two_servers_in_ros_2_are_told_and_neither_is_called() {
 
 #[test]
 fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
-    let rig = rig_of(95, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(59, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "add", ADD, "adder", add);
     let (there, config) = (rig.dir.path().join("there"), rig.dir.path().join("there.json"));
     let mut ros2 = rig.config()["ros2"].clone();
@@ -272,7 +325,7 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
 
 #[test]
 fn a_node_that_stands_still_keeps_nobody_from_answers() {
-    let rig = rig_of(96, json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]));
+    let rig = rig_of(60, json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]));
     let response = cdr(|to| {
         to.number(1_u8);
         to.string(&vec![b'y'; BIG]).unwrap();
@@ -295,7 +348,7 @@ fn a_node_that_stands_still_keeps_nobody_from_answers() {
 #[test]
 fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on() {
     let rules = json!([{ "service": "/here", "type": ADD, "server": "driveline" }, { "service": "/there", "type": ADD, "server": "ros" }]);
-    let mut rig = rig_of(100, rules);
+    let mut rig = rig_of(64, rules);
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
     let _server = serve(&rig, "here", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());

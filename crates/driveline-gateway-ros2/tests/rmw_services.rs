@@ -165,6 +165,26 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
     });
 }
 
+#[test]
+fn a_server_that_is_restarted_at_once_gets_the_calls() {
+    let router = Router::new();
+    let rig = one(&router, json!({ "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" }));
+    let (node, hash) = (Node::new(&router, 0, "adder"), hash("AddTwoInts"));
+    let first = node.server("/there", (ADD, &hash));
+    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    std::thread::scope(|scope| {
+        scope.spawn(|| first.take().reply(&ints(&[3])));
+        assert_eq!(client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(), ints(&[3]));
+    });
+    drop(first);
+    let second = node.server("/there", (ADD, &hash));
+    std::thread::scope(|scope| {
+        scope.spawn(|| second.take().reply(&ints(&[4])));
+        // Until it is found.
+        eventually("answered", || client.call_bytes(&ints(&[1, 3]), PATIENCE).is_ok_and(|r| r.payload().unwrap() == ints(&[4])));
+    });
+}
+
 /// Newer rmw_zenoh sends again what it believes lost.
 #[test]
 fn a_request_that_comes_twice_is_executed_once() {

@@ -2,22 +2,42 @@
 //! With whom a writer or a reader is matched at this moment.
 
 use super::discovery::{Endpoint, read};
-use super::{Entity, Reader, Result, Waiting, Writer, checked};
+use super::{DdsError, Entity, Reader, Result, Waiting, Writer, checked};
 use cyclors as c;
 
-/// Matches that are looked at.
-const MAX_MATCHES: usize = 256;
+/// Matches that there is room for at first …
+const MATCHES: usize = 64;
+/// … and at most.
+const MAX_MATCHES: usize = 4096;
+
+/// Handles of all that are matched. `tell` fills as many as there is room for, and says how many there are.
+fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec<u64>> {
+    let mut handles = vec![0; MATCHES];
+    loop {
+        let count = usize::try_from(checked(action, tell(&mut handles))?).unwrap_or(0);
+        if count <= handles.len() {
+            handles.truncate(count);
+            return Ok(handles);
+        }
+        if count > MAX_MATCHES {
+            return Err(DdsError {
+                action,
+                reason: format!("{count} are matched, and at most {MAX_MATCHES} are looked at: end those that are not needed"),
+            });
+        }
+        // Others may come in between.
+        handles.resize((count * 2).min(MAX_MATCHES), 0);
+    }
+}
 
 impl Writer {
-    /// Its readers; those of this process are not among them.
+    /// Its readers; those of this process are not among them. An error if they are more than can be looked at.
     pub(crate) fn readers(&self) -> Result<Vec<Endpoint>> {
-        let mut handles = [0; MAX_MATCHES];
         // SAFETY: room for as many numbers as it is told.
-        let count = unsafe { c::dds_get_matched_subscriptions(self.entity.0, handles.as_mut_ptr(), MAX_MATCHES) };
-        let count = checked("tell who reads", count)?;
+        let tell = |to: &mut [u64]| unsafe { c::dds_get_matched_subscriptions(self.entity.0, to.as_mut_ptr(), to.len()) };
         // SAFETY: numbers; what comes is freed by `owned`.
         let of = |handle: &u64| unsafe { owned(c::dds_get_matched_subscription_data(self.entity.0, *handle), *handle) };
-        Ok(handles.iter().take(usize::try_from(count).unwrap_or(0)).filter_map(of).collect())
+        Ok(matches("tell who reads", tell)?.iter().filter_map(of).collect())
     }
 
     /// Has `waiting` wake up as readers come and go. [`Self::looked`] is for what has been seen.
@@ -36,13 +56,11 @@ impl Writer {
 }
 
 impl Reader {
-    /// Its writers; those of this process are not among them.
+    /// As [`Writer::readers`].
     pub(crate) fn writers(&self) -> Result<Vec<Endpoint>> {
-        let mut handles = [0; MAX_MATCHES];
         // SAFETY: room for as many numbers as it is told.
-        let count = unsafe { c::dds_get_matched_publications(self.entity.0, handles.as_mut_ptr(), MAX_MATCHES) };
-        let count = checked("tell who writes", count)?;
-        Ok(handles.iter().take(usize::try_from(count).unwrap_or(0)).filter_map(|handle| self.writer(*handle)).collect())
+        let tell = |to: &mut [u64]| unsafe { c::dds_get_matched_publications(self.entity.0, to.as_mut_ptr(), to.len()) };
+        Ok(matches("tell who writes", tell)?.iter().filter_map(|handle| self.writer(*handle)).collect())
     }
 
     /// The writer with this handle, while it is matched.
@@ -88,5 +106,38 @@ unsafe fn owned(endpoint: *mut c::dds_builtintopic_endpoint_t, handle: u64) -> O
         let found = read(&*endpoint, handle);
         c::dds_builtintopic_free_endpoint(endpoint);
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many are matched; as CycloneDDS does, it says how many, and fills what there is room for.
+    fn told(there: usize) -> Result<Vec<u64>> {
+        matches("tell", |to| {
+            to.iter_mut().zip(1..=there as u64).for_each(|(to, handle)| *to = handle);
+            there as i32
+        })
+    }
+
+    #[test]
+    fn all_matches_are_looked_at_or_nobody_believes_that() {
+        for there in [0, 1, MATCHES, MATCHES + 1, 1000, MAX_MATCHES] {
+            assert_eq!(told(there).unwrap(), (1..=there as u64).collect::<Vec<_>>());
+        }
+        let refused = told(MAX_MATCHES + 1).unwrap_err().to_string();
+        assert!(refused.contains("4097 are matched, and at most 4096 are looked at"), "{refused}");
+    }
+
+    #[test]
+    fn some_may_come_while_there_is_made_room_for_them() {
+        let there = std::cell::Cell::new(MATCHES);
+        let all = matches("tell", |to| {
+            there.set(there.get() + 50);
+            to.iter_mut().zip(1..=there.get() as u64).for_each(|(to, handle)| *to = handle);
+            there.get() as i32
+        });
+        assert_eq!(all.unwrap().len(), there.get());
     }
 }

@@ -51,10 +51,16 @@ fn text(action: &'static str, text: &str) -> Result<CString> {
 #[derive(Debug)]
 pub(crate) struct Entity(c::dds_entity_t);
 
+impl Entity {
+    fn close(&self) {
+        // SAFETY: a number; one that is gone already, by itself or with what it belonged to, is refused.
+        unsafe { c::dds_delete(self.0) };
+    }
+}
+
 impl Drop for Entity {
     fn drop(&mut self) {
-        // SAFETY: a number; one that is gone already, with what it belonged to, is refused.
-        unsafe { c::dds_delete(self.0) };
+        self.close();
     }
 }
 
@@ -238,8 +244,7 @@ impl Writer {
 
     /// Ends it before its value goes. Who waits in [`Writer::write`] is let go, with an error.
     pub(crate) fn close(&self) {
-        // SAFETY: a number; that it is gone when the value goes is refused then.
-        unsafe { c::dds_delete(self.entity.0) };
+        self.entity.close();
     }
 }
 
@@ -253,6 +258,11 @@ impl Reader {
     /// The next sample; `None`: there is none now. What is no data (a writer has gone) is passed over.
     pub(crate) fn take(&self) -> Result<Option<Taken>> {
         sample::take(&self.entity)
+    }
+
+    /// Ends it before its value goes. Others see it go at once; whatever is asked of it is an error from then on.
+    pub(crate) fn close(&self) {
+        self.entity.close();
     }
 
     /// How many samples were lost, and how many rejected, so far.

@@ -354,7 +354,6 @@ impl Conductor {
         let own = lock(&self.common.writings).iter().any(|w| w.gid == endpoint.gid);
         let Some(rule) = self.common.spec.rule(&endpoint.topic, true).filter(|_| !own).cloned() else { return };
         let node = endpoint.node.as_ref().or_else(|| self.nodes.get(&endpoint.gid));
-        let node = node.map(|(namespace, name)| (namespace.as_str(), name.as_str()));
         incoming.writer(&self.common, &rule, &endpoint, node);
     }
 

@@ -3,7 +3,7 @@
 
 use super::service::{Party, Role, ServiceChange};
 use crate::dds;
-use crate::names::topic_of_dds;
+use crate::names::{RosNode, topic_of_dds};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
 use crate::said::{Gid, is_gateway};
@@ -53,8 +53,8 @@ pub(super) struct Endpoint {
     pub(super) depth: Option<u32>,
     /// It is a gateway's.
     pub(super) gateway: bool,
-    /// Namespace and name of its node, as far as its own announcement tells them.
-    pub(super) node: Option<(String, String)>,
+    /// Its node, as far as its own announcement tells it.
+    pub(super) node: Option<RosNode>,
 }
 
 /// What was found out about endpoints.
@@ -109,7 +109,7 @@ impl Change {
             qos: endpoint.qos.endpoint,
             depth: (!endpoint.qos.keep_all).then_some(endpoint.qos.depth),
             gateway: token.enclave == GATEWAY_ENCLAVE,
-            node: Some((token.namespace, token.node)),
+            node: Some(RosNode::new(token.namespace, token.node)),
         };
         Some((publishes, Self::Here(Box::new(here))))
     }
@@ -135,7 +135,7 @@ impl ServiceChange {
             type_name: endpoint.type_name,
             hash: endpoint.hash,
             gateway: token.enclave == GATEWAY_ENCLAVE,
-            node: Some((token.namespace, token.node)),
+            node: Some(RosNode::new(token.namespace, token.node)),
             unable: None,
         })))
     }
@@ -157,7 +157,7 @@ pub(super) struct Writing {
     pub(super) converted: bool,
     /// Who publishes here; of what passes from one profile to the other, nobody.
     pub(super) publisher: Option<NodeName>,
-    /// Namespace and name in the ROS graph.
-    pub(super) node: (String, String),
+    /// In the ROS graph.
+    pub(super) node: RosNode,
     pub(super) qos: EndpointQos,
 }

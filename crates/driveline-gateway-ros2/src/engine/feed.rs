@@ -7,7 +7,7 @@ use super::endpoint::{Endpoint, Handle, Profile, handle_of};
 use super::lock;
 use super::zenoh;
 use crate::dds;
-use crate::names::dds_topic;
+use crate::names::{RosNode, dds_topic};
 use crate::qos::ReaderClass;
 use crate::said::{Gid, endpoint_user_data};
 use crate::types::Crossing;
@@ -21,9 +21,6 @@ use std::time::Duration;
 /// What may wait for the thread of a topic, in bytes and in samples.
 const KEPT_BYTES: u64 = 128 << 20;
 const KEPT: std::ops::RangeInclusive<u64> = 16..=4096;
-
-/// Node of all readers of the gateway.
-pub(super) const OWN_NODE: (&str, &str) = ("/", "driveline");
 
 /// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one; DDS has one bound for all topics, so that there samples of
 /// any may be as long as the longest of any.
@@ -120,8 +117,7 @@ impl Feed {
             }
             Self::Zenoh { readers, inbox } => {
                 if let Entry::Vacant(none) = lock(readers).entry(key) {
-                    let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
-                    none.insert(common.zenoh()?.reader(of, class, &node, inbox)?);
+                    none.insert(common.zenoh()?.reader(of, class, &RosNode::gateway(), inbox)?);
                 }
             }
         }

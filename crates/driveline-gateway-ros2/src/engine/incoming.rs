@@ -9,7 +9,7 @@ use super::inlet::{Across, Inlet, MOST_LATE};
 use super::lock;
 use super::outlet::{Offer, Outlet};
 use super::past::Past;
-use crate::names::{inlet_node, ros_name_of};
+use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::ReaderClass;
 use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
@@ -123,11 +123,11 @@ impl Incoming {
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
-    pub(super) fn writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<(&str, &str)>) {
+    pub(super) fn writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) {
         if self.writers.contains_key(&endpoint.handle) || self.refused.contains_key(&endpoint.handle) {
             return;
         }
-        let name = node.map(|(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/'))).unwrap_or_default();
+        let name = node.map(RosNode::to_string).unwrap_or_default();
         let refused = |counted, why| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why };
         if endpoint.gateway {
             let why = "another gateway of Driveline writes it: it would go in circles".into();
@@ -149,7 +149,7 @@ impl Incoming {
         self.refused.insert(handle, refused);
     }
 
-    fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<(&str, &str)>) -> Result<(), String> {
+    fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), String> {
         let topic = &endpoint.topic;
         let of_topic = self.writers.values().filter(|t| *t == topic).count();
         if self.writers.len() >= MAX_INLETS || of_topic >= MAX_INLETS_OF_TOPIC {
@@ -175,14 +175,7 @@ impl Incoming {
     }
 
     /// Where samples of a writer go by the other profile: if there is one, and rules carry the topic in both directions.
-    fn across(
-        &self,
-        common: &Arc<Common>,
-        endpoint: &Endpoint,
-        crossing: &Crossing,
-        depth: u32,
-        node: Option<(&str, &str)>,
-    ) -> Option<Outlet> {
+    fn across(&self, common: &Arc<Common>, endpoint: &Endpoint, crossing: &Crossing, depth: u32, node: Option<&RosNode>) -> Option<Outlet> {
         let topic = &endpoint.topic;
         let profile = self.profile.other();
         common.spec.rule(topic, false).filter(|_| common.has(profile))?;

@@ -6,7 +6,7 @@ use super::endpoint::{Profile, Writing};
 use super::lock;
 use super::zenoh;
 use crate::dds;
-use crate::names::dds_topic;
+use crate::names::{RosNode, dds_topic};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{TokenQos, key_hash};
 use crate::said::endpoint_user_data;
@@ -33,8 +33,8 @@ pub(super) struct Offer<'a> {
     pub(super) lifespan: Option<Duration>,
     /// Who publishes here; `None`: it passes from the other profile.
     pub(super) publisher: Option<NodeName>,
-    /// Namespace and name in the ROS graph.
-    pub(super) node: (String, String),
+    /// In the ROS graph.
+    pub(super) node: RosNode,
 }
 
 enum Writer {

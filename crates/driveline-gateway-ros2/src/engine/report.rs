@@ -5,6 +5,7 @@ use super::KIND;
 use super::conductor::{Conductor, against, pairs};
 use super::endpoint::Writing;
 use super::lock;
+use super::service::written;
 use crate::said::Gid;
 use driveline_runtime::gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
 use driveline_types::MonotonicNs;
@@ -78,6 +79,6 @@ impl Conductor {
 
     /// The node that an endpoint of others belongs to, as ROS 2 writes it.
     fn node_of(&self, gid: &Gid) -> String {
-        self.nodes.get(gid).map_or_else(|| "?".to_owned(), |(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/')))
+        written(self.nodes.get(gid))
     }
 }

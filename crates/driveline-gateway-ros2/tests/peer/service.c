@@ -4,7 +4,9 @@
    peer serve SERVICE trigger SIZE            answers with a text of that many bytes
    peer serve SERVICE short 0                 answers without the 16 bytes
    peer serve SERVICE late MS                 answers with the sum, and has something to answer with only so much later; prints how many requests came before
-   peer call SERVICE add A B                  asks once for a server that is there, then again and again with B one greater; prints each answer
+   peer call SERVICE add A B                  asks once for a server that is there, then again and again with B one greater; prints each answer, and if the
+                                              server is not there any more while it waits for one
+   peer call SERVICE crowd A B                the same as one of 300 readers of answers, of which it has the last
    peer call SERVICE trigger 0 COUNT          as often
    peer call SERVICE short 0 COUNT            writes requests without the 16 bytes, and does not wait for anything
    peer call SERVICE late A MS                asks for A + A, and has something to read the answer with only so much later */
@@ -60,6 +62,8 @@ static End end_of(dds_entity_t participant, const char *service, const char *kin
   dds_entity_t requests = topic_of(participant, "rq", service, "Request", request);
   end.replies = topic_of(participant, "rr", service, "Reply", response);
   end.qos = qos_of_end(&end, serves ? "serviceid" : "clientid");
+  for (int k = 0; !strcmp(kind, "crowd") && k < 300; k++)
+    ok(dds_create_reader(participant, end.replies, qos_of("rv1"), NULL), "reader");
   if (!(late && !serves))
     end.reader = ok(dds_create_reader(participant, serves ? requests : end.replies, end.qos, NULL), "reader");
   if (!(late && serves))
@@ -209,7 +213,7 @@ static void call(dds_entity_t participant, char **arg) {
     test_Brief of_brief = {{7, 7, 7}};
     if (!late)
       ok(dds_write(end.writer, brief ? (void *)&of_brief : trigger ? (void *)&of_trigger : (void *)&of_add), "write");
-    for (int answered = brief; !answered;) {
+    for (int answered = brief, alone = late; !answered;) {
       void *sample = NULL;
       dds_sample_info_t info;
       int taken = ok(dds_take(end.reader, &sample, &info, 1, 1), "take");
@@ -223,6 +227,11 @@ static void call(dds_entity_t participant, char **arg) {
         fflush(stdout);
         answered = add->seq == seq;
         usleep(2000);
+      }
+      if (taken == 0 && !alone && !available(&end)) {
+        printf("unavailable\n");
+        fflush(stdout);
+        alone = 1;
       }
       if (taken > 0)
         dds_return_loan(end.reader, &sample, taken);

@@ -3,8 +3,8 @@
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
 use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
-use crate::engine::feed::OWN_NODE;
 use crate::engine::service::{OwnEnds, ServiceChange};
+use crate::names::RosNode;
 use crate::qos::{DurabilityKind, EndpointQos};
 use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data, graph_user_data, session_of};
 use driveline_runtime::ros2::Release;
@@ -24,8 +24,8 @@ fn prefix(gid: &Gid) -> Prefix {
     std::array::from_fn(|n| gid[n])
 }
 
-/// Nodes of others, by the ids of their endpoints: namespace and name.
-pub(in crate::engine) type Nodes = HashMap<Gid, (String, String)>;
+/// Nodes of others, by the ids of their endpoints.
+pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
 pub(in crate::engine) struct DdsGraph {
     found_writers: Discovery,
@@ -102,7 +102,7 @@ impl DdsGraph {
             let mut of_participant = Vec::new();
             for node in info.nodes {
                 for gid in node.writers.into_iter().chain(node.readers) {
-                    nodes.insert(gid, (node.namespace.clone(), node.name.clone()));
+                    nodes.insert(gid, RosNode::new(&node.namespace, &node.name));
                     of_participant.push(gid);
                 }
             }
@@ -195,7 +195,7 @@ impl DdsGraph {
         readers: Vec<Gid>,
         services: Vec<OwnEnds>,
     ) -> dds::Result<()> {
-        let own = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
+        let own = RosNode::gateway();
         let mut nodes = BTreeMap::from([(own.clone(), (readers, Vec::new()))]);
         for w in writings.iter().filter(|w| w.profile == Profile::Dds) {
             nodes.entry(w.node.clone()).or_default().1.push(w.gid);
@@ -205,7 +205,7 @@ impl DdsGraph {
             readers.extend(ends.readers);
             writers.extend(ends.writers);
         }
-        let of = |((namespace, name), (readers, writers)): ((String, String), (Vec<Gid>, Vec<Gid>))| NodeEndpoints {
+        let of = |(RosNode { namespace, name }, (readers, writers)): (RosNode, (Vec<Gid>, Vec<Gid>))| NodeEndpoints {
             namespace,
             name,
             readers,

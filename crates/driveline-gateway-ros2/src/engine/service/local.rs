@@ -6,6 +6,7 @@
 use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
+use super::upkeep::{GOING, Upkeep, Wake};
 use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, Server, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
@@ -18,7 +19,7 @@ use driveline_types::NodeName;
 use driveline_types::service::Outcome;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why it is not offered, where there is no server. Nobody need be told: it may come.
 const NOBODY: &str = "nobody on this host offers it at host reach";
@@ -32,6 +33,8 @@ struct Asked {
 
 /// What the ends share with the conductor.
 pub(super) struct Desk {
+    /// For outcomes of calls, which keep no gateway.
+    this: Weak<Self>,
     of: Interface,
     timeout: Duration,
     caller: RawCaller,
@@ -44,7 +47,7 @@ pub(super) struct Desk {
 
 /// A service whose server is in Driveline.
 pub(super) struct Local {
-    ends: BTreeMap<Profile, Box<dyn Offered>>,
+    ends: BTreeMap<Profile, Upkeep<Box<dyn Offered>>>,
     /// The server's node, as long as it is offered.
     server: Option<String>,
     /// Why it is not offered, by no profile or by some.
@@ -57,32 +60,30 @@ pub(super) struct Local {
 }
 
 impl Local {
-    pub(super) fn start(common: &Arc<Common>, node: &Node, of: &Interface, timeout: Duration) -> Result<Self, String> {
+    pub(super) fn start(common: &Arc<Common>, node: &Node, of: &Interface, timeout: Duration, wake: &Wake) -> Result<Self, String> {
         let text = |e: &dyn std::error::Error| e.to_string();
         let options = ClientOptions { reach: Reach::Host, max_request: of.max_request, pending: of.pending, ..ClientOptions::default() };
         let client = node.raw_client(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
         let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
         let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
         let (caller, _) = executor.add_raw_client(client, callback).map_err(|e| text(&e))?;
-        let conductor = Arc::downgrade(common);
-        caller.watch_servers(move || {
-            if let Some(common) = conductor.upgrade() {
-                common.wake();
-            }
-        });
+        let conductor = wake.clone();
+        caller.watch_servers(move || conductor());
         executor.start().map_err(|e| text(&e))?;
         let people = common.clone();
         let counts = Counts::new(move |line| people.tell(line), of.service.to_string());
         let (present, asked, sending) = (Present::default(), Mutex::default(), Mutex::default());
-        let desk = Arc::new(Desk { of: of.clone(), timeout, caller, counts, present, asked, sending });
-        Ok(Self { ends: BTreeMap::new(), server: None, problems: Vec::new(), others: Vec::new(), desk, _executor: executor })
+        let of = of.clone();
+        let desk = Arc::new_cyclic(|this| Desk { this: this.clone(), of, timeout, caller, counts, present, asked, sending });
+        let ends = common.profiles().map(|profile| (profile, Upkeep::new(wake))).collect();
+        Ok(Self { ends, server: None, problems: Vec::new(), others: Vec::new(), desk, _executor: executor })
     }
 
     /// Offers the service as long as there is one server that matches, and tells what is new.
     pub(super) fn look(&mut self, common: &Arc<Common>) {
         let server = self.desk.caller.server();
         if self.server.as_ref() != server.as_ref().ok() {
-            self.ends.clear();
+            self.ends.values_mut().for_each(Upkeep::let_go);
             self.server = None;
         }
         let problems = match server {
@@ -95,16 +96,14 @@ impl Local {
             Err(e) => vec![e.to_string()],
         };
         let problems: Vec<_> = problems.into_iter().chain(self.doubled()).collect();
-        if problems != self.problems {
-            let news = problems.iter().filter(|p| *p != NOBODY);
-            news.for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.desk.of.service)));
-            self.problems = problems;
-        }
+        let news = problems.iter().filter(|p| *p != NOBODY && !p.ends_with(GOING) && !self.problems.contains(p));
+        news.for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.desk.of.service)));
+        self.problems = problems;
     }
 
     /// That nodes in ROS 2 offer the same, if it is offered.
     fn doubled(&self) -> Option<String> {
-        let others = Some(self.others.join(", ")).filter(|others| !others.is_empty() && !self.ends.is_empty());
+        let others = Some(self.others.join(", ")).filter(|others| !others.is_empty() && self.own().next().is_some());
         others.map(|others| {
             format!("nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it")
         })
@@ -117,25 +116,24 @@ impl Local {
     fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<String> {
         let node: Result<NodeName, _> = server.parse();
         let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
-        let mut problems = Vec::new();
-        for profile in common.profiles().filter(|p| !self.ends.contains_key(p)).collect::<Vec<_>>() {
-            match offer(profile, common, &self.desk.of, &node, Arc::new(Arc::downgrade(&self.desk))) {
-                Ok(end) => drop(self.ends.insert(profile, end)),
-                Err(reason) => problems.push(format!("by {profile}: {reason}")),
-            }
+        let (mut problems, desk, now) = (Vec::new(), &self.desk, Instant::now());
+        for (profile, end) in &mut self.ends {
+            end.broke(now);
+            let kept = end.keep(now, || offer(*profile, common, &desk.of, &node, Arc::new(Arc::downgrade(desk))));
+            problems.extend(kept.err().map(|reason| format!("by {profile}: {reason}")));
         }
         self.server = Some(server);
         problems
     }
 
     pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
-        self.ends.values().map(|end| end.own())
+        self.ends.values().filter_map(Upkeep::get).map(|end| end.own())
     }
 
     /// Who answers, if it is offered, and by which profiles.
     pub(super) fn servers(&self) -> Vec<Server> {
         let of = |profile: &Profile| Server { node: self.server.clone().unwrap_or_default(), profile: *profile, problem: None };
-        self.ends.keys().map(of).collect()
+        self.ends.iter().filter(|(_, end)| end.get().is_some()).map(|(profile, _)| of(profile)).collect()
     }
 }
 
@@ -153,13 +151,13 @@ impl Desk {
     }
 
     /// Copies a request into a loan, and sends that.
-    fn send(self: &Arc<Self>, from: RequestId, request: Cdr<'_>) -> Result<(), Ended> {
+    fn send(&self, from: RequestId, request: Cdr<'_>) -> Result<(), Ended> {
         bounded(request.len(), "request", self.of.max_request)?;
         let _one = lock(&self.sending);
         let mut loan = self.caller.loan(request.len()).map_err(|e| ("not_sent", e.to_string()))?;
         request.copy_to(loan.payload_mut());
         encapsulated(loan.payload(), "request")?;
-        let desk = Arc::downgrade(self);
+        let desk = self.this.clone();
         let then = move |outcome| {
             if let Some(desk) = desk.upgrade() {
                 desk.outcome(from, outcome);
@@ -190,40 +188,7 @@ impl Desk {
     }
 }
 
-/// What ends are made with: an end, and a call that is under way, keep no gateway.
-impl Requests for Weak<Desk> {
-    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
-        if let Some(desk) = self.upgrade() {
-            desk.request(from, request, reply);
-        }
-    }
-
-    fn dropped(&self, reason: &'static str, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.dropped(reason, text);
-        }
-    }
-
-    fn stray(&self, reason: &'static str, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.stray(reason, text);
-        }
-    }
-
-    fn keep(&self) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.keep();
-        }
-    }
-
-    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.settled(outcome);
-        }
-    }
-}
-
-impl Requests for Arc<Desk> {
+impl Requests for Desk {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         self.counts.call();
         let asked = Asked { client: self.present.see(from.client), reply };

@@ -14,38 +14,43 @@ mod payload;
 mod remote;
 mod services;
 mod there;
+mod upkeep;
 
-pub(in crate::engine) use services::Services;
+pub(in crate::engine) use services::{Services, written};
 
 use super::conductor::Common;
 use super::endpoint::{Handle, Profile};
 use super::{dds, zenoh};
+use crate::names::RosNode;
+use crate::qos::EndpointQos;
 use crate::said::Gid;
 use bytes::Bytes;
 use driveline_rosidl::{TypeHash, TypeName};
-use driveline_types::{Schema, ServiceName};
-use std::sync::Arc;
+use driveline_types::{Reliability, Schema, ServiceName};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Namespace and name of a node.
-type Node = (String, String);
+/// As services of ROS 2 are made, unless somebody says otherwise.
+pub(in crate::engine) fn qos() -> EndpointQos {
+    EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
+}
 
 fn offer(
     profile: Profile,
     common: &Arc<Common>,
     of: &Interface,
-    node: &Node,
+    node: &RosNode,
     requests: Arc<dyn Requests>,
 ) -> Result<Box<dyn Offered>, String> {
     match profile {
-        Profile::Dds => dds::service::offer(common, of, node, requests),
+        Profile::Dds => dds::service::offer(common.dds()?, common.spec.release, of, node, requests),
         Profile::Zenoh => zenoh::service::offer(common, of, node, requests),
     }
 }
 
-fn ask(common: &Arc<Common>, of: &Interface, node: &Node, server: &Party, answers: Arc<dyn Answers>) -> Result<Arc<dyn Asking>, String> {
+fn ask(common: &Arc<Common>, of: &Interface, node: &RosNode, server: &Party, answers: Arc<dyn Answers>) -> Result<Arc<dyn Asking>, String> {
     match server.profile {
-        Profile::Dds => dds::service::ask(common, of, node, server, answers),
+        Profile::Dds => dds::service::ask(common.dds()?, common.spec.release, of, node, server, answers),
         Profile::Zenoh => zenoh::service::ask(common, of, node, server, answers),
     }
 }
@@ -90,8 +95,8 @@ pub(in crate::engine) struct Party {
     pub(in crate::engine) hash: String,
     /// It is a gateway's.
     pub(in crate::engine) gateway: bool,
-    /// Namespace and name of its node, as far as its own announcement tells them.
-    pub(in crate::engine) node: Option<(String, String)>,
+    /// Its node, as far as its own announcement tells it.
+    pub(in crate::engine) node: Option<RosNode>,
     /// Why nobody here can speak with it, whatever its type; for people, with the remedy.
     pub(in crate::engine) unable: Option<String>,
 }
@@ -146,16 +151,33 @@ pub(in crate::engine) struct RequestId {
     pub(in crate::engine) sequence: i64,
 }
 
-/// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it come, and go when it is dropped.
+/// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it come, and go when it is withdrawn or dropped. Dropping it may wait
+/// for what is inside of it.
 pub(in crate::engine) trait Offered: Send {
+    /// From now on nobody finds it, and nothing more comes. Waits for nobody. Only a drop comes after it.
+    fn withdraw(&self) {}
+
+    /// Why nothing comes by it any more although it was not withdrawn; for people.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
     /// Over DDS, what the ROS graph is to know of.
     fn own(&self) -> OwnEnds {
         OwnEnds::default()
     }
 }
 
-/// An end that asks one server in ROS 2, made with what takes its [`Answers`].
+/// An end that asks one server in ROS 2, made with what takes its [`Answers`]. Dropping it may wait for what is inside of it.
 pub(in crate::engine) trait Asking: Send + Sync {
+    /// As [`Offered::withdraw`].
+    fn withdraw(&self) {}
+
+    /// As [`Offered::broken`].
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
     /// Sends a request, or keeps it to be sent, with `call` for its number: greater than 0, and never used again for this service, also by another end. What
     /// comes of it is told to the [`Answers`], possibly before this returns; nothing need be told if no response comes, because the time is kept by who asks.
     /// `timeout`: after it nobody wants the response any more.
@@ -173,8 +195,8 @@ pub(in crate::engine) trait Asking: Send + Sync {
 /// Ids of endpoints of the gateway, for `ros_discovery_info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct OwnEnds {
-    /// Namespace and name in the ROS graph.
-    pub(in crate::engine) node: (String, String),
+    /// In the ROS graph.
+    pub(in crate::engine) node: RosNode,
     pub(in crate::engine) readers: Vec<Gid>,
     pub(in crate::engine) writers: Vec<Gid>,
 }
@@ -195,6 +217,39 @@ pub(in crate::engine) trait Requests: Send + Sync {
 
     /// What has become of a response that was kept; else a name for counters, and a text for people.
     fn settled(&self, outcome: Result<(), (&'static str, &str)>);
+}
+
+/// What ends are made with: an end, and a call that is under way, keep no gateway.
+impl<T: Requests> Requests for Weak<T> {
+    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
+        if let Some(this) = self.upgrade() {
+            this.request(from, request, reply);
+        }
+    }
+
+    fn dropped(&self, reason: &'static str, text: &str) {
+        if let Some(this) = self.upgrade() {
+            this.dropped(reason, text);
+        }
+    }
+
+    fn stray(&self, reason: &'static str, text: &str) {
+        if let Some(this) = self.upgrade() {
+            this.stray(reason, text);
+        }
+    }
+
+    fn keep(&self) {
+        if let Some(this) = self.upgrade() {
+            this.keep();
+        }
+    }
+
+    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
+        if let Some(this) = self.upgrade() {
+            this.settled(outcome);
+        }
+    }
 }
 
 /// What became of a response.
@@ -228,4 +283,31 @@ pub(in crate::engine) trait Answers: Send + Sync {
 
     /// Something that came could not be read, or answers nothing: a name for counters, and a text for people.
     fn stray(&self, reason: &'static str, text: &str);
+}
+
+/// As with [`Requests`].
+impl<T: Answers> Answers for Weak<T> {
+    fn answered(&self, call: i64, response: Cdr<'_>) {
+        if let Some(this) = self.upgrade() {
+            this.answered(call, response);
+        }
+    }
+
+    fn failed(&self, call: i64, text: &str) {
+        if let Some(this) = self.upgrade() {
+            this.failed(call, text);
+        }
+    }
+
+    fn not_sent(&self, call: i64, text: &str) {
+        if let Some(this) = self.upgrade() {
+            this.not_sent(call, text);
+        }
+    }
+
+    fn stray(&self, reason: &'static str, text: &str) {
+        if let Some(this) = self.upgrade() {
+            this.stray(reason, text);
+        }
+    }
 }

@@ -13,11 +13,14 @@ use bytes::Bytes;
 use driveline::AnswerError;
 use driveline::service::{RawRequest, RawResponder};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Why nothing can be asked, where there is no server.
 pub(super) const NOBODY: &str = "nobody in ROS 2 offers it";
+
+/// What has happened to calls whose server is not there any more.
+pub(super) const WENT_AWAY: &str = "the server in ROS 2 went away without a response";
 
 /// Who waits for a response.
 enum Origin {
@@ -75,8 +78,8 @@ impl Desk {
         problem.clone_into(&mut lock(&self.state).problem);
     }
 
-    /// The server is gone, and whoever waits for it is told.
-    pub(super) fn server_gone(&self) {
+    /// The server, or the way to it, is gone: whoever waits for it is told what has happened.
+    pub(super) fn server_gone(&self, what: &str) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();
         NOBODY.clone_into(&mut state.problem);
@@ -84,7 +87,7 @@ impl Desk {
         drop(state);
         drop(asking);
         for call in calls.into_values() {
-            self.end(call, "server_gone", "the server in ROS 2 went away without a response; it may have executed the request");
+            self.end(call, "server_gone", &format!("{what}; it may have executed the request"));
         }
     }
 
@@ -202,33 +205,6 @@ impl Desk {
     }
 }
 
-/// What ends are made with: an end, and a call that is under way, keep no gateway.
-impl Answers for Weak<Desk> {
-    fn answered(&self, call: i64, response: Cdr<'_>) {
-        if let Some(desk) = self.upgrade() {
-            desk.answered(call, response);
-        }
-    }
-
-    fn failed(&self, call: i64, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.failed(call, text);
-        }
-    }
-
-    fn not_sent(&self, call: i64, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.not_sent(call, text);
-        }
-    }
-
-    fn stray(&self, reason: &'static str, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.stray(reason, text);
-        }
-    }
-}
-
 impl Answers for Desk {
     fn answered(&self, call: i64, response: Cdr<'_>) {
         let Some(call) = self.take(call) else {
@@ -262,38 +238,6 @@ impl Answers for Desk {
 }
 
 /// Of the other profile.
-impl Requests for Weak<Desk> {
-    fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
-        if let Some(desk) = self.upgrade() {
-            desk.request(from, request, reply);
-        }
-    }
-
-    fn dropped(&self, reason: &'static str, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.dropped(reason, text);
-        }
-    }
-
-    fn stray(&self, reason: &'static str, text: &str) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.stray(reason, text);
-        }
-    }
-
-    fn keep(&self) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.keep();
-        }
-    }
-
-    fn settled(&self, outcome: Result<(), (&'static str, &str)>) {
-        if let Some(desk) = self.upgrade() {
-            desk.counts.settled(outcome);
-        }
-    }
-}
-
 impl Requests for Desk {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         self.counts.call();

@@ -105,7 +105,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Server => desk.direct(Arc::new(Asked::default())),
-                Step::Gone => desk.server_gone(),
+                Step::Gone => desk.server_gone(WENT_AWAY),
                 Step::Block(blocked) => desk.block(if blocked { "two nodes offer it" } else { "" }),
                 Step::Request(content) => {
                     sent += 1;
@@ -127,7 +127,7 @@ proptest! {
             prop_assert!(desk.under_way() <= pending as usize);
             prop_assert_eq!(lock(&told).len() + desk.under_way(), sent as usize, "each has ended, or is under way");
         }
-        desk.server_gone();
+        desk.server_gone(WENT_AWAY);
         let told = lock(&told);
         prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
         let Figures { calls, answered, ended, .. } = desk.counts.figures();

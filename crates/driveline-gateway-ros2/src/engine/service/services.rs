@@ -4,12 +4,14 @@
 use super::counts::{Counts, Figures};
 use super::local::Local;
 use super::there::There;
+use super::upkeep::Wake;
 use super::{Interface, OwnEnds, Party, Role, Server, ServiceChange};
 use crate::engine::KIND;
 use crate::engine::conductor::Common;
 use crate::engine::dds::Nodes;
 use crate::engine::endpoint::{Handle, Profile};
 use crate::engine::error::GatewayError;
+use crate::names::RosNode;
 use driveline::{Context, ContextOptions};
 use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
 use driveline_runtime::ros2::{ServedBy, ServiceRule};
@@ -51,9 +53,9 @@ pub(in crate::engine) struct Services {
     common: Arc<Common>,
 }
 
-/// A node as ROS 2 writes it.
-pub(super) fn written(node: Option<&(String, String)>) -> String {
-    node.map_or_else(|| "?".to_owned(), |(namespace, name)| format!("{}/{name}", namespace.trim_end_matches('/')))
+/// A node as ROS 2 writes it, or `?` where nobody has named it.
+pub(in crate::engine) fn written(node: Option<&RosNode>) -> String {
+    node.map_or_else(|| "?".to_owned(), RosNode::to_string)
 }
 
 impl Services {
@@ -67,15 +69,21 @@ impl Services {
         let context = Context::new(ContextOptions { name: "gateway-ros2".into(), domain_dir })?;
         context.set_description(serde_json::json!({ "gateway": KIND }).to_string());
         let node = context.node(common.node.as_str())?;
+        let conductor = Arc::downgrade(common);
+        let wake: Wake = Arc::new(move || {
+            if let Some(common) = conductor.upgrade() {
+                common.wake();
+            }
+        });
         for rule in &common.spec.services {
             // Checked before.
             let Some(name) = rule.name() else { continue };
             let way = Interface::of(common, rule, &name).and_then(|of| match rule.server {
-                ServedBy::Driveline => Local::start(common, &node, &of, rule.timeout()).map(Way::Local),
+                ServedBy::Driveline => Local::start(common, &node, &of, rule.timeout(), &wake).map(Way::Local),
                 ServedBy::Ros => {
                     let people = common.clone();
                     let counts = Counts::new(move |line| people.tell(line), name.to_string());
-                    Ok(Way::There(There::new(&node, of, rule, counts)))
+                    Ok(Way::There(There::new(&node, of, rule, counts, &wake)))
                 }
             });
             let way = way.unwrap_or_else(|reason| {

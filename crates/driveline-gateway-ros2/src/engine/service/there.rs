@@ -2,17 +2,18 @@
 //! Which server in ROS 2 is called, and when it is offered here and across: `docs/protocols/ros2-services.md`, section 5. What passes is in `remote`.
 
 use super::counts::Counts;
-use super::remote::{Desk, NOBODY};
+use super::remote::{Desk, NOBODY, WENT_AWAY};
 use super::services::{PartyKey, written};
-use super::{Interface, Offered, OwnEnds, Party, Server, ask, offer};
+use super::upkeep::{GOING, Upkeep, Wake};
+use super::{Asking, Interface, Offered, OwnEnds, Party, Server, ask, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
-use crate::engine::feed::OWN_NODE;
-use crate::names::ros_name_of;
+use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
 use driveline::{Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions};
 use driveline_runtime::ros2::{Release, ServiceRule};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Clients in Driveline that are served at a time.
 const MAX_CLIENTS: u32 = 8;
@@ -22,11 +23,12 @@ const MAX_HELD: u32 = 2;
 /// A service whose server is in ROS 2.
 pub(super) struct There {
     /// Others see it go before it cannot be asked any more.
-    across: Option<(Profile, Box<dyn Offered>)>,
+    across: Upkeep<Box<dyn Offered>>,
     /// Offers it here, as long as there is a server.
-    offered: Option<Executor>,
-    /// The server that is asked.
-    current: Option<(PartyKey, Arc<dyn super::Asking>)>,
+    offered: Upkeep<Executor>,
+    asking: Upkeep<Arc<dyn Asking>>,
+    /// The server that is asked, or would be.
+    current: Option<PartyKey>,
     /// All that have the name.
     pub(super) servers: Vec<(PartyKey, Party)>,
     /// Why none is called, or not as it should be.
@@ -38,11 +40,12 @@ pub(super) struct There {
 }
 
 impl There {
-    pub(super) fn new(node: &Node, of: Interface, rule: &ServiceRule, counts: Counts) -> Self {
+    pub(super) fn new(node: &Node, of: Interface, rule: &ServiceRule, counts: Counts, wake: &Wake) -> Self {
         let desk = Arc::new(Desk::new(of, rule.timeout(), counts));
         Self {
-            across: None,
-            offered: None,
+            across: Upkeep::new(wake),
+            offered: Upkeep::new(wake),
+            asking: Upkeep::new(wake),
             current: None,
             servers: Vec::new(),
             problems: Vec::new(),
@@ -54,46 +57,53 @@ impl There {
     }
 
     pub(super) fn look(&mut self, common: &Arc<Common>) {
-        let gone = |key: &PartyKey| !self.servers.iter().any(|(k, _)| k == key);
-        if self.current.as_ref().is_some_and(|(key, _)| gone(key)) {
-            (self.across, self.current) = (None, None);
-            self.desk.server_gone();
+        let now = Instant::now();
+        if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current)) {
+            self.leave(WENT_AWAY);
+            self.asking.let_go();
+            self.current = None;
+        } else if let Some(reason) = self.asking.get().and_then(|asking| asking.broken()) {
+            self.leave(&format!("the server in ROS 2 cannot be reached any more: {reason}"));
+            self.asking.broke(now);
         }
         let mut problems = Vec::new();
-        let blocked = self.direct(common).err();
+        let blocked = self.direct(common, now).err();
         self.desk.block(blocked.as_deref().unwrap_or_default());
         self.blocked = blocked.is_some();
         problems.extend(blocked);
         // Who calls is told of what keeps it, so that it is offered if only there is a server.
         if self.servers.is_empty() {
-            self.offered = None;
-        } else if self.offered.is_none() {
-            match self.offer() {
-                Ok(executor) => self.offered = Some(executor),
-                Err(reason) => problems.push(format!("it cannot be offered here: {reason}")),
-            }
+            self.offered.let_go();
+        } else {
+            let (node, desk) = (&self.node, &self.desk);
+            problems.extend(self.offered.keep(now, || offer_here(node, desk)).err().map(|e| format!("it cannot be offered here: {e}")));
         }
-        problems.extend(self.pass_across(common).err());
-        if problems != self.problems {
-            let news = problems.iter().filter(|p| *p != NOBODY);
-            news.for_each(|p| common.tell(format!("service '/{}' of ROS 2: {p}", self.desk.of.service)));
-            self.problems = problems;
-        }
+        problems.extend(self.pass_across(common, now).err());
+        let news = problems.iter().filter(|p| *p != NOBODY && !p.ends_with(GOING) && !self.problems.contains(p));
+        news.for_each(|p| common.tell(format!("service '/{}' of ROS 2: {p}", self.desk.of.service)));
+        self.problems = problems;
+    }
+
+    /// Nobody is asked any more: whoever waits is told what has happened. Before `asking` is let go, of which the desk has a share.
+    fn leave(&mut self, what: &str) {
+        self.across.let_go();
+        self.desk.server_gone(what);
     }
 
     /// Has calls go to the one server, or tells why they cannot.
-    fn direct(&mut self, common: &Arc<Common>) -> Result<(), String> {
+    fn direct(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), String> {
         let (key, server) = self.one(common)?;
-        if self.current.as_ref().is_some_and(|(current, _)| *current == key) {
-            return Ok(());
+        if self.current.replace(key).is_some_and(|before| before != key) {
+            self.leave(WENT_AWAY);
+            self.asking.let_go();
         }
-        let node = (OWN_NODE.0.to_owned(), OWN_NODE.1.to_owned());
-        let asking = ask(common, &self.desk.of, &node, &server, Arc::new(Arc::downgrade(&self.desk)));
-        let asking =
-            asking.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
-        self.across = None;
-        self.desk.direct(asking.clone());
-        self.current = Some((key, asking));
+        let (desk, is_new) = (&self.desk, self.asking.get().is_none());
+        let make = || ask(common, &desk.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(desk)));
+        let kept = self.asking.keep(now, make);
+        kept.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
+        if let Some(asking) = self.asking.get().filter(|_| is_new) {
+            desk.direct(asking.clone());
+        }
         Ok(())
     }
 
@@ -120,53 +130,31 @@ impl There {
         }
     }
 
-    /// Offers it to Driveline's clients.
-    fn offer(&self) -> Result<Executor, String> {
-        let of = &self.desk.of;
-        let options = ServiceOptions {
-            reach: Reach::Host,
-            max_response: of.max_response,
-            max_clients: MAX_CLIENTS,
-            max_pending: of.pending,
-            max_held: MAX_HELD,
-            ..ServiceOptions::default()
-        };
-        let text = |e: &dyn std::error::Error| e.to_string();
-        let service = self.node.raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
-        let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
-        let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
-        let desk = self.desk.clone();
-        executor.add_raw_service(service, callback, move |request| desk.here(request)).map_err(|e| text(&e))?;
-        executor.start().map_err(|e| text(&e))?;
-        Ok(executor)
-    }
-
-    /// Offers it to nodes of the other profile, if that is wanted.
-    fn pass_across(&mut self, common: &Arc<Common>) -> Result<(), String> {
-        let Some((key, _)) = self.current.as_ref().filter(|_| self.passes_across && self.across.is_none()) else { return Ok(()) };
-        let Some((_, server)) = self.servers.iter().find(|(k, _)| k == key) else { return Ok(()) };
+    /// Offers it to nodes of the other profile, if that is wanted and there is somebody to ask.
+    fn pass_across(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), String> {
+        let current = self.current.filter(|_| self.passes_across && self.asking.get().is_some());
+        let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else { return Ok(()) };
         let to = server.profile.other();
         if !common.has(to) {
             return Ok(());
         }
-        let node = server.node.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str()));
-        let end = offer(to, common, &self.desk.of, &ros_name_of(node, &server.gid), Arc::new(Arc::downgrade(&self.desk)));
-        let end = end.map_err(|e| format!("it does not pass from {} to {to}: {e}", server.profile))?;
-        self.across = Some((to, end));
-        Ok(())
+        self.across.broke(now);
+        let (desk, node) = (&self.desk, ros_name_of(server.node.as_ref(), &server.gid));
+        let kept = self.across.keep(now, || offer(to, common, &desk.of, &node, Arc::new(Arc::downgrade(desk))));
+        kept.map_err(|e| format!("it does not pass from {} to {to}: {e}", server.profile))
     }
 
     pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
-        let asking = self.current.iter().map(|(_, asking)| asking.own());
-        asking.chain(self.across.iter().map(|(_, end)| end.own()))
+        let asking = self.asking.get().map(|asking| asking.own());
+        asking.into_iter().chain(self.across.get().map(|end| end.own()))
     }
 
     pub(super) fn callable(&self) -> bool {
-        self.current.is_some() && !self.blocked
+        self.asking.get().is_some() && !self.blocked
     }
 
     pub(super) fn across(&self) -> Option<Profile> {
-        self.across.as_ref().map(|(profile, _)| *profile)
+        self.across.get().and_then(|_| self.current).map(|(profile, _)| profile.other())
     }
 
     /// All servers of the name, with what keeps each.
@@ -175,13 +163,34 @@ impl There {
             node: written(p.node.as_ref()),
             profile: p.profile,
             problem: match &self.current {
-                Some((current, _)) if current == key && !self.blocked => None,
+                Some(current) if current == key && !self.blocked => None,
                 _ if p.gateway => Some("it is another gateway of Driveline".into()),
                 _ => self.problems.first().cloned(),
             },
         };
         self.servers.iter().map(of).collect()
     }
+}
+
+/// Offers it to Driveline's clients.
+fn offer_here(node: &Node, desk: &Arc<Desk>) -> Result<Executor, String> {
+    let of = &desk.of;
+    let options = ServiceOptions {
+        reach: Reach::Host,
+        max_response: of.max_response,
+        max_clients: MAX_CLIENTS,
+        max_pending: of.pending,
+        max_held: MAX_HELD,
+        ..ServiceOptions::default()
+    };
+    let text = |e: &dyn std::error::Error| e.to_string();
+    let service = node.raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
+    let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
+    let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
+    let desk = desk.clone();
+    executor.add_raw_service(service, callback, move |request| desk.here(request)).map_err(|e| text(&e))?;
+    executor.start().map_err(|e| text(&e))?;
+    Ok(executor)
 }
 
 /// Why a server cannot be called, if it cannot.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers and subscriptions.
 
-use super::{Announced, Node, OwnIds, Session, text};
+use super::{Announced, OwnIds, Session, text};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::lock;
 use crate::engine::waiting::Signal;
+use crate::names::RosNode;
 use crate::qos::{DurabilityKind, ReaderClass};
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, topic_key};
 use bytes::Bytes;
@@ -36,7 +37,7 @@ pub(in crate::engine) struct WriterConfig<'a> {
     pub(in crate::engine) type_name: &'a str,
     pub(in crate::engine) hash: &'a str,
     pub(in crate::engine) qos: TokenQos,
-    pub(in crate::engine) node: &'a Node,
+    pub(in crate::engine) node: &'a RosNode,
 }
 
 /// Publishes samples of one topic.
@@ -73,7 +74,13 @@ impl Session {
     }
 
     /// Subscribes where `of` publishes, with QoS of `class`.
-    pub(in crate::engine) fn reader(&self, of: &Endpoint, class: ReaderClass, node: &Node, inbox: &Arc<Inbox>) -> Result<Reader, String> {
+    pub(in crate::engine) fn reader(
+        &self,
+        of: &Endpoint,
+        class: ReaderClass,
+        node: &RosNode,
+        inbox: &Arc<Inbox>,
+    ) -> Result<Reader, String> {
         let declare = || {
             let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
             let (inbox, own) = (inbox.clone(), self.own_ids.clone());

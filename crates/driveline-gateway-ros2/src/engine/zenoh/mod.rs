@@ -12,6 +12,7 @@ use super::endpoint::Changes;
 use super::error::GatewayError;
 use super::lock;
 use super::waiting::Waiting;
+use crate::names::RosNode;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use crate::said::Gid;
 use discovery::Discovery;
@@ -23,8 +24,6 @@ use std::sync::{Arc, Mutex, Weak};
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 
-/// A node of ROS 2: namespace and name.
-type Node = (String, String);
 /// Ids of this session's own endpoints: their samples are not taken.
 type OwnIds = Arc<Mutex<HashSet<Gid>>>;
 
@@ -53,7 +52,7 @@ impl Drop for Announced {
 pub(super) struct Session {
     discovery: Arc<Discovery>,
     own_ids: OwnIds,
-    nodes: Mutex<HashMap<Node, Weak<OwnNode>>>,
+    nodes: Mutex<HashMap<RosNode, Weak<OwnNode>>>,
     next_id: AtomicU64,
     pub(super) domain: u32,
     connects: Vec<String>,
@@ -124,14 +123,21 @@ impl Session {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn token(&self, (namespace, node): &Node, node_id: u64, id: u64, kind: Kind, endpoint: Option<TokenEndpoint>) -> String {
+    fn token(
+        &self,
+        RosNode { namespace, name: node }: &RosNode,
+        node_id: u64,
+        id: u64,
+        kind: Kind,
+        endpoint: Option<TokenEndpoint>,
+    ) -> String {
         let (enclave, session) = (GATEWAY_ENCLAVE.to_owned(), self.session.zid().to_string());
         let (namespace, node) = (namespace.clone(), node.clone());
         Token { domain: self.domain, session, node_id, id, kind, enclave, namespace, node, endpoint }.to_string()
     }
 
     /// The node of this name, which exists as long as somebody has it.
-    fn node(&self, name: &Node) -> Result<Arc<OwnNode>, String> {
+    fn node(&self, name: &RosNode) -> Result<Arc<OwnNode>, String> {
         let mut nodes = lock(&self.nodes);
         if let Some(node) = nodes.get(name).and_then(Weak::upgrade) {
             return Ok(node);
@@ -147,7 +153,7 @@ impl Session {
     /// Shows an endpoint to others. `declare` makes it, before anybody sees it and after its own samples are known as such.
     fn announce<T>(
         &self,
-        node: &Node,
+        node: &RosNode,
         kind: Kind,
         endpoint: TokenEndpoint,
         declare: impl FnOnce() -> Result<T, String>,

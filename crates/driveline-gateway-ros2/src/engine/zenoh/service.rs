@@ -2,16 +2,17 @@
 //! Ends of services as nodes on rmw_zenoh have them: `docs/protocols/ros2-services.md`, section 6.
 
 use super::endpoint::payload;
-use super::{Announced, Node, text};
+use super::{Announced, text};
 use crate::engine::conductor::Common;
-use crate::engine::service::{Answers, Asking, Cdr, Handed, Interface, Offered, Parts, Party, Reply, RequestId, Requests};
-use crate::qos::EndpointQos;
+use crate::engine::lock;
+use crate::engine::service::{Answers, Asking, Cdr, Handed, Interface, Offered, Parts, Party, Reply, RequestId, Requests, qos};
+use crate::names::RosNode;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
 use crate::said::Gid;
 use driveline_types::service::cut_refusal;
-use driveline_types::{MonotonicNs, Reliability, wall_offset_ns};
-use std::sync::Arc;
+use driveline_types::{MonotonicNs, wall_offset_ns};
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zenoh::Wait;
 use zenoh::bytes::ZBytes;
@@ -30,8 +31,7 @@ fn place(common: &Common, of: &Interface) -> Result<(String, TokenEndpoint), Str
         format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", of.ros)
     })?;
     let type_name = of.ros.dds();
-    let qos = EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() };
-    let qos = TokenQos { endpoint: qos, keep_all: false, depth: DEPTH, ..TokenQos::default() };
+    let qos = TokenQos { endpoint: qos(), keep_all: false, depth: DEPTH, ..TokenQos::default() };
     let key = topic_key(common.spec.domain_id, of.service.as_str(), &type_name, &hash);
     Ok((key, TokenEndpoint { topic: format!("/{}", of.service), type_name, hash, qos }))
 }
@@ -49,19 +49,20 @@ fn stamped(sequence: i64, gid: Gid) -> [u8; Attachment::LEN] {
     Attachment { sequence, source_timestamp, gid }.encode()
 }
 
-struct ZenohOffered {
-    /// Before others see it go.
-    _queryable: Queryable<()>,
-    _announced: Announced,
+/// What takes requests, and what others see; the first goes first. `None` when it was withdrawn.
+struct ZenohOffered(Mutex<Option<(Queryable<()>, Announced)>>);
+
+impl Offered for ZenohOffered {
+    fn withdraw(&self) {
+        drop(lock(&self.0).take());
+    }
 }
 
-impl Offered for ZenohOffered {}
-
-/// Offers a service to nodes on rmw_zenoh, under a node's namespace and name.
+/// Offers a service to nodes on rmw_zenoh, under a node's name.
 pub(in crate::engine) fn offer(
     common: &Arc<Common>,
     of: &Interface,
-    node: &Node,
+    node: &RosNode,
     requests: Arc<dyn Requests>,
 ) -> Result<Box<dyn Offered>, String> {
     let session = common.zenoh()?;
@@ -71,8 +72,8 @@ pub(in crate::engine) fn offer(
         let queryable = session.session.declare_queryable(&key).complete(true).allowed_origin(Locality::Remote);
         queryable.callback(move |query| heard(query, &reply_key, &*requests)).wait().map_err(text)
     };
-    let (queryable, announced) = session.announce(node, Kind::Service, endpoint, declare)?;
-    Ok(Box::new(ZenohOffered { _queryable: queryable, _announced: announced }))
+    let declared = session.announce(node, Kind::Service, endpoint, declare)?;
+    Ok(Box::new(ZenohOffered(Mutex::new(Some(declared)))))
 }
 
 /// On Zenoh's thread.
@@ -118,11 +119,11 @@ struct ZenohAsking {
     announced: Announced,
 }
 
-/// Asks a server on rmw_zenoh, under a node's namespace and name. The key alone says who is asked: whoever offers the service.
+/// Asks a server on rmw_zenoh, under a node's name. The key alone says who is asked: whoever offers the service.
 pub(in crate::engine) fn ask(
     common: &Arc<Common>,
     of: &Interface,
-    node: &Node,
+    node: &RosNode,
     _server: &Party,
     answers: Arc<dyn Answers>,
 ) -> Result<Arc<dyn Asking>, String> {

@@ -3,10 +3,11 @@
 
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
-use crate::engine::conductor::Common;
 use crate::engine::service::{Answers, Asking, Cdr, Interface, OwnEnds, Parts, Party};
+use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, End};
 use crate::said::{Gid, is_gateway};
+use driveline_runtime::ros2::Release;
 use driveline_types::EndpointId;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -37,15 +38,16 @@ struct DdsAsking {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Asks a server on DDS, under a node's namespace and name.
+/// Asks a server on DDS, under a node's name.
 pub(in crate::engine) fn ask(
-    common: &Arc<Common>,
+    dds: &dds::Participant,
+    release: Release,
     of: &Interface,
-    node: &(String, String),
+    node: &RosNode,
     server: &Party,
     answers: Arc<dyn Answers>,
 ) -> Result<Arc<dyn Asking>, String> {
-    let wire = Wire::open(common, of, node, End::Client)?;
+    let wire = Wire::open(dds, release, of, node, End::Client)?;
     let number = EndpointId::random().map_err(text)?.0 as u64;
     let shared = Arc::new(Shared { wire, answers, server: server.gid, number });
     let of_thread = shared.clone();
@@ -72,6 +74,16 @@ impl Asking for DdsAsking {
             .map_err(|_| "as many requests as may be under way wait to be written: the server in ROS 2 does not read".to_owned())
     }
 
+    fn withdraw(&self) {
+        self.shared.wire.stop();
+        // Nobody waits for room any more.
+        self.shared.wire.writer.close();
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.shared.wire.broken(&self.threads)
+    }
+
     fn own(&self) -> OwnEnds {
         self.shared.wire.own.clone()
     }
@@ -80,9 +92,8 @@ impl Asking for DdsAsking {
 impl Drop for DdsAsking {
     fn drop(&mut self) {
         self.queue = None;
-        // Nobody waits for room any more.
-        self.shared.wire.writer.close();
-        self.shared.wire.stop(self.threads.drain(..));
+        self.withdraw();
+        Wire::join(self.threads.drain(..));
     }
 }
 

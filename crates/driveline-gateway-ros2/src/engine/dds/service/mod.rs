@@ -10,19 +10,20 @@ mod offer;
 pub(in crate::engine) use ask::ask;
 pub(in crate::engine) use offer::offer;
 
-use crate::dds::{self, EndpointConfig, Entity, Found, History, Reader, Waiting, Writer};
-use crate::engine::conductor::Common;
+use crate::dds::{self, EndpointConfig, Entity, Found, History, Participant, Reader, Waiting, Writer};
 use crate::engine::endpoint::Profile;
 use crate::engine::lock;
-use crate::engine::service::{Interface, OwnEnds, Party, Role, ServiceChange};
-use crate::qos::{EndpointQos, mismatches};
+use crate::engine::service::{Interface, OwnEnds, Party, Role, ServiceChange, qos};
+use crate::names::RosNode;
+use crate::qos::mismatches;
 use crate::rmw_cyclonedds::{CallId, End, HeadError, Vendor, Way, dds_topic, service_of_dds};
 use crate::said::is_gateway;
 use driveline_rosidl::cdr::HEADER_LEN;
 use driveline_rosidl::{Catalog, TypeHash};
-use driveline_types::{Reliability, Schema};
+use driveline_runtime::ros2::Release;
+use driveline_types::Schema;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ use std::time::{Duration, Instant};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
+/// Samples that are taken before it is looked who is matched and what waits: others may write as fast as they can.
+const TURN: usize = 64;
 /// Bytes that may wait for the thread of an end, or for others to acknowledge them …
 const KEPT_BYTES: usize = 64 << 20;
 /// … but never fewer samples than this,
@@ -37,11 +40,6 @@ const KEPT_AT_LEAST: usize = 16;
 /// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under way.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
-
-/// As services of ROS 2 are made, unless somebody says otherwise.
-fn qos() -> EndpointQos {
-    EndpointQos { reliability: Reliability::Reliable, ..EndpointQos::default() }
-}
 
 fn text(e: impl ToString) -> String {
     e.to_string()
@@ -93,6 +91,8 @@ struct Wire {
     writer: Writer,
     waiting: Waiting,
     stop: AtomicBool,
+    /// Why the thread that takes what comes has ended by itself.
+    ended: OnceLock<String>,
     /// The thread has looked who is matched, so many times.
     looks: Mutex<u64>,
     looked: Condvar,
@@ -102,8 +102,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn open(common: &Common, of: &Interface, node: &(String, String), end: End) -> Result<Self, String> {
-        let (dds, release) = (common.dds()?, common.spec.release);
+    fn open(dds: &Participant, release: Release, of: &Interface, node: &RosNode, end: End) -> Result<Self, String> {
         let topic = |way: Way, suffix: &str| {
             let name = dds_topic(&of.service, way).ok_or("ROS 2 does not permit its name: rename it")?;
             dds.topic(&name, &format!("{}{suffix}", of.ros.dds())).map_err(text)
@@ -131,11 +130,11 @@ impl Wire {
         writer.watch(&waiting).map_err(text)?;
         let gids = |entity: &Entity| entity.gid().map(|gid| vec![gid]).map_err(text);
         let own = OwnEnds { node: node.clone(), readers: gids(&reader.entity)?, writers: gids(&writer.entity)? };
-        let (stop, looks, looked) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
-        Ok(Self { reader, writer, waiting, stop, looks, looked, own, _topics: [reads.0, writes.0] })
+        let (stop, ended, looks, looked) = (AtomicBool::new(false), OnceLock::new(), Mutex::new(0), Condvar::new());
+        Ok(Self { reader, writer, waiting, stop, ended, looks, looked, own, _topics: [reads.0, writes.0] })
     }
 
-    /// Takes what comes until it is told to stop. `matched` is for whenever somebody came or went, `take` for a sample.
+    /// Takes what comes until it is told to stop, or cannot go on. `matched` is for whenever somebody came or went, and between turns; `take` for a sample.
     fn run(&self, mut matched: impl FnMut(), mut take: impl FnMut(&dds::Taken), mut trouble: impl FnMut(&str)) {
         while !self.stopped() {
             self.reader.looked();
@@ -143,20 +142,27 @@ impl Wire {
             *lock(&self.looks) += 1;
             self.looked.notify_all();
             matched();
-            let waited = loop {
-                match self.reader.take() {
-                    Ok(Some(sample)) if !self.stopped() => take(&sample),
-                    Ok(_) => break self.waiting.wait(LOOK),
-                    Err(e) => {
-                        trouble(&e.to_string());
-                        break self.waiting.wait(LOOK);
-                    }
-                }
-            };
-            if let Err(e) = waited {
-                return trouble(&e.to_string());
+            let taken = turn(|| if self.stopped() { Ok(None) } else { self.reader.take() }, |sample| take(&sample));
+            match taken {
+                Ok(true) => continue,
+                Ok(false) => {}
+                // It was withdrawn in between.
+                Err(_) if self.stopped() => return,
+                Err(e) => trouble(&e.to_string()),
+            }
+            if let Err(e) = self.waiting.wait(LOOK) {
+                let _ = self.ended.set(e.to_string());
+                return;
             }
         }
+    }
+
+    /// Why it does not work any more although it was not stopped. `threads`: all that it has.
+    fn broken(&self, threads: &[JoinHandle<()>]) -> Option<String> {
+        if self.stopped() || !threads.iter().any(JoinHandle::is_finished) {
+            return None;
+        }
+        Some(self.ended.get().cloned().unwrap_or_else(|| "its thread has panicked; what it says stands in the gateway's output".to_owned()))
     }
 
     fn stopped(&self) -> bool {
@@ -177,11 +183,16 @@ impl Wire {
         Ok(())
     }
 
-    fn stop(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    /// Has its threads end; does not wait for them.
+    fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waiting.wake();
         *lock(&self.looks) += 1;
         self.looked.notify_all();
+    }
+
+    /// After [`stop`](Self::stop).
+    fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
         // Whoever takes what comes may be the last to let go of the end, on its own thread.
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
@@ -196,8 +207,22 @@ impl Wire {
     }
 }
 
+/// Takes what there is, at most a turn's: whether there may be more.
+fn turn<T>(mut next: impl FnMut() -> dds::Result<Option<T>>, mut take: impl FnMut(T)) -> dds::Result<bool> {
+    for _ in 0..TURN {
+        match next()? {
+            Some(sample) => take(sample),
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
 /// Of a type, by its definition.
 fn hash_of(schema: &Schema) -> Option<TypeHash> {
     let (name, catalog) = Catalog::from_schema(schema).ok()?;
     catalog.type_hash(&name).ok()
 }
+
+#[cfg(test)]
+mod tests;

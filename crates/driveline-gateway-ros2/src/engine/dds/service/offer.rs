@@ -3,11 +3,12 @@
 
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
-use crate::engine::conductor::Common;
 use crate::engine::lock;
 use crate::engine::service::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
+use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, End};
 use crate::said::is_gateway;
+use driveline_runtime::ros2::Release;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -31,17 +32,18 @@ struct Shared {
 
 struct DdsOffered {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-/// Offers a service to nodes on DDS, under a node's namespace and name.
+/// Offers a service to nodes on DDS, under a node's name.
 pub(in crate::engine) fn offer(
-    common: &Arc<Common>,
+    dds: &dds::Participant,
+    release: Release,
     of: &Interface,
-    node: &(String, String),
+    node: &RosNode,
     requests: Arc<dyn Requests>,
 ) -> Result<Box<dyn Offered>, String> {
-    let wire = Wire::open(common, of, node, End::Server)?;
+    let wire = Wire::open(dds, release, of, node, End::Server)?;
     let shared = Arc::new(Shared { wire, requests, parked: Mutex::default(), pending: of.pending as usize });
     let of_thread = shared.clone();
     let run = move || {
@@ -49,10 +51,20 @@ pub(in crate::engine) fn offer(
         of_thread.wire.run(|| of_thread.unpark(), |sample| of_thread.heard(&of_thread, sample), trouble);
     };
     let thread = std::thread::Builder::new().name("dl-offers-dds".into()).spawn(run).map_err(text)?;
-    Ok(Box::new(DdsOffered { shared, thread: Some(thread) }))
+    Ok(Box::new(DdsOffered { shared, threads: vec![thread] }))
 }
 
 impl Offered for DdsOffered {
+    fn withdraw(&self) {
+        self.shared.wire.stop();
+        // Calls under way keep the writer: without a reader nobody takes it for a server.
+        self.shared.wire.reader.close();
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.shared.wire.broken(&self.threads)
+    }
+
     fn own(&self) -> OwnEnds {
         self.shared.wire.own.clone()
     }
@@ -60,7 +72,8 @@ impl Offered for DdsOffered {
 
 impl Drop for DdsOffered {
     fn drop(&mut self) {
-        self.shared.wire.stop(self.thread.take());
+        self.withdraw();
+        Wire::join(self.threads.drain(..));
         // Nobody is left to see their clients come.
         let parked = std::mem::take(&mut *lock(&self.shared.parked));
         parked.iter().for_each(|_| self.shared.requests.settled(Err(("client_gone", "the service ended before its client could read"))));
@@ -70,8 +83,8 @@ impl Drop for DdsOffered {
 /// Whether a response would reach a client.
 enum Presence {
     There,
-    /// Its requests are matched, its responses not yet: it has this id.
-    Coming(String),
+    /// Its requests are matched, its responses not yet.
+    Coming,
     Gone,
 }
 
@@ -91,7 +104,8 @@ impl Shared {
         match CallId::split(sample.bytes()) {
             Ok((call, encapsulation, body)) => {
                 let from = RequestId { client: writer.gid, sequence: call.sequence };
-                let reply = DdsReply { shared: this.clone(), client: sample.writer, call };
+                let id = End::Client.id(&writer.user_data).map(str::to_owned);
+                let reply = DdsReply { shared: this.clone(), client: Client { writer: sample.writer, id }, call };
                 self.requests.request(from, Cdr([&encapsulation, body]), Box::new(reply));
             }
             Err(e) => dropped("header", &e.to_string()),
@@ -99,15 +113,15 @@ impl Shared {
     }
 
     /// As rmw_cyclonedds finds out: both ends of a client have one id.
-    fn presence(&self, client: u64) -> Result<Presence, String> {
-        let Some(writer) = self.wire.reader.writer(client) else { return Ok(Presence::Gone) };
+    fn presence(&self, client: &Client) -> Result<Presence, String> {
+        // After it was withdrawn nobody's requests are matched.
+        if self.wire.reader.writer(client.writer).is_none() && !self.wire.stopped() {
+            return Ok(Presence::Gone);
+        }
+        // It tells none, and its requests have come.
+        let Some(id) = client.id.as_deref() else { return Ok(Presence::There) };
         let readers = self.wire.writer.readers().map_err(text)?;
-        Ok(match End::Client.id(&writer.user_data) {
-            // It tells none, and its requests have come.
-            None => Presence::There,
-            Some(id) if readers.iter().any(|r| End::Client.id(&r.user_data) == Some(id)) => Presence::There,
-            Some(id) => Presence::Coming(id.to_owned()),
-        })
+        Ok(if readers.iter().any(|r| End::Client.id(&r.user_data) == Some(id)) { Presence::There } else { Presence::Coming })
     }
 
     /// Sends responses whose clients have come, and gives up those for which they do not.
@@ -116,7 +130,10 @@ impl Shared {
         if parked.is_empty() {
             return;
         }
-        let readers = self.wire.writer.readers().unwrap_or_default();
+        let (readers, unknown) = match self.wire.writer.readers() {
+            Ok(readers) => (readers, None),
+            Err(e) => (Vec::new(), Some(e.to_string())),
+        };
         let ids: Vec<_> = readers.iter().filter_map(|r| End::Client.id(&r.user_data)).collect();
         let now = Instant::now();
         let (due, rest): (Vec<_>, Vec<_>) = parked.drain(..).partition(|p| p.until <= now || ids.contains(&p.client.as_str()));
@@ -124,7 +141,8 @@ impl Shared {
         drop(parked);
         for p in due {
             if !ids.contains(&p.client.as_str()) {
-                self.requests.settled(Err(("client_gone", "nobody reads the response")));
+                let ended = unknown.as_deref().map_or(("client_gone", "nobody reads the response"), |why| ("not_sent", why));
+                self.requests.settled(Err(ended));
                 continue;
             }
             match self.wire.write(p.call, [&p.response, &[], &[]]) {
@@ -135,21 +153,28 @@ impl Shared {
     }
 }
 
+/// Who has asked.
+struct Client {
+    /// Handle of its writer of requests.
+    writer: u64,
+    id: Option<String>,
+}
+
 struct DdsReply {
     shared: Arc<Shared>,
-    /// Handle of the client's writer.
-    client: u64,
+    client: Client,
     call: CallId,
 }
 
 impl Reply for DdsReply {
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
         let Self { shared, client, call } = *self;
-        let id = match shared.presence(client)? {
+        match shared.presence(&client)? {
             Presence::There => return shared.wire.write(call, response.cdr).map(|()| Handed::Over),
             Presence::Gone => return Err("its client has gone".into()),
-            Presence::Coming(id) => id,
-        };
+            Presence::Coming => {}
+        }
+        let id = client.id.unwrap_or_default();
         let mut parked = lock(&shared.parked);
         if shared.wire.stopped() || parked.len() >= shared.pending {
             return Err("nobody reads the response".into());

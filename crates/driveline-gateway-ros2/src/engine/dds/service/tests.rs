@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::engine::dds::configuration;
+use crate::engine::service::{Answers, Cdr, Reply, RequestId, Requests};
+use crate::said::PARTICIPANT_USER_DATA;
+use std::sync::Arc;
+
+#[test]
+fn samples_that_never_end_do_not_keep_a_thread_from_looking_who_is_there() {
+    let taken = std::cell::Cell::new(0);
+    let take = |_| {
+        taken.set(taken.get() + 1);
+        assert!(taken.get() <= 10 * TURN, "it has to look in between");
+    };
+    assert!(turn(|| Ok(Some(())), take).unwrap(), "there may be more");
+    assert_eq!(taken.replace(0), TURN);
+    let mut left = 3;
+    let mut next = || {
+        left -= 1;
+        Ok((left >= 0).then_some(()))
+    };
+    assert!(!turn(&mut next, take).unwrap() && taken.get() == 3, "that was all");
+}
+
+/// Takes whatever comes, and is told nothing.
+struct Nobody;
+
+impl Requests for Nobody {
+    fn request(&self, _: RequestId, _: Cdr<'_>, _: Box<dyn Reply>) {}
+    fn dropped(&self, _: &'static str, _: &str) {}
+    fn stray(&self, _: &'static str, _: &str) {}
+    fn keep(&self) {}
+    fn settled(&self, _: Result<(), (&'static str, &str)>) {}
+}
+
+impl Answers for Nobody {
+    fn answered(&self, _: i64, _: Cdr<'_>) {}
+    fn failed(&self, _: i64, _: &str) {}
+    fn not_sent(&self, _: i64, _: &str) {}
+    fn stray(&self, _: &'static str, _: &str) {}
+}
+
+/// Of tests of this crate's own code; those of programs stand in `tests/rig`.
+const DOMAIN: u32 = 1;
+
+/// The reason, once there is one. Only a failure takes long.
+fn reason(broken: impl Fn() -> Option<String>) -> String {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match broken() {
+            Some(reason) => return reason,
+            None => assert!(Instant::now() < end, "nobody says that it broke"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
+    let spec = serde_json::from_value(serde_json::json!({ "domain_id": DOMAIN })).unwrap();
+    let dds = Participant::open(DOMAIN, &configuration(&spec, 1024), PARTICIPANT_USER_DATA).unwrap();
+    let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
+    let of = Interface {
+        service: "a/b".parse().unwrap(),
+        ros: "a/srv/B".parse().unwrap(),
+        hash: None,
+        request: schema.clone(),
+        response: schema,
+        max_request: 64,
+        max_response: 64,
+        pending: 1,
+    };
+    let server = Party {
+        profile: Profile::Dds,
+        handle: 7,
+        gid: [7; 16],
+        role: Role::Server,
+        service: of.service.clone(),
+        type_name: of.ros.dds(),
+        hash: String::new(),
+        gateway: false,
+        node: None,
+        unable: None,
+    };
+    let node = RosNode::gateway();
+    let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Nobody)).unwrap();
+    let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Nobody)).unwrap();
+    assert_eq!((offered.broken(), asking.broken()), (None, None));
+    // Takes with it what their threads wait with.
+    drop(dds);
+    assert!(reason(|| offered.broken()).contains("CycloneDDS cannot wait"), "{:?}", offered.broken());
+    assert!(reason(|| asking.broken()).contains("CycloneDDS cannot wait"), "{:?}", asking.broken());
+    offered.withdraw();
+    asking.withdraw();
+    assert_eq!((offered.broken(), asking.broken()), (None, None), "whose end is wanted is not broken");
+}

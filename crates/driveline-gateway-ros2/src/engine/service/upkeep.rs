@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the conductor keeps up for a service: ends, and the executor that offers it here. `docs/protocols/ros2-services.md`, section 9.
+
+use super::{Asking, Offered};
+use driveline::Executor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Until what failed is made again …
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// … and after it has failed again and again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Why something is not there, while the one before goes. Nobody need be told: it ends by itself.
+pub(super) const GOING: &str = "what did it before has not ended yet";
+
+/// Has the conductor look.
+pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// What can be kept up. Letting go of it may wait.
+pub(super) trait Upheld: Send + 'static {
+    /// Why it does not work any more, if it does not; for people.
+    fn broken(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes it out of others' sight; waits for nobody.
+    fn withdraw(&self) {}
+}
+
+impl Upheld for Executor {}
+
+impl Upheld for Box<dyn Offered> {
+    fn broken(&self) -> Option<String> {
+        (**self).broken()
+    }
+
+    fn withdraw(&self) {
+        (**self).withdraw();
+    }
+}
+
+impl Upheld for Arc<dyn Asking> {
+    fn broken(&self) -> Option<String> {
+        (**self).broken()
+    }
+
+    fn withdraw(&self) {
+        (**self).withdraw();
+    }
+}
+
+enum State<T> {
+    Absent,
+    There { what: T, since: Instant },
+    Failed { reason: String, again: Instant },
+}
+
+/// One thing that is there, or not, or has failed. Dropping it waits for whatever is inside of it; nothing else does.
+pub(super) struct Upkeep<T> {
+    state: State<T>,
+    /// After the next failure.
+    pause: Duration,
+    going: Option<Going>,
+    wake: Wake,
+}
+
+impl<T: Upheld> Upkeep<T> {
+    pub(super) fn new(wake: &Wake) -> Self {
+        Self { state: State::Absent, pause: FIRST_PAUSE, going: None, wake: wake.clone() }
+    }
+
+    /// If it is there.
+    pub(super) fn get(&self) -> Option<&T> {
+        match &self.state {
+            State::There { what, .. } => Some(what),
+            State::Absent | State::Failed { .. } => None,
+        }
+    }
+
+    /// It is not wanted any more.
+    pub(super) fn let_go(&mut self) {
+        self.replace(State::Absent);
+        self.pause = FIRST_PAUSE;
+    }
+
+    /// Lets go of it if it broke: why, for people.
+    pub(super) fn broke(&mut self, now: Instant) -> Option<String> {
+        let State::There { what, since } = &self.state else { return None };
+        let reason = what.broken()?;
+        if now.saturating_duration_since(*since) > LONGEST_PAUSE {
+            self.pause = FIRST_PAUSE;
+        }
+        self.fail(now, reason.clone());
+        Some(reason)
+    }
+
+    /// It is wanted: makes it if it is not there and may be made now.
+    ///
+    /// # Errors
+    /// Why it is not there, for people; the same until it is tried again.
+    pub(super) fn keep(&mut self, now: Instant, make: impl FnOnce() -> Result<T, String>) -> Result<(), String> {
+        match &self.state {
+            State::There { .. } => return Ok(()),
+            State::Failed { reason, again } if now < *again => return Err(reason.clone()),
+            State::Failed { .. } | State::Absent => {}
+        }
+        if self.going.as_ref().is_some_and(|going| !going.is_over()) {
+            return Err(GOING.to_owned());
+        }
+        self.going = None;
+        let what = make().inspect_err(|reason| self.fail(now, reason.clone()))?;
+        self.state = State::There { what, since: now };
+        Ok(())
+    }
+
+    fn fail(&mut self, now: Instant, reason: String) {
+        self.replace(State::Failed { reason, again: now + self.pause });
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn replace(&mut self, state: State<T>) {
+        if let State::There { what, .. } = std::mem::replace(&mut self.state, state) {
+            what.withdraw();
+            self.going = Some(Going::of(what, self.wake.clone()));
+        }
+    }
+}
+
+/// Something on its way out, on a thread of its own: a thread that is inside of it may have to wait.
+struct Going {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Going {
+    fn of(what: impl Send + 'static, wake: Wake) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let of_thread = over.clone();
+        let go = move || {
+            drop(what);
+            of_thread.store(true, Ordering::Release);
+            wake();
+        };
+        // Without a thread it went with the attempt to start one.
+        let thread = std::thread::Builder::new().name("dl-lets-go".into()).spawn(go).ok();
+        Self { over, thread }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire) || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Waits, when it is dropped, until the other side of `held` is gone.
+    struct Thing {
+        broken: Arc<Mutex<Option<String>>>,
+        withdrawn: Sender<()>,
+        held: Receiver<()>,
+    }
+
+    impl Upheld for Thing {
+        fn broken(&self) -> Option<String> {
+            self.broken.lock().unwrap().clone()
+        }
+
+        fn withdraw(&self) {
+            self.withdrawn.send(()).unwrap();
+        }
+    }
+
+    impl Drop for Thing {
+        fn drop(&mut self) {
+            let _ = self.held.recv();
+        }
+    }
+
+    /// One of them, what breaks it, what tells that it was withdrawn, and what holds it up as it goes.
+    fn thing() -> (Thing, Arc<Mutex<Option<String>>>, Receiver<()>, Sender<()>) {
+        let (broken, (withdrawn, seen), (hold, held)) = (Arc::default(), channel(), channel());
+        (Thing { broken: Arc::clone(&broken), withdrawn, held }, broken, seen, hold)
+    }
+
+    fn upkeep() -> (Upkeep<Thing>, Receiver<()>) {
+        let (sender, woken) = channel();
+        let wake: Wake = Arc::new(move || {
+            let _ = sender.send(());
+        });
+        (Upkeep::new(&wake), woken)
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_tried_again_after_pauses_that_grow_and_end_growing() {
+        let (mut upkeep, _woken) = upkeep();
+        let (began, mut tried) = (Instant::now(), Vec::new());
+        for second in 0..300 {
+            let refused = upkeep.keep(began + Duration::from_secs(second), || {
+                tried.push(second);
+                Err("no room".into())
+            });
+            assert_eq!(refused, Err("no room".into()), "the reason stands all the time");
+        }
+        assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+        upkeep.let_go();
+        let (thing, _broken, _withdrawn, hold) = thing();
+        drop(hold);
+        assert_eq!(upkeep.keep(began, || Ok(thing)), Ok(()), "something else is wanted: at once");
+        assert!(upkeep.get().is_some());
+    }
+
+    #[test]
+    fn what_breaks_is_withdrawn_with_its_reason_and_made_again_after_a_pause() {
+        let (mut upkeep, woken) = upkeep();
+        let (first, broken, withdrawn, hold) = thing();
+        let began = Instant::now();
+        upkeep.keep(began, || Ok(first)).unwrap();
+        assert_eq!(upkeep.broke(began), None);
+        *broken.lock().unwrap() = Some("its thread has ended".into());
+        assert_eq!(upkeep.broke(began).as_deref(), Some("its thread has ended"));
+        withdrawn.recv().unwrap();
+        assert!(upkeep.get().is_none() && upkeep.broke(began).is_none(), "told once");
+        drop(hold);
+        woken.recv().unwrap();
+        assert_eq!(upkeep.keep(began, || panic!("too early")), Err("its thread has ended".into()));
+        let (second, _broken, _withdrawn, hold) = thing();
+        drop(hold);
+        assert_eq!(upkeep.keep(began + FIRST_PAUSE, || Ok(second)), Ok(()));
+    }
+
+    #[test]
+    fn what_takes_its_time_to_go_holds_up_nobody_and_there_are_never_two() {
+        let (mut upkeep, woken) = upkeep();
+        let (first, _broken, withdrawn, hold) = thing();
+        upkeep.keep(Instant::now(), || Ok(first)).unwrap();
+        // It returns although the thing cannot go: else this would end here.
+        upkeep.let_go();
+        withdrawn.recv().unwrap();
+        assert!(upkeep.get().is_none());
+        assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(GOING.into()));
+        drop(hold);
+        woken.recv().unwrap();
+        let (second, _broken, _withdrawn, hold) = thing();
+        drop(hold);
+        assert_eq!(upkeep.keep(Instant::now(), || Ok(second)), Ok(()));
+    }
+}
