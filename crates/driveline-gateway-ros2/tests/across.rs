@@ -36,8 +36,8 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     const COUNT: usize = 20;
     let router = Router::new();
     let rules = json!([{ "topic": "/talk/*", "direction": "both" }]);
-    let rig = both(&router, 50, rules, &[]);
-    let node = Node::new(&router, 50, "answerer");
+    let rig = both(&router, 30, rules, &[]);
+    let node = Node::new(&router, 30, "answerer");
     let asked = node.subscription("/talk/ask", STRING, "rt100");
     let mut answers = node.publisher("/talk/answer", STRING, "rt100");
     let mut dds_answers = rig.peer("sub rt/talk/answer string rt100");
@@ -75,10 +75,10 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
 fn everybody_on_one_topic_hears_everybody_else_once() {
     let router = Router::new();
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
-    let rig = both(&router, 51, rules.clone(), &[("loop", 4096, lasting(4))]);
+    let rig = both(&router, 31, rules.clone(), &[("loop", 4096, lasting(4))]);
     // Another domain of Driveline, whose gateway serves the same Zenoh network.
-    let other = Other::new(&rig, &json!({ "domain_id": 51, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }));
-    let node = Node::new(&router, 51, "zenoh_node");
+    let other = Other::new(&rig, &json!({ "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }));
+    let node = Node::new(&router, 31, "zenoh_node");
     let zenoh_heard = node.subscription("/loop", STRING, "rt10");
     let mut dds_heard = rig.peer("sub rt/loop string rt10");
     let mut here = rig.publisher("loop", "here", string_schema(), 4096, &lasting(4));
@@ -122,8 +122,8 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     const COUNT: usize = 8;
     let router = Router::new();
     let rules = json!([{ "topic": "/image/*", "direction": "both", "max_payload": "5 MiB", "qos": { "depth": COUNT } }]);
-    let rig = both(&router, 52, rules, &[]);
-    let node = Node::new(&router, 52, "camera");
+    let rig = both(&router, 32, rules, &[]);
+    let node = Node::new(&router, 32, "camera");
     let heard = node.subscription("/image/from_dds", IMAGE, "rt10");
     let _peer = rig.peer(&format!("pub rt/image/from_dds image {BIG} {COUNT} 20000 rt{COUNT}"));
     eventually("to rmw_zenoh", || heard.heard().len() == COUNT);
@@ -155,18 +155,18 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
 fn another_gateway_between_the_same_two_is_told() {
     let router = Router::new();
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
-    let rig = both(&router, 89, rules.clone(), &[("loop", 4096, lasting(4))]);
+    let rig = both(&router, 40, rules.clone(), &[("loop", 4096, lasting(4))]);
     // In the same Zenoh network alone.
-    let zenoh = json!({ "domain_id": 89, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    let zenoh = json!({ "domain_id": 40, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
     let other = Other::new(&rig, &zenoh);
-    let node = Node::new(&router, 89, "listener");
+    let node = Node::new(&router, 40, "listener");
     let heard = node.subscription("/loop", STRING, "rt10");
     let mut publisher = other.publisher("loop");
     publish(&mut publisher, &string("harmless"));
     eventually("there", || heard.strings() == ["harmless"]);
     assert!(rig.report().beside.is_empty() && !rig.told("comes twice"));
     drop(other);
-    let both = json!({ "domain_id": 89, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    let both = json!({ "domain_id": 40, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
     let beside = Other::new(&rig, &both);
     let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
     eventually("twice", || heard.strings().iter().filter(|text| text.len() == 7).count() == 2);
@@ -178,8 +178,8 @@ fn another_gateway_between_the_same_two_is_told() {
 #[test]
 fn one_direction_alone_does_not_pass_between_the_profiles() {
     let router = Router::new();
-    let rig = both(&router, 53, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
-    let node = Node::new(&router, 53, "listener");
+    let rig = both(&router, 33, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
+    let node = Node::new(&router, 33, "listener");
     let heard = node.subscription("/in", STRING, "rt10");
     let mut subscription = rig.subscription("in", &lasting(4));
     let _peer = rig.peer("pub rt/in string 3 1 0 rt1");
@@ -191,8 +191,8 @@ fn one_direction_alone_does_not_pass_between_the_profiles() {
 #[test]
 fn a_publisher_that_goes_is_gone_on_the_other_side_too() {
     let router = Router::new();
-    let rig = both(&router, 54, json!([{ "topic": "/loop", "direction": "both" }]), &[]);
-    let node = Node::new(&router, 54, "observer");
+    let rig = both(&router, 34, json!([{ "topic": "/loop", "direction": "both" }]), &[]);
+    let node = Node::new(&router, 34, "observer");
     let across = || node.graph().iter().filter(|t| t.contains("/MP/%driveline_gateway/")).count();
     let mut graph = rig.peer("graph");
     for _ in 0..3 {
@@ -265,8 +265,8 @@ fn answer(asking: &mut rig::rmw_services::Client, request: &[u8]) -> i64 {
 #[test]
 fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
     let router = Router::new();
-    let rig = with_service(&router, 57, json!({ "server": "ros", "across": true }));
-    let (node, hash) = (Node::new(&router, 57, "adder"), hash(ADD));
+    let rig = with_service(&router, 37, json!({ "server": "ros", "across": true }));
+    let (node, hash) = (Node::new(&router, 37, "adder"), hash(ADD));
     let server = node.server("/add", (ADD_DDS, &hash));
     let mut peer = rig.peer("call add add 2 3");
     for n in 0..5 {
@@ -298,10 +298,10 @@ fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
 #[test]
 fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
     let router = Router::new();
-    let rig = with_service(&router, 58, json!({ "server": "ros", "across": true }));
+    let rig = with_service(&router, 38, json!({ "server": "ros", "across": true }));
     let mut peer = rig.peer("serve add add 0");
     eventually("offered across", || rig.report().services[0].across.as_deref() == Some("rmw_zenoh"));
-    let (node, hash) = (Node::new(&router, 58, "asker"), hash(ADD));
+    let (node, hash) = (Node::new(&router, 38, "asker"), hash(ADD));
     let mut asking = node.client("/add", (ADD_DDS, &hash));
     assert_eq!(answer(&mut asking, &two(2, 3)), 5);
     eventually("asked", || peer.has_printed("asked 1: 2 3"));
@@ -314,11 +314,11 @@ fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     let rule = json!({ "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000, "pending": 8, "max_request": "2 MiB" });
     let zenoh = json!({ "connect": [router.endpoint()] });
     let topics = json!([{ "topic": "/in", "direction": "from_ros" }]);
-    let rig = Rig::with(json!({ "domain_id": 101, "zenoh": zenoh, "topics": topics, "services": [rule] }), &[]);
+    let rig = Rig::with(json!({ "domain_id": 41, "zenoh": zenoh, "topics": topics, "services": [rule] }), &[]);
     let mut subscription = rig.subscription("in", &lasting(4));
     let peer = rig.peer("serve add add 0");
     eventually("offered across", || rig.report().services[0].across.as_deref() == Some("rmw_zenoh"));
-    let (node, hash) = (Node::new(&router, 101, "asker"), hash(ADD));
+    let (node, hash) = (Node::new(&router, 41, "asker"), hash(ADD));
     let mut asking = node.client("/add", (ADD_DDS, &hash));
     let mut publisher = node.publisher("/in", STRING, "rt4");
     assert_eq!(answer(&mut asking, &two(2, 3)), 5);
@@ -341,10 +341,10 @@ fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
 #[test]
 fn a_server_here_is_called_by_nodes_on_both() {
     let router = Router::new();
-    let rig = with_service(&router, 59, json!({ "server": "driveline" }));
+    let rig = with_service(&router, 39, json!({ "server": "driveline" }));
     let _server = serve(&rig, "add", ADD, "adder", add);
     eventually("offered by both", || rig.report().services[0].servers.len() == 2);
-    let (node, hash) = (Node::new(&router, 59, "asker"), hash(ADD));
+    let (node, hash) = (Node::new(&router, 39, "asker"), hash(ADD));
     let mut asking = node.client("/add", (ADD_DDS, &hash));
     let mut peer = rig.peer("call add add 2 3");
     assert_eq!(answer(&mut asking, &two(2, 3)), 5);

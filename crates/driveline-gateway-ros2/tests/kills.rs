@@ -21,7 +21,7 @@ fn known_sums() -> Vec<u32> {
 #[test]
 fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_successor_goes_on() {
     let qos = Qos { max_blocking_ms: 20, ..reliable(4) };
-    let mut rig = Rig::new(61, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let mut rig = Rig::new(25, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
     rig.stop();
     let known = known_sums();
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
@@ -58,7 +58,7 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
 #[test]
 fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_successor_goes_on() {
     let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 4 } }]);
-    let mut rig = Rig::new(62, rules, &[]);
+    let mut rig = Rig::new(26, rules, &[]);
     rig.stop();
     // Longer than all of the test.
     let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} 100000 10000 rv4"));
@@ -90,7 +90,7 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
 #[test]
 fn a_node_that_is_killed_does_not_keep_what_others_get() {
     let qos = Qos { max_blocking_ms: 50, ..reliable(4) };
-    let rig = Rig::new(63, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let rig = Rig::new(27, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     let mut stays = rig.peer("sub rt/sensing/camera image rv0");
     let mut dies = rig.peer("sub rt/sensing/camera image rv0");

@@ -95,55 +95,55 @@ fn late_joiners_get_what_was_kept(vendor: Vendor, domain_id: u32) {
 
 #[test]
 fn strings_and_fast_dds() {
-    strings_pass_both_ways(Vendor::FastDds, 60);
+    strings_pass_both_ways(Vendor::FastDds, 75);
 }
 
 #[test]
 fn images_of_4_mib_and_fast_dds() {
-    images_pass_both_ways(Vendor::FastDds, 61, 4 << 20);
+    images_pass_both_ways(Vendor::FastDds, 76, 4 << 20);
 }
 
 #[test]
 fn late_joiners_and_fast_dds() {
-    late_joiners_get_what_was_kept(Vendor::FastDds, 62);
+    late_joiners_get_what_was_kept(Vendor::FastDds, 77);
 }
 
 #[test]
 fn strings_and_cyclone_dds_in_python() {
-    strings_pass_both_ways(Vendor::Python, 63);
+    strings_pass_both_ways(Vendor::Python, 78);
 }
 
 // What takes the time is Python, a byte at a time.
 #[test]
 fn images_of_256_kib_and_cyclone_dds_in_python() {
-    images_pass_both_ways(Vendor::Python, 64, 256 << 10);
+    images_pass_both_ways(Vendor::Python, 79, 256 << 10);
 }
 
 #[test]
 fn late_joiners_and_cyclone_dds_in_python() {
-    late_joiners_get_what_was_kept(Vendor::Python, 65);
+    late_joiners_get_what_was_kept(Vendor::Python, 80);
 }
 
 #[test]
 fn strings_and_ros2_client() {
-    strings_pass_both_ways(Vendor::Ros2Client, 92);
+    strings_pass_both_ways(Vendor::Ros2Client, 89);
 }
 
 // RustDDS loses samples of 4 MB.
 #[test]
 fn images_of_32_kib_and_ros2_client() {
-    images_pass_both_ways(Vendor::Ros2Client, 93, 32 << 10);
+    images_pass_both_ways(Vendor::Ros2Client, 90, 32 << 10);
 }
 
 #[test]
 fn late_joiners_and_ros2_client() {
-    late_joiners_get_what_was_kept(Vendor::Ros2Client, 94);
+    late_joiners_get_what_was_kept(Vendor::Ros2Client, 91);
 }
 
 #[test]
 fn the_other_byte_order_is_read() {
     let rules = json!([{ "topic": "/back", "direction": "from_ros", "as": "cdr" }]);
-    let rig = Rig::new(66, rules, &[]);
+    let rig = Rig::new(81, rules, &[]);
     let mut subscription = rig.subscription("back", &lasting(1));
     let _node = rig.node(Vendor::FastDds, "pub rt/back string_be 3 1 0 rt1");
     // As it came: the first word says which order the rest has.
@@ -203,7 +203,7 @@ fn imu_comes_back_from_ros_2() {
     head.angular_velocity = [1.5, -2.5, 3.5];
     head.linear_acceleration = [0.25, 9.75, -0.5];
     head.angular_velocity_covariance[4] = 0.5;
-    comes_back(67, "imu", Imu::schema(), &plain(head, &[]), equal);
+    comes_back(82, "imu", Imu::schema(), &plain(head, &[]), equal);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_point_cloud_comes_back_from_ros_2() {
             PointField { name: driveline_msgs::header::to_fixed_text("name", name).unwrap(), offset: 4 * n as u32, datatype: 7, count: 1 };
     }
     let data: Vec<u8> = (0..120).collect();
-    comes_back(68, "cloud", PointCloud::schema(), &plain(head, &data), equal);
+    comes_back(83, "cloud", PointCloud::schema(), &plain(head, &data), equal);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_radar_scan_comes_back_from_ros_2() {
             amplitude: 60.0,
         })
         .collect();
-    comes_back(69, "radar", RadarScan::schema(), &plain(RadarScan { header: header() }, &returns), equal);
+    comes_back(84, "radar", RadarScan::schema(), &plain(RadarScan { header: header() }, &returns), equal);
 }
 
 #[test]
@@ -254,13 +254,13 @@ fn detections_come_back_from_ros_2() {
         let back = Detections2D::decode(back).unwrap();
         assert_eq!((back.header.unwrap().frame_id.as_str(), &back.detections), ("sensor_frame", &message.detections));
     };
-    comes_back(70, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
+    comes_back(85, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
 }
 
 /// DDS sends a request to whoever is matched: a server on Fast DDS would take what stands before it for lengths.
 #[test]
 fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
-    let rig = rig_of(76, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let _good = rig.peer("serve add add 0");
     let mut asking = client(&domain(&rig), "add", ADD);
     assert_eq!(sum_of(&call(&mut asking, &two(1, 2)).unwrap()), 3);
@@ -280,7 +280,7 @@ fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
 
 #[test]
 fn a_server_on_fast_dds_alone_is_refused_with_the_reason() {
-    let rig = rig_of(77, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
+    let rig = rig_of(87, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let other = rig.node(Vendor::FastDds, "serve add");
     let mut asking = client(&domain(&rig), "add", ADD);
     let refused = call(&mut asking, &two(1, 2)).unwrap_err().to_string();
@@ -292,7 +292,7 @@ fn a_server_on_fast_dds_alone_is_refused_with_the_reason() {
 
 #[test]
 fn a_client_on_fast_dds_is_refused_and_others_are_served() {
-    let rig = rig_of(78, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(88, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let (sender, asked) = channel();
     let sender = Mutex::new(sender);
     let _server = serve(&rig, "add", ADD, "adder", move |request| {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 pub(crate) mod calls;
+mod domains;
 pub(crate) mod rmw;
 pub(crate) mod rmw_services;
 pub(crate) mod samples;
@@ -214,7 +215,7 @@ impl Drop for Rig {
 }
 
 impl Rig {
-    /// A gateway with these rules, and graph topics with these names and longest payloads. `domain_id`: of this test alone.
+    /// A gateway with these rules, and graph topics with these names and longest payloads. `domain_id`: of this test alone (`domains`).
     pub(crate) fn new(domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Self {
         Self::with(json!({ "domain_id": domain_id, "topics": rules }), topics)
     }
@@ -236,6 +237,9 @@ impl Rig {
         let packages = DEFINITIONS.iter().map(|(package, ..)| *package).chain(["test_srvs"]);
         ros2["types"] = packages.map(|package| json!(dir.path().join(package))).collect();
         let domain_id = ros2["domain_id"].as_u64().unwrap() as u32;
+        if ros2["dds"] != json!(false) {
+            domains::check(domain_id);
+        }
         let config = json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
         let mut rig = Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };
         rig.start();

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//! DDS domains of tests. Each test has one of its own, and each test program a range, so that programs can run at the same time.
+//!
+//! No more than 101: ports of higher ones are those that Linux gives to anybody. Domain 1 is that of tests in `src/`; nodes on Zenoh alone need none.
+
+use std::ops::RangeInclusive;
+
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 6] = [
+    ("live", 10..=24),
+    ("kills", 25..=29),
+    ("across", 30..=44),
+    ("dds_services", 45..=74),
+    ("vendors", 75..=94),
+    ("ros2_client", 95..=101),
+];
+
+/// That a domain is one of this program's.
+#[track_caller]
+pub(crate) fn check(domain_id: u32) {
+    let program = env!("CARGO_CRATE_NAME");
+    let own = OF_PROGRAMS.iter().find(|(name, _)| *name == program);
+    let (_, own) = own.unwrap_or_else(|| panic!("{program} has no DDS domains: add some in tests/rig/domains.rs"));
+    assert!(own.contains(&domain_id), "DDS domain {domain_id} is not one of {program}'s, which are {own:?}");
+}
