@@ -15,16 +15,16 @@ const REPLY: (&str, &str) = ("rr/", "Reply");
 /// Bytes between the encapsulation and the request or the response. They are a multiple of 8, so whatever follows is aligned as it is without them.
 const HEAD_LEN: usize = 16;
 
-/// Which way samples of a service go.
+/// Which of a service's two topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum ServiceTopic {
     /// From clients to the server.
     Request,
     /// From the server to all clients.
     Reply,
 }
 
-impl Way {
+impl ServiceTopic {
     fn mangled(self) -> (&'static str, &'static str) {
         match self {
             Self::Request => REQUEST,
@@ -35,19 +35,19 @@ impl Way {
 
 /// The DDS topic of a service; `None` if ROS 2 does not permit its name.
 #[must_use]
-pub fn dds_topic(service: &ServiceName, way: Way) -> Option<String> {
-    let (prefix, suffix) = way.mangled();
+pub fn dds_topic(service: &ServiceName, which: ServiceTopic) -> Option<String> {
+    let (prefix, suffix) = which.mangled();
     service.as_str().split('/').all(is_token).then(|| format!("{prefix}{service}{suffix}"))
 }
 
 /// The service of a DDS topic; `None` if it is none of ROS 2's.
 #[must_use]
-pub fn service_of_dds(topic: &str) -> Option<(ServiceName, Way)> {
-    [Way::Request, Way::Reply].into_iter().find_map(|way| {
-        let (prefix, suffix) = way.mangled();
+pub fn service_of_dds(topic: &str) -> Option<(ServiceName, ServiceTopic)> {
+    [ServiceTopic::Request, ServiceTopic::Reply].into_iter().find_map(|which| {
+        let (prefix, suffix) = which.mangled();
         let service = topic.strip_prefix(prefix)?.strip_suffix(suffix)?;
         let service = service.split('/').all(is_token).then(|| service.parse().ok()).flatten()?;
-        Some((service, way))
+        Some((service, which))
     })
 }
 
@@ -117,14 +117,14 @@ fn order([high, low, ..]: [u8; HEADER_LEN]) -> Result<ByteOrder, HeadError> {
 
 /// Which end of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum Role {
     /// It asks.
     Client,
     /// It answers.
     Server,
 }
 
-impl End {
+impl Role {
     fn key(self) -> &'static str {
         match self {
             Self::Client => "clientid",
@@ -212,33 +212,33 @@ mod tests {
     #[test]
     fn services_are_mangled_as_ros_2_does() {
         let service = "front/add".parse().unwrap();
-        assert_eq!(dds_topic(&service, Way::Request).as_deref(), Some("rq/front/addRequest"));
-        assert_eq!(dds_topic(&service, Way::Reply).as_deref(), Some("rr/front/addReply"));
-        assert_eq!(dds_topic(&"a-b".parse().unwrap(), Way::Request), None);
+        assert_eq!(dds_topic(&service, ServiceTopic::Request).as_deref(), Some("rq/front/addRequest"));
+        assert_eq!(dds_topic(&service, ServiceTopic::Reply).as_deref(), Some("rr/front/addReply"));
+        assert_eq!(dds_topic(&"a-b".parse().unwrap(), ServiceTopic::Request), None);
         for other in
             ["rt/addRequest", "rq/addReply", "rr/addRequest", "rq/Request", "rq/a//bRequest", "rq/a-bRequest", "rq/add", "addRequest", ""]
         {
             assert_eq!(service_of_dds(other), None, "{other}");
         }
         // Those of actions are services.
-        let (service, way) = service_of_dds("rr/fibonacci/_action/get_resultReply").unwrap();
-        assert_eq!((service.as_str(), way), ("fibonacci/_action/get_result", Way::Reply));
+        let (service, which) = service_of_dds("rr/fibonacci/_action/get_resultReply").unwrap();
+        assert_eq!((service.as_str(), which), ("fibonacci/_action/get_result", ServiceTopic::Reply));
     }
 
     #[test]
     fn the_ids_of_ends_are_read_as_rmw_cyclonedds_writes_them() {
         assert_eq!(
-            End::Server.id(b"serviceid= 1.10.a7.0.0.0.0.0.0.0.0.0.0.0.1.3;typehash=RIHS01_00;"),
+            Role::Server.id(b"serviceid= 1.10.a7.0.0.0.0.0.0.0.0.0.0.0.1.3;typehash=RIHS01_00;"),
             Some(" 1.10.a7.0.0.0.0.0.0.0.0.0.0.0.1.3")
         );
-        assert_eq!(End::Client.id(b"serviceid=1;"), None);
-        assert_eq!(End::Client.id(b""), None);
+        assert_eq!(Role::Client.id(b"serviceid=1;"), None);
+        assert_eq!(Role::Client.id(b""), None);
         let mut gid = [0; 16];
         (gid[0], gid[15]) = (1, 0xff);
-        let text = End::Client.user_data(&gid, None, Release::Humble);
+        let text = Role::Client.user_data(&gid, None, Release::Humble);
         assert_eq!(text, "clientid=1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ff;driveline=1;");
         assert!(crate::said::is_gateway(text.as_bytes()));
-        assert_eq!(End::Client.id(text.as_bytes()), Some("1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ff"));
+        assert_eq!(Role::Client.id(text.as_bytes()), Some("1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ff"));
     }
 
     #[test]
@@ -268,16 +268,16 @@ mod tests {
                 Err(HeadError::Short { len }) => prop_assert!(len == noise.len() && len < 20),
                 Err(HeadError::Encapsulation(other)) => prop_assert!(other > 1),
             }
-            let _ = End::Client.id(&noise);
+            let _ = Role::Client.id(&noise);
         }
 
         #[test]
         fn mangling_is_undone(service in "[a-z_][a-z0-9_]{0,4}(/[a-z_][a-z0-9]{0,3}){0,3}", any in "\\PC{0,20}") {
             let service: ServiceName = service.parse().unwrap();
-            for way in [Way::Request, Way::Reply] {
-                if let Some(dds) = dds_topic(&service, way) { prop_assert_eq!(service_of_dds(&dds), Some((service.clone(), way))); }
+            for which in [ServiceTopic::Request, ServiceTopic::Reply] {
+                if let Some(dds) = dds_topic(&service, which) { prop_assert_eq!(service_of_dds(&dds), Some((service.clone(), which))); }
             }
-            if let Some((service, way)) = service_of_dds(&any) { prop_assert_eq!(dds_topic(&service, way), Some(any)); }
+            if let Some((service, which)) = service_of_dds(&any) { prop_assert_eq!(dds_topic(&service, which), Some(any)); }
         }
     }
 }

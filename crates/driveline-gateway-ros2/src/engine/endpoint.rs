@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Endpoints, of both profiles: those of others, and the gateway's writers.
 
-use super::service::{Party, Role, ServiceChange};
+use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
 use crate::names::{RosNode, topic_of_dds};
 use crate::qos::EndpointQos;
@@ -126,7 +126,7 @@ impl ServiceChange {
         let endpoint = token.endpoint?;
         let service = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
         let gid = gid_of(text);
-        Some(Self::Here(Box::new(Party {
+        Some(Self::Here(Box::new(ServiceEndpoint {
             profile: Profile::Zenoh,
             handle: handle_of(&gid),
             gid,

@@ -7,15 +7,16 @@
 //!
 //! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link, within the bounds of its profile.
 
+mod calls_to_ros;
 mod clients;
 mod counts;
-mod local;
+mod driveline_server;
 mod payload;
-mod remote;
+mod ros_server;
 mod services;
-mod there;
 mod upkeep;
 
+pub(in crate::engine) use crate::rmw_cyclonedds::Role;
 pub(in crate::engine) use services::{Services, written};
 
 use super::conductor::Common;
@@ -48,7 +49,13 @@ fn offer(
     }
 }
 
-fn ask(common: &Arc<Common>, of: &Interface, node: &RosNode, server: &Party, answers: Arc<dyn Answers>) -> Result<Arc<dyn Asking>, String> {
+fn ask(
+    common: &Arc<Common>,
+    of: &Interface,
+    node: &RosNode,
+    server: &ServiceEndpoint,
+    answers: Arc<dyn Answers>,
+) -> Result<Arc<dyn Asking>, String> {
     match server.profile {
         Profile::Dds => dds::service::ask(common.dds()?, common.spec.release, of, node, server, answers),
         Profile::Zenoh => zenoh::service::ask(common, of, node, server, answers),
@@ -72,16 +79,9 @@ pub(in crate::engine) struct Interface {
     pub(in crate::engine) pending: u32,
 }
 
-/// Whether an end of a service answers or asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) enum Role {
-    Server,
-    Client,
-}
-
 /// A server or a client of others, in ROS 2.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct Party {
+pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) profile: Profile,
     /// By what its end is told, within its profile.
     pub(in crate::engine) handle: Handle,
@@ -101,19 +101,11 @@ pub(in crate::engine) struct Party {
     pub(in crate::engine) unable: Option<String>,
 }
 
-/// A server, for people.
-struct Server {
-    node: String,
-    profile: Profile,
-    /// Why it is not called.
-    problem: Option<String>,
-}
-
 /// What was found out about servers and clients.
 #[derive(Clone, Debug)]
 pub(in crate::engine) enum ServiceChange {
-    Here(Box<Party>),
-    /// The party with this handle is gone.
+    Here(Box<ServiceEndpoint>),
+    /// The endpoint with this handle is gone.
     Gone(Handle),
 }
 

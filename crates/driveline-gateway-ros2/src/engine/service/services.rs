@@ -2,10 +2,10 @@
 //! All services that rules name, as the conductor has them.
 
 use super::counts::{Counts, Figures};
-use super::local::Local;
-use super::there::There;
+use super::driveline_server::DrivelineServer;
+use super::ros_server::RosServer;
 use super::upkeep::Wake;
-use super::{Interface, OwnEnds, Party, Role, Server, ServiceChange};
+use super::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint};
 use crate::engine::KIND;
 use crate::engine::conductor::Common;
 use crate::engine::dds::Nodes;
@@ -13,7 +13,7 @@ use crate::engine::endpoint::{Handle, Profile};
 use crate::engine::error::GatewayError;
 use crate::names::RosNode;
 use driveline::{Context, ContextOptions};
-use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
+use driveline_runtime::gateway::Ros2ServiceReport;
 use driveline_runtime::ros2::{ServedBy, ServiceRule};
 use driveline_types::ServiceName;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -21,33 +21,34 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Servers, and as many clients, of others that are kept in mind, of services that rules name: clients cannot push servers out.
-const MAX_PARTIES: usize = 4096;
+const MAX_ENDPOINTS: usize = 4096;
 
 /// Clients that are not served, in a report.
 const MAX_TOLD: usize = 16;
 
 /// By what a server or a client is told.
-pub(super) type PartyKey = (Profile, Handle);
+pub(super) type EndpointKey = (Profile, Handle);
 
-enum Way {
-    Local(Local),
-    There(There),
+/// Where its server is.
+enum Side {
+    Driveline(DrivelineServer),
+    Ros(RosServer),
     /// It is left out, for this reason.
-    Broken(String),
+    LeftOut(String),
 }
 
 struct Service {
     rule: ServiceRule,
     name: ServiceName,
-    way: Way,
+    server: Side,
 }
 
 /// See the module.
 pub(in crate::engine) struct Services {
     services: Vec<Service>,
-    servers: HashMap<PartyKey, Party>,
-    clients: HashMap<PartyKey, Party>,
-    /// Parties have come or gone since they were looked at.
+    servers: HashMap<EndpointKey, ServiceEndpoint>,
+    clients: HashMap<EndpointKey, ServiceEndpoint>,
+    /// Endpoints have come or gone since they were looked at.
     stirred: bool,
     too_many: bool,
     common: Arc<Common>,
@@ -78,19 +79,19 @@ impl Services {
         for rule in &common.spec.services {
             // Checked before.
             let Some(name) = rule.name() else { continue };
-            let way = Interface::of(common, rule, &name).and_then(|of| match rule.server {
-                ServedBy::Driveline => Local::start(common, &node, &of, rule.timeout(), &wake).map(Way::Local),
+            let server = Interface::of(common, rule, &name).and_then(|of| match rule.server {
+                ServedBy::Driveline => DrivelineServer::start(common, &node, &of, rule.timeout(), &wake).map(Side::Driveline),
                 ServedBy::Ros => {
                     let people = common.clone();
                     let counts = Counts::new(move |line| people.tell(line), name.to_string());
-                    Ok(Way::There(There::new(&node, of, rule, counts, &wake)))
+                    Ok(Side::Ros(RosServer::new(&node, of, rule, counts, &wake)))
                 }
             });
-            let way = way.unwrap_or_else(|reason| {
+            let server = server.unwrap_or_else(|reason| {
                 common.tell(format!("service '/{name}' is left out: {reason}"));
-                Way::Broken(reason)
+                Side::LeftOut(reason)
             });
-            this.services.push(Service { rule: rule.clone(), name, way });
+            this.services.push(Service { rule: rule.clone(), name, server });
         }
         Ok(this)
     }
@@ -101,18 +102,18 @@ impl Services {
                 let gone = [&mut self.servers, &mut self.clients].map(|of_role| of_role.remove(&(profile, handle)));
                 self.stirred |= gone.iter().any(Option::is_some);
             }
-            ServiceChange::Here(party) if !self.services.iter().any(|s| s.name == party.service) => {}
-            ServiceChange::Here(party) => {
-                let (of_role, what) = match party.role {
+            ServiceChange::Here(endpoint) if !self.services.iter().any(|s| s.name == endpoint.service) => {}
+            ServiceChange::Here(endpoint) => {
+                let (of_role, what) = match endpoint.role {
                     Role::Server => (&mut self.servers, "servers"),
                     Role::Client => (&mut self.clients, "clients"),
                 };
-                if of_role.len() < MAX_PARTIES {
-                    of_role.insert((profile, party.handle), *party);
+                if of_role.len() < MAX_ENDPOINTS {
+                    of_role.insert((profile, endpoint.handle), *endpoint);
                     self.stirred = true;
                 } else if !std::mem::replace(&mut self.too_many, true) {
                     self.common.tell(format!(
-                        "more than {MAX_PARTIES} {what} of services in ROS 2: not all are looked at; end what makes them, then restart the gateway"
+                        "more than {MAX_ENDPOINTS} {what} of services in ROS 2: not all are looked at; end what makes them, then restart the gateway"
                     ));
                 }
             }
@@ -124,31 +125,31 @@ impl Services {
         let stirred = std::mem::take(&mut self.stirred);
         let (servers, clients, common) = (&self.servers, &self.clients, &self.common);
         let mut next = None;
-        for Service { name, way, .. } in &mut self.services {
+        for Service { name, server, .. } in &mut self.services {
             let name = &*name;
             let servers = || servers.iter().filter(|(_, p)| p.service == *name);
             let clients = || clients.values().filter(|p| p.service == *name).map(|p| p.gid).collect::<HashSet<_>>();
-            match way {
-                Way::Broken(_) => {}
-                Way::Local(local) => {
+            match server {
+                Side::LeftOut(_) => {}
+                Side::Driveline(server) => {
                     if stirred {
-                        local.desk.present.set(clients());
-                        local.others = servers().map(|(_, p)| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+                        server.calls.present.set(clients());
+                        server.others = servers().map(|(_, p)| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
                     }
-                    local.look(common);
+                    server.look(common);
                 }
-                Way::There(there) => {
+                Side::Ros(server) => {
                     if stirred {
-                        there.desk.present.set(clients());
+                        server.calls.present.set(clients());
                         let mut servers: Vec<_> = servers().map(|(key, p)| (*key, p.clone())).collect();
                         servers.sort_by_key(|(_, p)| p.gid);
-                        for (_, party) in &mut servers {
-                            party.node = party.node.take().or_else(|| nodes.get(&party.gid).cloned());
+                        for (_, endpoint) in &mut servers {
+                            endpoint.node = endpoint.node.take().or_else(|| nodes.get(&endpoint.gid).cloned());
                         }
-                        there.servers = servers;
+                        server.servers = servers;
                     }
-                    there.look(common);
-                    let due = there.desk.look_at_time(Instant::now());
+                    server.look(common);
+                    let due = server.calls.look_at_time(Instant::now());
                     next = next.into_iter().chain(due).min();
                 }
             }
@@ -160,10 +161,10 @@ impl Services {
     pub(in crate::engine) fn own(&self) -> Vec<OwnEnds> {
         let mut all = Vec::new();
         for service in &self.services {
-            match &service.way {
-                Way::Local(local) => all.extend(local.own()),
-                Way::There(there) => all.extend(there.own()),
-                Way::Broken(_) => {}
+            match &service.server {
+                Side::Driveline(server) => all.extend(server.own()),
+                Side::Ros(server) => all.extend(server.own()),
+                Side::LeftOut(_) => {}
             }
         }
         all.retain(|ends| !(ends.readers.is_empty() && ends.writers.is_empty()));
@@ -171,10 +172,10 @@ impl Services {
     }
 
     pub(in crate::engine) fn report(&self, nodes: &Nodes) -> Vec<Ros2ServiceReport> {
-        let of = |Service { rule, name, way }: &Service| {
-            let parties = || self.clients.values().filter(|p| p.service == *name && !p.gateway);
-            let node_of = |p: &Party| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)));
-            let clients: BTreeSet<_> = parties().map(node_of).collect();
+        let of = |Service { rule, name, server }: &Service| {
+            let endpoints = || self.clients.values().filter(|p| p.service == *name && !p.gateway);
+            let node_of = |p: &ServiceEndpoint| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)));
+            let clients: BTreeSet<_> = endpoints().map(node_of).collect();
             let mut report = Ros2ServiceReport {
                 service: name.to_string(),
                 ros_type: rule.ros_type.clone(),
@@ -183,40 +184,34 @@ impl Services {
                 ..Ros2ServiceReport::default()
             };
             let mut figures = None;
-            match way {
-                Way::Broken(reason) => (report.left_out, report.problems) = (true, vec![reason.clone()]),
-                Way::Local(local) => {
-                    (report.problems, report.servers) = (local.problems(), local.servers().iter().map(Server::report).collect());
-                    figures = Some(local.desk.counts.figures());
-                    report.under_way = local.desk.under_way();
+            match server {
+                Side::LeftOut(reason) => (report.left_out, report.problems) = (true, vec![reason.clone()]),
+                Side::Driveline(server) => {
+                    (report.problems, report.servers) = (server.problems(), server.servers());
+                    figures = Some(server.calls.counts.figures());
+                    report.under_way = server.calls.under_way();
                     report.callable = !report.servers.is_empty();
                 }
-                Way::There(there) => {
-                    (report.problems, report.servers) = (there.problems.clone(), there.told_servers().iter().map(Server::report).collect());
-                    figures = Some(there.desk.counts.figures());
-                    report.under_way = there.desk.under_way();
-                    report.across = there.across().map(|profile| profile.to_string());
-                    report.callable = there.callable();
+                Side::Ros(server) => {
+                    (report.problems, report.servers) = (server.problems.clone(), server.told_servers());
+                    figures = Some(server.calls.counts.figures());
+                    report.under_way = server.calls.under_way();
+                    report.across = server.across().map(|profile| profile.to_string());
+                    report.callable = server.callable();
                 }
             }
             if let Some(Figures { calls, answered, ended, strays }) = figures {
                 (report.calls, report.answered, report.ended, report.strays) = (calls, answered, ended, strays);
             }
             // Of a server in ROS 2, clients are served by the gateway only across.
-            let ours = |p: &&Party| !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str());
+            let ours = |p: &&ServiceEndpoint| !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str());
             let not_served =
-                |p: &Party| Some(format!("the client '{}' by {} is not served: {}", node_of(p), p.profile, p.unable.as_ref()?));
-            let not_served: BTreeSet<_> = parties().filter(ours).filter_map(not_served).collect();
+                |p: &ServiceEndpoint| Some(format!("the client '{}' by {} is not served: {}", node_of(p), p.profile, p.unable.as_ref()?));
+            let not_served: BTreeSet<_> = endpoints().filter(ours).filter_map(not_served).collect();
             report.problems.extend(not_served.into_iter().take(MAX_TOLD));
             report
         };
         self.services.iter().map(of).collect()
-    }
-}
-
-impl Server {
-    fn report(&self) -> Ros2Server {
-        Ros2Server { node: self.node.clone(), profile: self.profile.to_string(), problem: self.problem.clone() }
     }
 }
 

@@ -5,7 +5,7 @@ use super::endpoint::payload;
 use super::{Announced, text};
 use crate::engine::conductor::Common;
 use crate::engine::lock;
-use crate::engine::service::{Answers, Asking, Cdr, Handed, Interface, Offered, Parts, Party, Reply, RequestId, Requests, qos};
+use crate::engine::service::{Answers, Asking, Cdr, Handed, Interface, Offered, Parts, Reply, RequestId, Requests, ServiceEndpoint, qos};
 use crate::names::RosNode;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
 use crate::said::Gid;
@@ -124,7 +124,7 @@ pub(in crate::engine) fn ask(
     common: &Arc<Common>,
     of: &Interface,
     node: &RosNode,
-    _server: &Party,
+    _server: &ServiceEndpoint,
     answers: Arc<dyn Answers>,
 ) -> Result<Arc<dyn Asking>, String> {
     let session = common.zenoh()?;

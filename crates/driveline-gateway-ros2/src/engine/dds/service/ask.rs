@@ -3,9 +3,9 @@
 
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
-use crate::engine::service::{Answers, Asking, Cdr, Interface, OwnEnds, Parts, Party};
+use crate::engine::service::{Answers, Asking, Cdr, Interface, OwnEnds, Parts, ServiceEndpoint};
 use crate::names::RosNode;
-use crate::rmw_cyclonedds::{CallId, End};
+use crate::rmw_cyclonedds::{CallId, Role};
 use crate::said::{Gid, is_gateway};
 use driveline_runtime::ros2::Release;
 use driveline_types::EndpointId;
@@ -44,10 +44,10 @@ pub(in crate::engine) fn ask(
     release: Release,
     of: &Interface,
     node: &RosNode,
-    server: &Party,
+    server: &ServiceEndpoint,
     answers: Arc<dyn Answers>,
 ) -> Result<Arc<dyn Asking>, String> {
-    let wire = Wire::open(dds, release, of, node, End::Client)?;
+    let wire = Wire::open(dds, release, of, node, Role::Client)?;
     let number = EndpointId::random().map_err(text)?.0 as u64;
     let shared = Arc::new(Shared { wire, answers, server: server.gid, number });
     let of_thread = shared.clone();
@@ -71,7 +71,7 @@ impl Asking for DdsAsking {
         let queue = self.queue.as_ref().ok_or("the gateway does not ask this server any more")?;
         queue
             .try_send(kept)
-            .map_err(|_| "as many requests as may be under way wait to be written: the server in ROS 2 does not read".to_owned())
+            .map_err(|_| "as many requests as may be under which wait to be written: the server in ROS 2 does not read".to_owned())
     }
 
     fn withdraw(&self) {
@@ -123,8 +123,8 @@ impl Shared {
         let Some(reader) = readers.iter().find(|r| r.gid == self.server) else { return Ok(false) };
         // As rmw_cyclonedds finds out: both ends of a server have one id.
         let writers = self.wire.reader.writers().map_err(text)?;
-        Ok(match End::Server.id(&reader.user_data) {
-            Some(id) => writers.iter().any(|w| End::Server.id(&w.user_data) == Some(id)),
+        Ok(match Role::Server.id(&reader.user_data) {
+            Some(id) => writers.iter().any(|w| Role::Server.id(&w.user_data) == Some(id)),
             None => writers.iter().any(|w| !is_gateway(&w.user_data)),
         })
     }

@@ -13,10 +13,10 @@ pub(in crate::engine) use offer::offer;
 use crate::dds::{self, EndpointConfig, Entity, Found, History, Participant, Reader, Waiting, Writer};
 use crate::engine::endpoint::Profile;
 use crate::engine::lock;
-use crate::engine::service::{Interface, OwnEnds, Party, Role, ServiceChange, qos};
+use crate::engine::service::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint, qos};
 use crate::names::RosNode;
 use crate::qos::mismatches;
-use crate::rmw_cyclonedds::{CallId, End, HeadError, Vendor, Way, dds_topic, service_of_dds};
+use crate::rmw_cyclonedds::{CallId, HeadError, ServiceTopic, Vendor, dds_topic, service_of_dds};
 use crate::said::is_gateway;
 use driveline_rosidl::cdr::HEADER_LEN;
 use driveline_rosidl::{Catalog, TypeHash};
@@ -37,7 +37,7 @@ const TURN: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
 /// … but never fewer samples than this,
 const KEPT_AT_LEAST: usize = 16;
-/// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under way.
+/// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under which.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
 
@@ -50,7 +50,7 @@ fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
     let vendor = Vendor::of(&endpoint.gid);
     if vendor != Vendor::CYCLONE {
         return Some(format!(
-            "it is on {vendor}, which has services over DDS in another way than CycloneDDS: start its node with RMW_IMPLEMENTATION=rmw_cyclonedds_cpp, or with rmw_zenoh_cpp and add `zenoh: {{}}` here"
+            "it is on {vendor}, which has services over DDS in another which than CycloneDDS: start its node with RMW_IMPLEMENTATION=rmw_cyclonedds_cpp, or with rmw_zenoh_cpp and add `zenoh: {{}}` here"
         ));
     }
     let ours = qos();
@@ -67,8 +67,8 @@ impl ServiceChange {
             Found::Gone(handle) => return Some(Self::Gone((*handle).into())),
             Found::Here(endpoint) => endpoint,
         };
-        let (service, Way::Request) = service_of_dds(&e.topic)? else { return None };
-        let party = Party {
+        let (service, ServiceTopic::Request) = service_of_dds(&e.topic)? else { return None };
+        let endpoint = ServiceEndpoint {
             profile: Profile::Dds,
             handle: e.handle.into(),
             gid: e.gid,
@@ -81,7 +81,7 @@ impl ServiceChange {
             node: None,
             unable: unable(e, writes),
         };
-        Some(Self::Here(Box::new(party)))
+        Some(Self::Here(Box::new(endpoint)))
     }
 }
 
@@ -102,26 +102,26 @@ struct Wire {
 }
 
 impl Wire {
-    fn open(dds: &Participant, release: Release, of: &Interface, node: &RosNode, end: End) -> Result<Self, String> {
-        let topic = |way: Way, suffix: &str| {
-            let name = dds_topic(&of.service, way).ok_or("ROS 2 does not permit its name: rename it")?;
+    fn open(dds: &Participant, release: Release, of: &Interface, node: &RosNode, role: Role) -> Result<Self, String> {
+        let topic = |which: ServiceTopic, suffix: &str| {
+            let name = dds_topic(&of.service, which).ok_or("ROS 2 does not permit its name: rename it")?;
             dds.topic(&name, &format!("{}{suffix}", of.ros.dds())).map_err(text)
         };
-        let (requests, responses) = (topic(Way::Request, "Request_")?, topic(Way::Reply, "Response_")?);
+        let (requests, responses) = (topic(ServiceTopic::Request, "Request_")?, topic(ServiceTopic::Reply, "Response_")?);
         let id = driveline_types::EndpointId::random().map_err(text)?.0.to_le_bytes();
-        let data = |schema: &Schema| end.user_data(&id, hash_of(schema), release);
+        let data = |schema: &Schema| role.user_data(&id, hash_of(schema), release);
         let (of_requests, of_responses) = (data(&of.request), data(&of.response));
         let (requests, responses) = ((requests, of_requests, of.max_request), (responses, of_responses, of.max_response));
-        let (reads, writes) = if end == End::Server { (requests, responses) } else { (responses, requests) };
+        let (reads, writes) = if role == Role::Server { (requests, responses) } else { (responses, requests) };
         // At most 1024.
         let limit = |longest: usize, most| (KEPT_BYTES / longest.max(1)).clamp(KEPT_AT_LEAST, most) as u32;
         let config = |history, user_data| EndpointConfig { qos: qos(), history, max_blocking: WITHIN, lifespan: None, user_data };
         let reader = dds.reader(&reads.0, &config(History::KeepAll { limit: limit(reads.2, KEPT), late: 1 }, &reads.1)).map_err(text)?;
         let unacknowledged = limit(writes.2, UNACKNOWLEDGED).max(of.pending);
-        let history = match end {
+        let history = match role {
             // A client that does not read loses its own responses, and keeps nobody's from going out.
-            End::Server => History::KeepLast(unacknowledged),
-            End::Client => History::KeepAll { limit: unacknowledged, late: 1 },
+            Role::Server => History::KeepLast(unacknowledged),
+            Role::Client => History::KeepAll { limit: unacknowledged, late: 1 },
         };
         let writer = dds.writer(&writes.0, &config(history, &writes.1)).map_err(text)?;
         let waiting = dds.waiting().map_err(text)?;

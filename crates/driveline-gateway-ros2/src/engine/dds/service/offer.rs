@@ -6,7 +6,7 @@ use crate::dds;
 use crate::engine::lock;
 use crate::engine::service::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::names::RosNode;
-use crate::rmw_cyclonedds::{CallId, End};
+use crate::rmw_cyclonedds::{CallId, Role};
 use crate::said::is_gateway;
 use driveline_runtime::ros2::Release;
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ pub(in crate::engine) fn offer(
     node: &RosNode,
     requests: Arc<dyn Requests>,
 ) -> Result<Box<dyn Offered>, String> {
-    let wire = Wire::open(dds, release, of, node, End::Server)?;
+    let wire = Wire::open(dds, release, of, node, Role::Server)?;
     let shared = Arc::new(Shared { wire, requests, parked: Mutex::default(), pending: of.pending as usize });
     let of_thread = shared.clone();
     let run = move || {
@@ -57,7 +57,7 @@ pub(in crate::engine) fn offer(
 impl Offered for DdsOffered {
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // Calls under way keep the writer: without a reader nobody takes it for a server.
+        // Calls under which keep the writer: without a reader nobody takes it for a server.
         self.shared.wire.reader.close();
     }
 
@@ -104,7 +104,7 @@ impl Shared {
         match CallId::split(sample.bytes()) {
             Ok((call, encapsulation, body)) => {
                 let from = RequestId { client: writer.gid, sequence: call.sequence };
-                let id = End::Client.id(&writer.user_data).map(str::to_owned);
+                let id = Role::Client.id(&writer.user_data).map(str::to_owned);
                 let reply = DdsReply { shared: this.clone(), client: Client { writer: sample.writer, id }, call };
                 self.requests.request(from, Cdr([&encapsulation, body]), Box::new(reply));
             }
@@ -121,7 +121,7 @@ impl Shared {
         // It tells none, and its requests have come.
         let Some(id) = client.id.as_deref() else { return Ok(Presence::There) };
         let readers = self.wire.writer.readers().map_err(text)?;
-        Ok(if readers.iter().any(|r| End::Client.id(&r.user_data) == Some(id)) { Presence::There } else { Presence::Coming })
+        Ok(if readers.iter().any(|r| Role::Client.id(&r.user_data) == Some(id)) { Presence::There } else { Presence::Coming })
     }
 
     /// Sends responses whose clients have come, and gives up those for which they do not.
@@ -134,7 +134,7 @@ impl Shared {
             Ok(readers) => (readers, None),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        let ids: Vec<_> = readers.iter().filter_map(|r| End::Client.id(&r.user_data)).collect();
+        let ids: Vec<_> = readers.iter().filter_map(|r| Role::Client.id(&r.user_data)).collect();
         let now = Instant::now();
         let (due, rest): (Vec<_>, Vec<_>) = parked.drain(..).partition(|p| p.until <= now || ids.contains(&p.client.as_str()));
         *parked = rest;

@@ -70,7 +70,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
         max_response: 64,
         pending: 1,
     };
-    let server = Party {
+    let server = ServiceEndpoint {
         profile: Profile::Dds,
         handle: 7,
         gid: [7; 16],

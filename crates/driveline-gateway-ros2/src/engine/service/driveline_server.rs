@@ -7,7 +7,7 @@ use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
 use super::upkeep::{GOING, Upkeep, Wake};
-use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, Server, offer};
+use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
 use crate::engine::lock;
@@ -15,6 +15,7 @@ use crate::names::ros_node;
 use bytes::Bytes;
 use driveline::service::RawCaller;
 use driveline::{CallError, ClientOptions, Executor, ExecutorOptions, GroupKind, Node, RawSample, Reach, ServiceCallback};
+use driveline_runtime::gateway::Ros2Server;
 use driveline_types::NodeName;
 use driveline_types::service::Outcome;
 use std::collections::{BTreeMap, HashMap};
@@ -31,8 +32,8 @@ struct Asked {
     reply: Box<dyn Reply>,
 }
 
-/// What the ends share with the conductor.
-pub(super) struct Desk {
+/// Calls of clients in ROS 2. The ends and the conductor share it.
+pub(super) struct CallsToDriveline {
     /// For outcomes of calls, which keep no gateway.
     this: Weak<Self>,
     of: Interface,
@@ -46,7 +47,7 @@ pub(super) struct Desk {
 }
 
 /// A service whose server is in Driveline.
-pub(super) struct Local {
+pub(super) struct DrivelineServer {
     ends: BTreeMap<Profile, Upkeep<Box<dyn Offered>>>,
     /// The server's node, as long as it is offered.
     server: Option<String>,
@@ -54,12 +55,12 @@ pub(super) struct Local {
     problems: Vec<String>,
     /// Nodes in ROS 2 that offer the same.
     pub(super) others: Vec<String>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) calls: Arc<CallsToDriveline>,
     /// After the ends: what is under way ends with it.
     _executor: Executor,
 }
 
-impl Local {
+impl DrivelineServer {
     pub(super) fn start(common: &Arc<Common>, node: &Node, of: &Interface, timeout: Duration, wake: &Wake) -> Result<Self, String> {
         let text = |e: &dyn std::error::Error| e.to_string();
         let options = ClientOptions { reach: Reach::Host, max_request: of.max_request, pending: of.pending, ..ClientOptions::default() };
@@ -74,14 +75,14 @@ impl Local {
         let counts = Counts::new(move |line| people.tell(line), of.service.to_string());
         let (present, asked, sending) = (Present::default(), Mutex::default(), Mutex::default());
         let of = of.clone();
-        let desk = Arc::new_cyclic(|this| Desk { this: this.clone(), of, timeout, caller, counts, present, asked, sending });
+        let calls = Arc::new_cyclic(|this| CallsToDriveline { this: this.clone(), of, timeout, caller, counts, present, asked, sending });
         let ends = common.profiles().map(|profile| (profile, Upkeep::new(wake))).collect();
-        Ok(Self { ends, server: None, problems: Vec::new(), others: Vec::new(), desk, _executor: executor })
+        Ok(Self { ends, server: None, problems: Vec::new(), others: Vec::new(), calls, _executor: executor })
     }
 
     /// Offers the service as long as there is one server that matches, and tells what is new.
     pub(super) fn look(&mut self, common: &Arc<Common>) {
-        let server = self.desk.caller.server();
+        let server = self.calls.caller.server();
         if self.server.as_ref() != server.as_ref().ok() {
             self.ends.values_mut().for_each(Upkeep::let_go);
             self.server = None;
@@ -90,14 +91,14 @@ impl Local {
             Ok(server) => self.offer(common, server),
             Err(CallError::NoServer { .. }) => vec![NOBODY.to_owned()],
             Err(e @ CallError::Mismatch { .. }) => {
-                let of = &self.desk.of.ros;
+                let of = &self.calls.of.ros;
                 vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response")]
             }
             Err(e) => vec![e.to_string()],
         };
         let problems: Vec<_> = problems.into_iter().chain(self.doubled()).collect();
         let news = problems.iter().filter(|p| *p != NOBODY && !p.ends_with(GOING) && !self.problems.contains(p));
-        news.for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.desk.of.service)));
+        news.for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.calls.of.service)));
         self.problems = problems;
     }
 
@@ -116,10 +117,10 @@ impl Local {
     fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<String> {
         let node: Result<NodeName, _> = server.parse();
         let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
-        let (mut problems, desk, now) = (Vec::new(), &self.desk, Instant::now());
+        let (mut problems, calls, now) = (Vec::new(), &self.calls, Instant::now());
         for (profile, end) in &mut self.ends {
             end.broke(now);
-            let kept = end.keep(now, || offer(*profile, common, &desk.of, &node, Arc::new(Arc::downgrade(desk))));
+            let kept = end.keep(now, || offer(*profile, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
             problems.extend(kept.err().map(|reason| format!("by {profile}: {reason}")));
         }
         self.server = Some(server);
@@ -131,13 +132,14 @@ impl Local {
     }
 
     /// Who answers, if it is offered, and by which profiles.
-    pub(super) fn servers(&self) -> Vec<Server> {
-        let of = |profile: &Profile| Server { node: self.server.clone().unwrap_or_default(), profile: *profile, problem: None };
+    pub(super) fn servers(&self) -> Vec<Ros2Server> {
+        let node = || self.server.clone().unwrap_or_default();
+        let of = |profile: &Profile| Ros2Server { node: node(), profile: profile.to_string(), problem: None };
         self.ends.iter().filter(|(_, end)| end.get().is_some()).map(|(profile, _)| of(profile)).collect()
     }
 }
 
-impl Desk {
+impl CallsToDriveline {
     pub(super) fn under_way(&self) -> usize {
         lock(&self.asked).len() + self.counts.kept()
     }
@@ -157,10 +159,10 @@ impl Desk {
         let mut loan = self.caller.loan(request.len()).map_err(|e| ("not_sent", e.to_string()))?;
         request.copy_to(loan.payload_mut());
         encapsulated(loan.payload(), "request")?;
-        let desk = self.this.clone();
+        let calls = self.this.clone();
         let then = move |outcome| {
-            if let Some(desk) = desk.upgrade() {
-                desk.outcome(from, outcome);
+            if let Some(calls) = calls.upgrade() {
+                calls.outcome(from, outcome);
             }
         };
         self.caller.call_then(loan, self.timeout, then).map_err(|e| (name_of(&e), e.to_string()))
@@ -188,7 +190,7 @@ impl Desk {
     }
 }
 
-impl Requests for Desk {
+impl Requests for CallsToDriveline {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         self.counts.call();
         let asked = Asked { client: self.present.see(from.client), reply };

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server in ROS 2 is called, and when it is offered here and across: `docs/protocols/ros2-services.md`, section 5. What passes is in `remote`.
+//! Which server in ROS 2 is called, and when it is offered here and across: `docs/protocols/ros2-services.md`, section 5. What passes is in `calls_to_ros`.
 
+use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
-use super::remote::{Desk, NOBODY, WENT_AWAY};
-use super::services::{PartyKey, written};
+use super::services::{EndpointKey, written};
 use super::upkeep::{GOING, Upkeep, Wake};
-use super::{Asking, Interface, Offered, OwnEnds, Party, Server, ask, offer};
+use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint, ask, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
 use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
 use driveline::{Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions};
+use driveline_runtime::gateway::Ros2Server;
 use driveline_runtime::ros2::{Release, ServiceRule};
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,27 +22,27 @@ const MAX_CLIENTS: u32 = 8;
 const MAX_HELD: u32 = 2;
 
 /// A service whose server is in ROS 2.
-pub(super) struct There {
+pub(super) struct RosServer {
     /// Others see it go before it cannot be asked any more.
     across: Upkeep<Box<dyn Offered>>,
     /// Offers it here, as long as there is a server.
     offered: Upkeep<Executor>,
     asking: Upkeep<Arc<dyn Asking>>,
     /// The server that is asked, or would be.
-    current: Option<PartyKey>,
+    current: Option<EndpointKey>,
     /// All that have the name.
-    pub(super) servers: Vec<(PartyKey, Party)>,
+    pub(super) servers: Vec<(EndpointKey, ServiceEndpoint)>,
     /// Why none is called, or not as it should be.
     pub(super) problems: Vec<String>,
     blocked: bool,
     passes_across: bool,
     node: Node,
-    pub(super) desk: Arc<Desk>,
+    pub(super) calls: Arc<CallsToRos>,
 }
 
-impl There {
+impl RosServer {
     pub(super) fn new(node: &Node, of: Interface, rule: &ServiceRule, counts: Counts, wake: &Wake) -> Self {
-        let desk = Arc::new(Desk::new(of, rule.timeout(), counts));
+        let calls = Arc::new(CallsToRos::new(of, rule.timeout(), counts));
         Self {
             across: Upkeep::new(wake),
             offered: Upkeep::new(wake),
@@ -52,7 +53,7 @@ impl There {
             blocked: true,
             passes_across: rule.across,
             node: node.clone(),
-            desk,
+            calls,
         }
     }
 
@@ -68,26 +69,26 @@ impl There {
         }
         let mut problems = Vec::new();
         let blocked = self.direct(common, now).err();
-        self.desk.block(blocked.as_deref().unwrap_or_default());
+        self.calls.block(blocked.as_deref().unwrap_or_default());
         self.blocked = blocked.is_some();
         problems.extend(blocked);
         // Who calls is told of what keeps it, so that it is offered if only there is a server.
         if self.servers.is_empty() {
             self.offered.let_go();
         } else {
-            let (node, desk) = (&self.node, &self.desk);
-            problems.extend(self.offered.keep(now, || offer_here(node, desk)).err().map(|e| format!("it cannot be offered here: {e}")));
+            let (node, calls) = (&self.node, &self.calls);
+            problems.extend(self.offered.keep(now, || offer_here(node, calls)).err().map(|e| format!("it cannot be offered here: {e}")));
         }
         problems.extend(self.pass_across(common, now).err());
         let news = problems.iter().filter(|p| *p != NOBODY && !p.ends_with(GOING) && !self.problems.contains(p));
-        news.for_each(|p| common.tell(format!("service '/{}' of ROS 2: {p}", self.desk.of.service)));
+        news.for_each(|p| common.tell(format!("service '/{}' of ROS 2: {p}", self.calls.of.service)));
         self.problems = problems;
     }
 
-    /// Nobody is asked any more: whoever waits is told what has happened. Before `asking` is let go, of which the desk has a share.
+    /// Nobody is asked any more: whoever waits is told what has happened. Before `asking` is let go, of which the calls has a share.
     fn leave(&mut self, what: &str) {
         self.across.let_go();
-        self.desk.server_gone(what);
+        self.calls.server_gone(what);
     }
 
     /// Has calls go to the one server, or tells why they cannot.
@@ -97,20 +98,20 @@ impl There {
             self.leave(WENT_AWAY);
             self.asking.let_go();
         }
-        let (desk, is_new) = (&self.desk, self.asking.get().is_none());
-        let make = || ask(common, &desk.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(desk)));
+        let (calls, is_new) = (&self.calls, self.asking.get().is_none());
+        let make = || ask(common, &calls.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(calls)));
         let kept = self.asking.keep(now, make);
         kept.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
         if let Some(asking) = self.asking.get().filter(|_| is_new) {
-            desk.direct(asking.clone());
+            calls.direct(asking.clone());
         }
         Ok(())
     }
 
     /// The one server that can be called.
-    fn one(&self, common: &Common) -> Result<(PartyKey, Party), String> {
-        let named = |parties: &[&(PartyKey, Party)]| {
-            let named: Vec<_> = parties.iter().map(|(_, p)| format!("{} by {}", written(p.node.as_ref()), p.profile)).collect();
+    fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), String> {
+        let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
+            let named: Vec<_> = endpoints.iter().map(|(_, p)| format!("{} by {}", written(p.node.as_ref()), p.profile)).collect();
             named.join(", ")
         };
         let (marked, unmarked): (Vec<_>, Vec<_>) = self.servers.iter().partition(|(_, p)| p.gateway);
@@ -118,7 +119,7 @@ impl There {
             [] if marked.is_empty() => Err(NOBODY.to_owned()),
             [] => Err(format!("{} is another gateway of Driveline: it would go in circles; domains meet by network reach", named(&marked))),
             [(key, server)] => {
-                unfit(common, &self.desk.of, server)?;
+                unfit(common, &self.calls.of, server)?;
                 // Over one profile a request is for whoever has the name.
                 let beside: Vec<_> = marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
                 if beside.is_empty() {
@@ -139,8 +140,8 @@ impl There {
             return Ok(());
         }
         self.across.broke(now);
-        let (desk, node) = (&self.desk, ros_name_of(server.node.as_ref(), &server.gid));
-        let kept = self.across.keep(now, || offer(to, common, &desk.of, &node, Arc::new(Arc::downgrade(desk))));
+        let (calls, node) = (&self.calls, ros_name_of(server.node.as_ref(), &server.gid));
+        let kept = self.across.keep(now, || offer(to, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
         kept.map_err(|e| format!("it does not pass from {} to {to}: {e}", server.profile))
     }
 
@@ -158,10 +159,10 @@ impl There {
     }
 
     /// All servers of the name, with what keeps each.
-    pub(super) fn told_servers(&self) -> Vec<Server> {
-        let of = |(key, p): &(PartyKey, Party)| Server {
+    pub(super) fn told_servers(&self) -> Vec<Ros2Server> {
+        let of = |(key, p): &(EndpointKey, ServiceEndpoint)| Ros2Server {
             node: written(p.node.as_ref()),
-            profile: p.profile,
+            profile: p.profile.to_string(),
             problem: match &self.current {
                 Some(current) if current == key && !self.blocked => None,
                 _ if p.gateway => Some("it is another gateway of Driveline".into()),
@@ -173,8 +174,8 @@ impl There {
 }
 
 /// Offers it to Driveline's clients.
-fn offer_here(node: &Node, desk: &Arc<Desk>) -> Result<Executor, String> {
-    let of = &desk.of;
+fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<Executor, String> {
+    let of = &calls.of;
     let options = ServiceOptions {
         reach: Reach::Host,
         max_response: of.max_response,
@@ -187,14 +188,14 @@ fn offer_here(node: &Node, desk: &Arc<Desk>) -> Result<Executor, String> {
     let service = node.raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
     let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
     let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
-    let desk = desk.clone();
-    executor.add_raw_service(service, callback, move |request| desk.here(request)).map_err(|e| text(&e))?;
+    let calls = calls.clone();
+    executor.add_raw_service(service, callback, move |request| calls.here(request)).map_err(|e| text(&e))?;
     executor.start().map_err(|e| text(&e))?;
     Ok(executor)
 }
 
 /// Why a server cannot be called, if it cannot.
-fn unfit(common: &Common, of: &Interface, server: &Party) -> Result<(), String> {
+fn unfit(common: &Common, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
     let who = format!("the server '{}' by {}", written(server.node.as_ref()), server.profile);
     if let Some(unable) = &server.unable {
         return Err(format!("{who}: {unable}"));

@@ -53,8 +53,8 @@ struct State {
     calls: HashMap<i64, Call>,
 }
 
-/// What the ends, the executor and the conductor share.
-pub(super) struct Desk {
+/// Calls of clients in Driveline and in the other profile. The ends, the executor and the conductor share it.
+pub(super) struct CallsToRos {
     pub(super) of: Interface,
     timeout: Duration,
     pub(super) counts: Counts,
@@ -62,7 +62,7 @@ pub(super) struct Desk {
     state: Mutex<State>,
 }
 
-impl Desk {
+impl CallsToRos {
     pub(super) fn new(of: Interface, timeout: Duration, counts: Counts) -> Self {
         Self { of, timeout, counts, present: Present::default(), state: Mutex::default() }
     }
@@ -205,7 +205,7 @@ impl Desk {
     }
 }
 
-impl Answers for Desk {
+impl Answers for CallsToRos {
     fn answered(&self, call: i64, response: Cdr<'_>) {
         let Some(call) = self.take(call) else {
             return self.counts.stray("late", "a response came when its call was over, or came twice");
@@ -238,7 +238,7 @@ impl Answers for Desk {
 }
 
 /// Of the other profile.
-impl Requests for Desk {
+impl Requests for CallsToRos {
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>) {
         self.counts.call();
         let mut state = lock(&self.state);
@@ -282,5 +282,5 @@ impl Requests for Desk {
 }
 
 #[cfg(test)]
-#[path = "remote_tests.rs"]
+#[path = "calls_to_ros_tests.rs"]
 mod tests;

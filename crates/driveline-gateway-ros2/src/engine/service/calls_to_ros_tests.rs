@@ -47,7 +47,7 @@ impl Reply for Client {
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn desk(pending: u32) -> Desk {
+fn calls(pending: u32) -> CallsToRos {
     let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
     let of = Interface {
         service: "a/b".parse().unwrap(),
@@ -59,13 +59,13 @@ fn desk(pending: u32) -> Desk {
         max_response: 8,
         pending,
     };
-    Desk::new(of, TIMEOUT, Counts::new(|_| (), "a/b".into()))
+    CallsToRos::new(of, TIMEOUT, Counts::new(|_| (), "a/b".into()))
 }
 
-fn request(desk: &Desk, told: &Told, number: i64, content: &[u8]) {
+fn request(calls: &CallsToRos, told: &Told, number: i64, content: &[u8]) {
     let from = RequestId { client: [1; 16], sequence: number };
     let reply = Box::new(Client { told: told.clone(), number });
-    Requests::request(desk, from, Cdr([&[0, 1, 0, 0], content]), reply);
+    Requests::request(calls, from, Cdr([&[0, 1, 0, 0], content]), reply);
 }
 
 #[derive(Clone, Debug)]
@@ -100,37 +100,37 @@ proptest! {
     /// Whatever comes, in whatever order: each request has one end, no more than the limit are under way, and the figures add up.
     #[test]
     fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
-        let (desk, told) = (desk(pending), Told::default());
+        let (calls, told) = (calls(pending), Told::default());
         let (mut sent, mut again) = (0i64, 0u64);
         for step in steps {
             match step {
-                Step::Server => desk.direct(Arc::new(Asked::default())),
-                Step::Gone => desk.server_gone(WENT_AWAY),
-                Step::Block(blocked) => desk.block(if blocked { "two nodes offer it" } else { "" }),
+                Step::Server => calls.direct(Arc::new(Asked::default())),
+                Step::Gone => calls.server_gone(WENT_AWAY),
+                Step::Block(blocked) => calls.block(if blocked { "two nodes offer it" } else { "" }),
                 Step::Request(content) => {
                     sent += 1;
-                    request(&desk, &told, sent, &content);
+                    request(&calls, &told, sent, &content);
                 }
                 Step::Again(of) if sent > 0 => {
                     let number = of.index(sent as usize) as i64 + 1;
                     // After its end it would be a request of its own.
                     if !lock(&told).contains_key(&number) {
                         again += 1;
-                        request(&desk, &told, number, &[1]);
+                        request(&calls, &told, number, &[1]);
                     }
                 }
                 Step::Again(_) => {}
-                Step::Answer(call, len) => Answers::answered(&desk, call, Cdr([&[0, 1, 0, 0], &vec![7; len]])),
-                Step::Fail(call) => Answers::failed(&desk, call, "it let it go"),
-                Step::Later => drop(desk.look_at_time(Instant::now() + TIMEOUT)),
+                Step::Answer(call, len) => Answers::answered(&calls, call, Cdr([&[0, 1, 0, 0], &vec![7; len]])),
+                Step::Fail(call) => Answers::failed(&calls, call, "it let it go"),
+                Step::Later => drop(calls.look_at_time(Instant::now() + TIMEOUT)),
             }
-            prop_assert!(desk.under_way() <= pending as usize);
-            prop_assert_eq!(lock(&told).len() + desk.under_way(), sent as usize, "each has ended, or is under way");
+            prop_assert!(calls.under_way() <= pending as usize);
+            prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, or is under way");
         }
-        desk.server_gone(WENT_AWAY);
+        calls.server_gone(WENT_AWAY);
         let told = lock(&told);
         prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
-        let Figures { calls, answered, ended, .. } = desk.counts.figures();
+        let Figures { calls, answered, ended, .. } = calls.counts.figures();
         let answers = told.values().filter(|ends| ends[0].is_some()).count() as u64;
         let others: u64 = ended.values().sum();
         prop_assert_eq!(calls, sent as u64 + again);
@@ -140,16 +140,16 @@ proptest! {
 
 #[test]
 fn time_runs_for_each_call_by_itself() {
-    let (desk, told) = (desk(2), Told::default());
-    desk.direct(Arc::new(Asked::default()));
-    desk.block("");
-    assert_eq!(desk.look_at_time(Instant::now()), None);
+    let (calls, told) = (calls(2), Told::default());
+    calls.direct(Arc::new(Asked::default()));
+    calls.block("");
+    assert_eq!(calls.look_at_time(Instant::now()), None);
     let before = Instant::now();
-    request(&desk, &told, 1, &[1]);
-    request(&desk, &told, 2, &[2]);
-    let next = desk.look_at_time(before).unwrap();
-    assert!(next >= before + TIMEOUT && desk.under_way() == 2);
-    Answers::answered(&desk, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
-    assert_eq!(desk.look_at_time(Instant::now() + TIMEOUT), None);
+    request(&calls, &told, 1, &[1]);
+    request(&calls, &told, 2, &[2]);
+    let next = calls.look_at_time(before).unwrap();
+    assert!(next >= before + TIMEOUT && calls.under_way() == 2);
+    Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
+    assert_eq!(calls.look_at_time(Instant::now() + TIMEOUT), None);
     assert_eq!(*lock(&told), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
 }
