@@ -5,7 +5,7 @@
 mod rig;
 
 use driveline_types::Qos;
-use rig::calls::{ADD, add, call, cdr, client, domain, hash, serve, sum_of, two};
+use rig::calls::{ADD, ADD_DDS, add, call, cdr, client, domain, hash, serve, sum_of, two};
 use rig::rmw::{IMAGE, Node, Router, STRING, image, pixels};
 use rig::samples::{BIG, lasting, publish, string, string_schema, take};
 use rig::{Rig, eventually, sum};
@@ -240,8 +240,6 @@ impl Drop for Other {
         let _ = self.child.wait();
     }
 }
-
-const ADD_DDS: &str = "example_interfaces::srv::dds_::AddTwoInts_";
 
 /// A gateway with both profiles and one service.
 fn with_service(router: &Router, domain_id: u32, more: Value) -> Rig {

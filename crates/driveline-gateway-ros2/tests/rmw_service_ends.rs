@@ -6,9 +6,11 @@ mod rig;
 
 use driveline::CallError;
 use driveline::service::RawClient;
+use rig::calls::{
+    ADD, ADD_DDS, BLOB, BLOB_DDS, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with,
+};
 use rig::rmw::{Node, Router};
 use rig::rmw_services::attachment;
-use rig::services::{ADD, BLOB, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with};
 use rig::{PATIENCE, eventually};
 use serde_json::json;
 use std::time::Duration;
@@ -17,14 +19,14 @@ use std::time::Duration;
 fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({ "timeout_ms": 300 })),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "timeout_ms": 300 },
+        rule(ADD, "driveline", json!({ "timeout_ms": 300 })),
+        { "service": "/there", "type": ADD, "server": "ros", "timeout_ms": 300 },
     ]);
     let rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(ADD));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
     let held = take(&mut server);
     let told = call.outcome().unwrap_err();
@@ -34,8 +36,8 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[4])), "what came late is not taken for it");
     assert_eq!(rig.ended(SERVICE, "timed_out"), 1);
-    let there = node.server("/there", (ADD, &hash));
-    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    let there = node.server("/there", (ADD_DDS, &hash));
+    let mut client = matched(&here(&rig, "client"), "there", ADD);
     let Err(CallError::Refused { text, .. }) = client.call_bytes(&ints(&[1, 2]), PATIENCE) else { panic!("it has not answered") };
     assert!(text.contains("no response of the server in ROS 2 within 300 ms"), "{text}");
     let late = there.take();
@@ -51,25 +53,25 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
 fn a_server_that_dies_in_a_call_ends_it_at_once() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({ "timeout_ms": 600_000 })),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "timeout_ms": 600_000 },
+        rule(ADD, "driveline", json!({ "timeout_ms": 600_000 })),
+        { "service": "/there", "type": ADD, "server": "ros", "timeout_ms": 600_000 },
     ]);
     let rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
-    let server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(ADD));
+    let server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
     eventually("under way", || rig.service(SERVICE).under_way == 1);
     drop(server);
     let told = call.outcome().unwrap_err();
     assert!(told.contains("went away"), "{told}");
     eventually("counted", || rig.ended(SERVICE, "server_gone") == 1);
-    let mut client = client_of(&rig, "client", "there", "AddTwoInts");
+    let mut client = client_of(&here(&rig, "client"), "there", ADD);
     // Its token goes, its query ends, or its session does: whichever is first.
     for dies in ["lets go", "ends", "goes from the graph"] {
         let other = Node::new(&router, 0, "other");
-        let there = other.server("/there", (ADD, &hash));
+        let there = other.server("/there", (ADD_DDS, &hash));
         assert!(client.wait_for_server(PATIENCE));
         let mut told = String::new();
         std::thread::scope(|scope| {
@@ -101,14 +103,14 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
 fn a_client_that_dies_in_a_call_leaves_nothing() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({ "pending": 1 })),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "pending": 1 },
+        rule(ADD, "driveline", json!({ "pending": 1 })),
+        { "service": "/there", "type": ADD, "server": "ros", "pending": 1 },
     ]);
     let rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(ADD));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     eventually("seen", || rig.service(SERVICE).clients == ["/node"]);
     let _call = client.call(&ints(&[1, 2]));
     let held = take(&mut server);
@@ -116,13 +118,13 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     eventually("gone", || rig.service(SERVICE).clients.is_empty());
     held.responder.send_bytes(&ints(&[3])).unwrap();
     eventually("counted", || rig.ended(SERVICE, "client_gone") == 1 && rig.service(SERVICE).under_way == 0);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 3]));
     take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[4])));
     // The other way round.
-    let there = node.server("/there", (ADD, &hash));
-    let new_client = |name: &str| matched(&rig, name, "there", "AddTwoInts");
+    let there = node.server("/there", (ADD_DDS, &hash));
+    let new_client = |name: &str| matched(&here(&rig, name), "there", ADD);
     let mut client = new_client("first");
     assert!(matches!(client.call_bytes(&ints(&[1, 2]), Duration::from_millis(50)), Err(CallError::TimedOut { .. })));
     let held = there.take();
@@ -142,14 +144,14 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
 fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({})),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" },
+        rule(ADD, "driveline", json!({})),
+        { "service": "/there", "type": ADD, "server": "ros" },
     ]);
     let rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(ADD));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     for (n, wrong) in [None, Some(vec![7; 77]), Some(attachment(0, client.gid)), Some(vec![0; 33])].into_iter().enumerate() {
         let told = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
         assert!(told.contains("attachment"), "{told}");
@@ -170,8 +172,8 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
     request.responder.send_bytes(&[0, 1, 0, 0, 9]).unwrap();
     assert_eq!(call.outcome(), Ok(vec![0, 1, 0, 3, 9, 0, 0, 0]), "filled up, as its options say");
     // Responses.
-    let there = node.server("/there", (ADD, &hash));
-    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    let there = node.server("/there", (ADD_DDS, &hash));
+    let mut client = matched(&here(&rig, "client"), "there", ADD);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let request = there.take();
@@ -197,14 +199,13 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
 fn what_is_too_long_or_too_much_is_refused_and_counted() {
     let router = Router::new();
     let small = json!({ "max_request": 20, "max_response": 12, "pending": 1 });
-    let mut services =
-        json!([rule("Blob", "driveline", small.clone()), { "service": "/there", "type": "test_srvs/srv/Blob", "server": "ros" }]);
+    let mut services = json!([rule(BLOB, "driveline", small.clone()), { "service": "/there", "type": BLOB, "server": "ros" }]);
     services[1].as_object_mut().unwrap().extend(small.as_object().unwrap().clone());
     let rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("Blob"));
-    let mut server = server_here(&here(&rig, "server"), "Blob");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(BLOB));
+    let mut server = server_here(&here(&rig, "server"), BLOB);
     offered(&rig);
-    let mut client = node.client("/math/add", (BLOB, &hash));
+    let mut client = node.client("/math/add", (BLOB_DDS, &hash));
     let told = client.call(&blob(13, 1)).outcome().unwrap_err();
     assert!(told.contains("a request of 21 bytes is longer than `max_request`, which is 20"), "{told}");
     let call = client.call(&blob(12, 1));
@@ -219,8 +220,8 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
     assert_eq!(call.outcome(), Ok(blob(4, 1)));
     eventually("counted", || rig.ended(SERVICE, "too_long") == 2 && rig.ended(SERVICE, "busy") == 1 && rig.service(SERVICE).answered == 1);
     // The other way round.
-    let there = node.server("/there", (BLOB, &hash));
-    let new_client = |name: &str| matched(&rig, name, "there", "Blob");
+    let there = node.server("/there", (BLOB_DDS, &hash));
+    let new_client = |name: &str| matched(&here(&rig, name), "there", BLOB);
     let (mut client, mut other) = (new_client("client"), new_client("other"));
     let refused = |client: &mut RawClient, request: &[u8], says: &str| {
         let outcome = client.call_bytes(request, PATIENCE);
@@ -242,14 +243,14 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
 #[test]
 fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_serves() {
     let router = Router::new();
-    let mut rig = one(&router, rule("AddTwoInts", "driveline", json!({})));
+    let mut rig = one(&router, rule(ADD, "driveline", json!({})));
     rig.stop();
     let process = rig.process();
-    let (node, hash) = (Node::new(&router, 0, "asker"), hash("AddTwoInts"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, hash) = (Node::new(&router, 0, "asker"), hash(ADD));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     let offered = || node.graph().iter().any(|t| t.contains("/SS/"));
     eventually("offered", offered);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
     let held = take(&mut server);
     drop(process);
@@ -270,17 +271,17 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
 fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({ "timeout_ms": 600_000 })),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros", "timeout_ms": 600_000 },
+        rule(ADD, "driveline", json!({ "timeout_ms": 600_000 })),
+        { "service": "/there", "type": ADD, "server": "ros", "timeout_ms": 600_000 },
     ]);
     let mut rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
-    let there = node.server("/there", (ADD, &hash));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(ADD));
+    let there = node.server("/there", (ADD_DDS, &hash));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let call = node.client("/math/add", (ADD, &hash)).call(&ints(&[1, 2]));
+    let call = node.client("/math/add", (ADD_DDS, &hash)).call(&ints(&[1, 2]));
     let _held = take(&mut server);
-    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    let mut client = matched(&here(&rig, "client"), "there", ADD);
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| client.call_bytes(&ints(&[1, 2]), PATIENCE).err());
         let _held = there.take();

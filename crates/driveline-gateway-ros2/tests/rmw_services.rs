@@ -6,23 +6,25 @@ mod rig;
 
 use driveline::CallError;
 use driveline::service::RawRequest;
+use rig::calls::{
+    ADD, ADD_DDS, BLOB, BLOB_DDS, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with,
+};
 use rig::rmw::{Node, Router};
 use rig::samples::BIG;
-use rig::services::{ADD, BLOB, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with};
 use rig::{PATIENCE, eventually};
 use serde_json::json;
 
 #[test]
 fn a_ros_client_calls_a_driveline_server() {
     let router = Router::new();
-    let rig = one(&router, rule("AddTwoInts", "driveline", json!({})));
-    let (node, hash) = (Node::new(&router, 0, "asker"), hash("AddTwoInts"));
-    let mut client = node.client("/math/add", (ADD, &hash));
-    let token = format!("/SS/%driveline_gateway/%math/adder/%math%add/{ADD}/{hash}/::,10:,:,:,,");
+    let rig = one(&router, rule(ADD, "driveline", json!({})));
+    let (node, hash) = (Node::new(&router, 0, "asker"), hash(ADD));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
+    let token = format!("/SS/%driveline_gateway/%math/adder/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
     let in_graph = |part: &str| node.graph().iter().any(|t| t.ends_with(part));
     assert_eq!(rig.service(SERVICE).problems, ["nobody on this host offers it at host reach"]);
     assert!(!in_graph(&token), "nobody serves");
-    let mut server = server_here(&here(&rig, "math/adder"), "AddTwoInts");
+    let mut server = server_here(&here(&rig, "math/adder"), ADD);
     offered(&rig);
     eventually("in the graph", || in_graph(&token) && in_graph("/NN/%driveline_gateway/%math/adder"));
     for n in 1..=3 {
@@ -44,7 +46,7 @@ fn a_ros_client_calls_a_driveline_server() {
     eventually("gone from the graph", || !in_graph(&token) && !rig.service(SERVICE).callable);
     eventually("nobody is asked any more", || !client.has_server());
     // Another one, of another name.
-    let mut server = server_here(&here(&rig, "other"), "AddTwoInts");
+    let mut server = server_here(&here(&rig, "other"), ADD);
     eventually("offered again", || in_graph(&token.replace("%math/adder", "%/other")));
     let call = client.call(&ints(&[5, 6]));
     take(&mut server).responder.send_bytes(&ints(&[11])).unwrap();
@@ -54,13 +56,13 @@ fn a_ros_client_calls_a_driveline_server() {
 #[test]
 fn a_driveline_client_calls_a_ros_server() {
     let router = Router::new();
-    let rig = one(&router, rule("AddTwoInts", "ros", json!({})));
-    let (node, hash) = (Node::new(&router, 0, "adder"), hash("AddTwoInts"));
-    let mut client = client_of(&rig, "asker", SERVICE, "AddTwoInts");
+    let rig = one(&router, rule(ADD, "ros", json!({})));
+    let (node, hash) = (Node::new(&router, 0, "adder"), hash(ADD));
+    let mut client = client_of(&here(&rig, "asker"), SERVICE, ADD);
     assert!(matches!(client.call_bytes(&ints(&[1, 2]), PATIENCE), Err(CallError::NoServer { .. })), "nobody serves");
-    let server = node.server("/math/add", (ADD, &hash));
+    let server = node.server("/math/add", (ADD_DDS, &hash));
     assert!(client.wait_for_server(PATIENCE));
-    let of_client = format!("/SC/%driveline_gateway/%/driveline/%math%add/{ADD}/{hash}/::,10:,:,:,,");
+    let of_client = format!("/SC/%driveline_gateway/%/driveline/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in 1..=3 {
@@ -99,21 +101,21 @@ fn a_driveline_client_calls_a_ros_server() {
 fn responses_of_4_mib_pass_whole_both_ways() {
     let router = Router::new();
     let services = json!([
-        rule("Blob", "driveline", json!({ "max_response": "5 MiB", "pending": 1 })),
-        { "service": "/there", "type": "test_srvs/srv/Blob", "server": "ros", "max_response": "5 MiB" },
+        rule(BLOB, "driveline", json!({ "max_response": "5 MiB", "pending": 1 })),
+        { "service": "/there", "type": BLOB, "server": "ros", "max_response": "5 MiB" },
     ]);
     let rig = with(&router, services, "jazzy");
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("Blob"));
-    let mut server = server_here(&here(&rig, "server"), "Blob");
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(BLOB));
+    let mut server = server_here(&here(&rig, "server"), BLOB);
     offered(&rig);
-    let mut client = node.client("/math/add", (BLOB, &hash));
+    let mut client = node.client("/math/add", (BLOB_DDS, &hash));
     for n in 0..4 {
         let call = client.call(&blob(4, n));
         take(&mut server).responder.send_bytes(&blob(BIG, n)).unwrap();
         assert!(call.outcome().unwrap() == blob(BIG, n), "response {n} is whole");
     }
-    let there = node.server("/there", (BLOB, &hash));
-    let mut client = matched(&rig, "client", "there", "Blob");
+    let there = node.server("/there", (BLOB_DDS, &hash));
+    let mut client = matched(&here(&rig, "client"), "there", BLOB);
     std::thread::scope(|scope| {
         scope.spawn(|| (0..4).for_each(|n| there.take().reply(&blob(BIG, n))));
         for n in 0..4 {
@@ -127,15 +129,15 @@ fn responses_of_4_mib_pass_whole_both_ways() {
 fn two_clients_at_once_get_what_each_has_asked_for() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({})),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" },
+        rule(ADD, "driveline", json!({})),
+        { "service": "/there", "type": ADD, "server": "ros" },
     ]);
     let rig = with(&router, services, "jazzy");
-    let hash = hash("AddTwoInts");
+    let hash = hash(ADD);
     let (one, two) = (Node::new(&router, 0, "one"), Node::new(&router, 0, "two"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let (mut first, mut second) = (one.client("/math/add", (ADD, &hash)), two.client("/math/add", (ADD, &hash)));
+    let (mut first, mut second) = (one.client("/math/add", (ADD_DDS, &hash)), two.client("/math/add", (ADD_DDS, &hash)));
     // The same number of both.
     let calls = [first.call(&ints(&[1, 0])), second.call(&ints(&[2, 0]))];
     let mut requests = [take(&mut server), take(&mut server)];
@@ -145,18 +147,13 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
         responder.send_bytes(&ints(&[i64::from(sample.payload().unwrap()[4]) * 10])).unwrap();
     }
     assert_eq!((calls[0].outcome(), calls[1].outcome()), (Ok(ints(&[10])), Ok(ints(&[20]))));
-    let there = one.server("/there", (ADD, &hash));
+    let there = one.server("/there", (ADD_DDS, &hash));
     let answer = || {
         let requests = [there.take(), there.take()];
         requests.iter().rev().for_each(|r| r.reply(&ints(&[i64::from(r.payload[4]) * 10])));
     };
     let ask = |n: i64| {
-        matched(&rig, &format!("client{n}"), "there", "AddTwoInts")
-            .call_bytes(&ints(&[n, 0]), PATIENCE)
-            .unwrap()
-            .payload()
-            .unwrap()
-            .to_vec()
+        matched(&here(&rig, &format!("client{n}")), "there", ADD).call_bytes(&ints(&[n, 0]), PATIENCE).unwrap().payload().unwrap().to_vec()
     };
     std::thread::scope(|scope| {
         scope.spawn(answer);
@@ -168,16 +165,16 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
 #[test]
 fn a_server_that_is_restarted_at_once_gets_the_calls() {
     let router = Router::new();
-    let rig = one(&router, json!({ "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" }));
-    let (node, hash) = (Node::new(&router, 0, "adder"), hash("AddTwoInts"));
-    let first = node.server("/there", (ADD, &hash));
-    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    let rig = one(&router, json!({ "service": "/there", "type": ADD, "server": "ros" }));
+    let (node, hash) = (Node::new(&router, 0, "adder"), hash(ADD));
+    let first = node.server("/there", (ADD_DDS, &hash));
+    let mut client = matched(&here(&rig, "client"), "there", ADD);
     std::thread::scope(|scope| {
         scope.spawn(|| first.take().reply(&ints(&[3])));
         assert_eq!(client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(), ints(&[3]));
     });
     drop(first);
-    let second = node.server("/there", (ADD, &hash));
+    let second = node.server("/there", (ADD_DDS, &hash));
     std::thread::scope(|scope| {
         scope.spawn(|| second.take().reply(&ints(&[4])));
         // Until it is found.
@@ -189,11 +186,11 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
 #[test]
 fn a_request_that_comes_twice_is_executed_once() {
     let router = Router::new();
-    let rig = one(&router, rule("AddTwoInts", "driveline", json!({})));
-    let (node, hash) = (Node::new(&router, 0, "node"), hash("AddTwoInts"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let rig = one(&router, rule(ADD, "driveline", json!({})));
+    let (node, hash) = (Node::new(&router, 0, "node"), hash(ADD));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let mut client = node.client("/math/add", (ADD, &hash));
+    let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let first = client.call(&ints(&[1, 2]));
     let held = take(&mut server);
     let again = client.call_again(&ints(&[1, 2]));
@@ -208,12 +205,12 @@ fn a_request_that_comes_twice_is_executed_once() {
 fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({})),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" },
+        rule(ADD, "driveline", json!({})),
+        { "service": "/there", "type": ADD, "server": "ros" },
         { "service": "/nowhere", "type": "nav_msgs/srv/GetMap", "server": "ros" },
     ]);
     let rig = with(&router, services, "jazzy");
-    let (node, good) = (Node::new(&router, 0, "adder"), hash("AddTwoInts"));
+    let (node, good) = (Node::new(&router, 0, "adder"), hash(ADD));
     assert!(rig.service("nowhere").left_out && !rig.service("there").left_out);
     assert!(
         rig.told("service '/nowhere' is left out") && rig.service("nowhere").problems[0].contains("nav_msgs"),
@@ -226,14 +223,14 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
         assert!(!rig.service(service).callable);
     };
     // A server here with another type.
-    let server = server_here(&here(&rig, "server"), "Blob");
-    problem(SERVICE, "the schemas of test_srvs/srv/AddTwoInts_Request and test_srvs/srv/AddTwoInts_Response");
+    let server = server_here(&here(&rig, "server"), BLOB);
+    problem(SERVICE, "the schemas of example_interfaces/srv/AddTwoInts_Request and example_interfaces/srv/AddTwoInts_Response");
     drop(server);
     // Two servers here.
-    let servers = [server_here(&here(&rig, "one"), "AddTwoInts"), server_here(&here(&rig, "two"), "AddTwoInts")];
+    let servers = [server_here(&here(&rig, "one"), ADD), server_here(&here(&rig, "two"), ADD)];
     problem(SERVICE, "2 nodes offer it (one, two)");
     // Servers there.
-    let mut client = client_of(&rig, "client", "there", "AddTwoInts");
+    let mut client = client_of(&here(&rig, "client"), "there", ADD);
     let mut refused = |says: &str| {
         problem("there", says);
         assert!(client.wait_for_server(PATIENCE), "who calls is told why");
@@ -241,21 +238,21 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
         assert!(matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains(says)), "{says}: {:?}", outcome.err());
     };
     let old = format!("RIHS01_{}", "0".repeat(64));
-    let server = node.server("/there", (ADD, &old));
+    let server = node.server("/there", (ADD_DDS, &old));
     refused(&format!("the server '/adder' by rmw_zenoh has the type hash {old}"));
     drop(server);
-    let server = node.server("/there", (ADD, "TypeHashNotSupported"));
+    let server = node.server("/there", (ADD_DDS, "TypeHashNotSupported"));
     refused("the type hash TypeHashNotSupported");
     drop(server);
-    let server = node.server("/there", (BLOB, &hash("Blob")));
+    let server = node.server("/there", (BLOB_DDS, &hash(BLOB)));
     refused("correct `type`");
     assert_eq!(server.waiting(), 0);
     drop(server);
     eventually("nobody serves", || rig.service("there").servers.is_empty());
-    let first = node.server("/there", (ADD, &good));
+    let first = node.server("/there", (ADD_DDS, &good));
     eventually("callable", || rig.service("there").callable);
     let other = Node::new(&router, 0, "other");
-    let second = other.server("/there", (ADD, &good));
+    let second = other.server("/there", (ADD_DDS, &good));
     refused("2 nodes offer it");
     assert_eq!((first.waiting(), second.waiting()), (0, 0));
     drop(second);
@@ -266,9 +263,9 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     });
     // A name that is taken there.
     drop(servers);
-    let _server = server_here(&here(&rig, "one"), "AddTwoInts");
+    let _server = server_here(&here(&rig, "one"), ADD);
     offered(&rig);
-    let _double = node.server("/math/add", (ADD, &good));
+    let _double = node.server("/math/add", (ADD_DDS, &good));
     eventually("told", || rig.told("nodes in ROS 2 offer it as well (/adder)"));
 }
 
@@ -276,18 +273,18 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
 fn nodes_of_humble_have_no_hashes() {
     let router = Router::new();
     let services = json!([
-        rule("AddTwoInts", "driveline", json!({})),
-        { "service": "/there", "type": "test_srvs/srv/AddTwoInts", "server": "ros" },
+        rule(ADD, "driveline", json!({})),
+        { "service": "/there", "type": ADD, "server": "ros" },
     ]);
     let rig = with(&router, services, "humble");
-    let (node, of) = (Node::new(&router, 0, "node"), (ADD, "TypeHashNotSupported"));
-    let mut server = server_here(&here(&rig, "server"), "AddTwoInts");
+    let (node, of) = (Node::new(&router, 0, "node"), (ADD_DDS, "TypeHashNotSupported"));
+    let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
     let call = node.client("/math/add", of).call(&ints(&[1, 2]));
     take(&mut server).responder.send_bytes(&ints(&[3])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[3])));
     let there = node.server("/there", of);
-    let mut client = matched(&rig, "client", "there", "AddTwoInts");
+    let mut client = matched(&here(&rig, "client"), "there", ADD);
     std::thread::scope(|scope| {
         scope.spawn(|| there.take().reply(&ints(&[3])));
         assert_eq!(client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(), ints(&[3]));
@@ -298,23 +295,23 @@ fn nodes_of_humble_have_no_hashes() {
 #[test]
 fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     let router = Router::new();
-    let first = one(&router, rule("AddTwoInts", "driveline", json!({})));
-    let second = one(&router, rule("AddTwoInts", "ros", json!({})));
-    let (node, hash) = (Node::new(&router, 0, "asker"), hash("AddTwoInts"));
-    let mut server = server_here(&here(&first, "server"), "AddTwoInts");
+    let first = one(&router, rule(ADD, "driveline", json!({})));
+    let second = one(&router, rule(ADD, "ros", json!({})));
+    let (node, hash) = (Node::new(&router, 0, "asker"), hash(ADD));
+    let mut server = server_here(&here(&first, "server"), ADD);
     offered(&first);
     eventually("seen", || second.service(SERVICE).problems.iter().any(|p| p.contains("another gateway of Driveline")));
-    let mut elsewhere = client_of(&second, "client", SERVICE, "AddTwoInts");
+    let mut elsewhere = client_of(&here(&second, "client"), SERVICE, ADD);
     assert!(elsewhere.wait_for_server(PATIENCE));
     let outcome = elsewhere.call_bytes(&ints(&[1, 2]), PATIENCE);
     assert!(matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("go in circles")), "{:?}", outcome.err());
     assert!(server.take().unwrap().is_none());
     // A node calls it nonetheless.
-    let call = node.client("/math/add", (ADD, &hash)).call(&ints(&[1, 2]));
+    let call = node.client("/math/add", (ADD_DDS, &hash)).call(&ints(&[1, 2]));
     take(&mut server).responder.send_bytes(&ints(&[3])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[3])));
     // With a node that offers it as well, both would execute what the second one asks.
-    let there = node.server("/math/add", (ADD, &hash));
+    let there = node.server("/math/add", (ADD_DDS, &hash));
     eventually("told", || second.told("both would execute requests"));
     assert!(!second.service(SERVICE).callable && there.waiting() == 0);
 }

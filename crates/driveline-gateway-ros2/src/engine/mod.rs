@@ -3,7 +3,7 @@
 //!
 //! One thread, the *conductor*, listens to the discovery of both profiles and decides what is carried. Samples do not pass through it: each topic has
 //! a thread of its own in each direction, and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for each of its ends;
-//! requests and responses by rmw_zenoh come on threads of Zenoh's.
+//! requests and responses by rmw_zenoh come on threads of Zenoh's. What of a service is let go has a thread until it has gone.
 
 mod conductor;
 mod counters;

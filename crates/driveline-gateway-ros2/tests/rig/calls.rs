@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers and clients here, of services that pass to ROS 2 and from it.
 
-use super::{DEFINITIONS, PATIENCE, Rig};
-use driveline::service::{RawClient, RawRequest};
+use super::rmw::Router;
+use super::samples::BIG;
+use super::{DEFINITIONS, PATIENCE, Rig, eventually};
+use driveline::service::{RawClient, RawRequest, RawService};
 use driveline::{
     CallError, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions,
 };
@@ -16,10 +18,35 @@ use std::sync::mpsc::{Receiver, channel};
 
 pub(crate) const ADD: &str = "example_interfaces/srv/AddTwoInts";
 pub(crate) const TRIGGER: &str = "std_srvs/srv/Trigger";
-const LONGEST: usize = (4 << 20) + 1024;
+pub(crate) const BLOB: &str = "test_srvs/srv/Blob";
+/// The same types as DDS and keys of rmw_zenoh have them.
+pub(crate) const ADD_DDS: &str = "example_interfaces::srv::dds_::AddTwoInts_";
+pub(crate) const BLOB_DDS: &str = "test_srvs::srv::dds_::Blob_";
+/// What most services here are called, of either type.
+pub(crate) const SERVICE: &str = "math/add";
+const LONGEST: usize = BIG + 1024;
 
+/// A gateway for nodes on DDS.
 pub(crate) fn rig_of(domain_id: u32, services: Value) -> Rig {
     Rig::with(json!({ "domain_id": domain_id, "services": services }), &[])
+}
+
+/// A gateway for nodes on rmw_zenoh.
+pub(crate) fn with(router: &Router, services: Value, release: &str) -> Rig {
+    let zenoh = json!({ "connect": [router.endpoint()] });
+    Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services }), &[])
+}
+
+/// The same with one service.
+pub(crate) fn one(router: &Router, rule: Value) -> Rig {
+    with(router, json!([rule]), "jazzy")
+}
+
+/// Of [`SERVICE`].
+pub(crate) fn rule(ros_type: &str, server: &str, more: Value) -> Value {
+    let mut rule = json!({ "service": format!("/{SERVICE}"), "type": ros_type, "server": server });
+    rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    rule
 }
 
 fn catalog() -> Catalog {
@@ -53,10 +80,20 @@ pub(crate) fn cdr(fill: impl FnOnce(&mut Encoder)) -> Vec<u8> {
 }
 
 pub(crate) fn two(a: i64, b: i64) -> Vec<u8> {
-    cdr(|to| {
-        to.number(a);
-        to.number(b);
-    })
+    ints(&[a, b])
+}
+
+/// `int64`s: their alignment is that of their place.
+pub(crate) fn ints(ints: &[i64]) -> Vec<u8> {
+    cdr(|to| ints.iter().for_each(|n| to.number(*n)))
+}
+
+/// `uint8[]`. A multiple of 4, so that nothing is filled up.
+pub(crate) fn blob(len: usize, fill: u8) -> Vec<u8> {
+    let mut bytes = vec![0, 1, 0, 0];
+    bytes.extend((len as u32).to_le_bytes());
+    bytes.resize(bytes.len() + len, fill);
+    bytes
 }
 
 pub(crate) fn node(domain_dir: &Path, name: &str) -> Node {
@@ -66,6 +103,33 @@ pub(crate) fn node(domain_dir: &Path, name: &str) -> Node {
 
 pub(crate) fn domain(rig: &Rig) -> PathBuf {
     rig.dir.path().join("domain")
+}
+
+pub(crate) fn here(rig: &Rig, name: &str) -> Node {
+    node(&domain(rig), name)
+}
+
+/// A server here of [`SERVICE`], whose requests are answered by hand.
+pub(crate) fn server_here(node: &Node, ros_type: &str) -> RawService {
+    let (request, response) = schemas(ros_type);
+    let options = ServiceOptions { reach: Reach::Host, max_response: LONGEST, max_held: 4, ..ServiceOptions::default() };
+    node.raw_service(SERVICE, request, response, options).unwrap()
+}
+
+/// Waits for the next request.
+#[track_caller]
+pub(crate) fn take(service: &mut RawService) -> RawRequest {
+    let mut taken = None;
+    eventually("a request came", || {
+        taken = service.take().unwrap();
+        taken.is_some()
+    });
+    taken.unwrap()
+}
+
+/// [`SERVICE`] is offered to ROS 2.
+pub(crate) fn offered(rig: &Rig) {
+    eventually("offered", || rig.service(SERVICE).callable);
 }
 
 /// A server here, which answers as it is told for as long as the value lives.
@@ -94,12 +158,23 @@ pub(crate) fn add(request: RawRequest) {
     respond(request, &cdr(|to| to.number(a + b)));
 }
 
-pub(crate) fn client(domain_dir: &Path, service: &str, ros_type: &str) -> RawClient {
+/// A client here, which may have no server yet.
+pub(crate) fn client_of(node: &Node, service: &str, ros_type: &str) -> RawClient {
     let (request, response) = schemas(ros_type);
-    let options = ClientOptions { reach: Reach::Host, max_request: 1024, ..ClientOptions::default() };
-    let mut client = node(domain_dir, "asker").raw_client(service, request, response, options).unwrap();
+    let options = ClientOptions { reach: Reach::Host, max_request: 64 << 10, ..ClientOptions::default() };
+    node.raw_client(service, request, response, options).unwrap()
+}
+
+/// The same, matched with its server.
+#[track_caller]
+pub(crate) fn matched(node: &Node, service: &str, ros_type: &str) -> RawClient {
+    let mut client = client_of(node, service, ros_type);
     assert!(client.wait_for_server(PATIENCE), "nobody offers it here");
     client
+}
+
+pub(crate) fn client(domain_dir: &Path, service: &str, ros_type: &str) -> RawClient {
+    matched(&node(domain_dir, "asker"), service, ros_type)
 }
 
 pub(crate) fn call(client: &mut RawClient, request: &[u8]) -> Result<Vec<u8>, CallError> {

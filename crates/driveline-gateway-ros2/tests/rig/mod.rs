@@ -7,7 +7,6 @@ mod domains;
 pub(crate) mod rmw;
 pub(crate) mod rmw_services;
 pub(crate) mod samples;
-pub(crate) mod services;
 
 use driveline_gateway_ros2::engine::Gateway;
 use driveline_runtime::gateway::{Refusal, Ros2Report};
@@ -25,11 +24,12 @@ use std::time::{Duration, Instant};
 const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
 /// Names the directory with nodes on ros2-client: `jazzy` and `humble`.
 const ROS2_CLIENT: &str = "DRIVELINE_ROS2_CLIENT";
-/// What is known of ROS 2's types, as upstream has it.
-pub(crate) const DEFINITIONS: [(&str, &str, &str); 3] = [
+/// What is known of types: of ROS 2's, as upstream has it, and of one of these tests' own.
+pub(crate) const DEFINITIONS: [(&str, &str, &str); 4] = [
     ("std_msgs", "msg/String.msg", "string data\n"),
     ("example_interfaces", "srv/AddTwoInts.srv", "int64 a\nint64 b\n---\nint64 sum\n"),
     ("std_srvs", "srv/Trigger.srv", "---\nbool success\nstring message\n"),
+    ("test_srvs", "srv/Blob.srv", "uint8[] data\n---\nuint8[] data\n"),
 ];
 /// Only a failure takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -228,14 +228,10 @@ impl Rig {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, definition).unwrap();
         }
-        let package = dir.path().join("test_srvs/srv");
-        std::fs::create_dir_all(&package).unwrap();
-        samples::SERVICES.iter().for_each(|(name, text)| std::fs::write(package.join(format!("{name}.srv")), text).unwrap());
         let participant =
             Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
         let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
-        let packages = DEFINITIONS.iter().map(|(package, ..)| *package).chain(["test_srvs"]);
-        ros2["types"] = packages.map(|package| json!(dir.path().join(package))).collect();
+        ros2["types"] = DEFINITIONS.iter().map(|(package, ..)| json!(dir.path().join(package))).collect();
         let domain_id = ros2["domain_id"].as_u64().unwrap() as u32;
         if ros2["dds"] != json!(false) {
             domains::check(domain_id);

@@ -11,10 +11,6 @@ use std::time::Instant;
 pub(crate) const CAMERA: &str = "sensing/camera";
 pub(crate) const BIG: usize = 4 << 20;
 
-/// Services of the package `test_srvs`.
-pub(crate) const SERVICES: [(&str, &str); 2] =
-    [("AddTwoInts", "int64 a\nint64 b\n---\nint64 sum\n"), ("Blob", "uint8[] data\n---\nuint8[] data\n")];
-
 pub(crate) fn string_schema() -> Schema {
     let name = "std_msgs/msg/String".parse().unwrap();
     let mut catalog = Catalog::new();

@@ -14,7 +14,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Why something is not there, while the one before goes. Nobody need be told: it ends by itself.
-pub(super) const GOING: &str = "what did it before has not ended yet";
+pub(super) const GOING: &str = "what did it before is still ending: try again";
 
 /// Has the conductor look.
 pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
