@@ -163,7 +163,7 @@ fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
 
 #[test]
 fn a_service_that_is_withdrawn_in_a_call_is_found_by_nobody_and_the_call_is_answered() {
-    let rig = rig_of(65, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+    let rig = rig_of(65, json!([{ "service": "/add", "type": ADD, "server": "driveline", "timeout_ms": 600_000 }]));
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
     let _server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
