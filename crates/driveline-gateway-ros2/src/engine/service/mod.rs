@@ -3,7 +3,7 @@
 //!
 //! A profile has two *ends* for a service: one that offers it to ROS 2 ([`Offered`]: hands over requests, takes replies), and one that asks a server there
 //! ([`Asking`]: takes requests, hands over responses). An end knows names, keys and numbers of its profile, and no calls: which calls are under way, for whom, and
-//! for how long, is known here. An end exists until it is dropped. What comes to its [`Answers`] after that does no harm; a [`Reply`] outlives its end.
+//! for how long, is known here. An end exists until it is withdrawn or dropped. What comes to its [`Answers`] after that does no harm; a [`Reply`] outlives its end.
 //!
 //! Nothing here and in an end may wait for a caller or a server. Sending may wait for a link, within the bounds of its profile.
 

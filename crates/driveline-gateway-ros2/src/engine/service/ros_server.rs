@@ -85,7 +85,7 @@ impl RosServer {
         self.problems = problems;
     }
 
-    /// Nobody is asked any more: whoever waits is told what has happened. Before `asking` is let go, of which the calls has a share.
+    /// Nobody is asked any more: whoever waits is told what has happened. Before `asking` is let go, of which `calls` has a share.
     fn leave(&mut self, what: &str) {
         self.across.let_go();
         self.calls.server_gone(what);
@@ -155,7 +155,7 @@ impl RosServer {
     }
 
     pub(super) fn across(&self) -> Option<Profile> {
-        self.across.get().and_then(|_| self.current).map(|(profile, _)| profile.other())
+        self.across.get().and(self.current).map(|(profile, _)| profile.other())
     }
 
     /// All servers of the name, with what keeps each.

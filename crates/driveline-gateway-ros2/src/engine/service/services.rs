@@ -32,7 +32,7 @@ pub(super) type EndpointKey = (Profile, Handle);
 /// Where its server is.
 enum Side {
     Driveline(DrivelineServer),
-    Ros(RosServer),
+    Ros(Box<RosServer>),
     /// It is left out, for this reason.
     LeftOut(String),
 }
@@ -84,7 +84,7 @@ impl Services {
                 ServedBy::Ros => {
                     let people = common.clone();
                     let counts = Counts::new(move |line| people.tell(line), name.to_string());
-                    Ok(Side::Ros(RosServer::new(&node, of, rule, counts, &wake)))
+                    Ok(Side::Ros(Box::new(RosServer::new(&node, of, rule, counts, &wake))))
                 }
             });
             let server = server.unwrap_or_else(|reason| {

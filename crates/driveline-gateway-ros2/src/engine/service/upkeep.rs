@@ -168,9 +168,12 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
+    /// Why a thing is broken, if it is.
+    type Broken = Arc<Mutex<Option<String>>>;
+
     /// Waits, when it is dropped, until the other side of `held` is gone.
     struct Thing {
-        broken: Arc<Mutex<Option<String>>>,
+        broken: Broken,
         withdrawn: Sender<()>,
         held: Receiver<()>,
     }
@@ -192,7 +195,7 @@ mod tests {
     }
 
     /// One of them, what breaks it, what tells that it was withdrawn, and what holds it up as it goes.
-    fn thing() -> (Thing, Arc<Mutex<Option<String>>>, Receiver<()>, Sender<()>) {
+    fn thing() -> (Thing, Broken, Receiver<()>, Sender<()>) {
         let (broken, (withdrawn, seen), (hold, held)) = (Arc::default(), channel(), channel());
         (Thing { broken: Arc::clone(&broken), withdrawn, held }, broken, seen, hold)
     }
