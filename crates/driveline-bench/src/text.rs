@@ -64,14 +64,40 @@ impl Columns {
         self.rows.iter().skip(1).all(|r| r.len() < 2)
     }
 
+    /// Rows that are no headings: a row of one cell is a heading, and may be as long as it likes.
+    fn wide(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.rows.iter().filter(|r| r.len() > 1)
+    }
+
+    /// Whether a column has more than its head. The first one always stands there.
+    fn says(&self, column: usize) -> bool {
+        column == 0 || self.wide().skip(1).any(|r| r.get(column).is_some_and(|t| !t.is_empty()))
+    }
+
+    /// As a table in Markdown, without the columns in which there is nothing but their head.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0)).filter(|c| self.says(*c)).collect();
+        let mut text = String::new();
+        for (i, row) in self.rows.iter().enumerate() {
+            for c in &columns {
+                let cell = row.get(*c).map_or("", String::as_str).replace('|', "\\|");
+                text += &if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
+            }
+            text += "|\n";
+            if i == 0 {
+                text += &"|---".repeat(columns.len());
+                text += "|\n";
+            }
+        }
+        text
+    }
+
     /// Appends it, without the columns in which there is nothing but their head.
     pub fn write(&self, into: &mut String) {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        // A row of one cell is a heading, and may be as long as it likes.
-        let wide = || self.rows.iter().filter(|r| r.len() > 1);
-        let says = |c: usize| wide().skip(1).any(|r| r.get(c).is_some_and(|t| !t.is_empty()));
-        let width = |c: usize| wide().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
-        let widths: Vec<Option<usize>> = (0..columns).map(|c| (c == 0 || says(c)).then(|| width(c))).collect();
+        let width = |c: usize| self.wide().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
+        let widths: Vec<Option<usize>> = (0..columns).map(|c| self.says(c).then(|| width(c))).collect();
         for row in &self.rows {
             let mut line = String::new();
             for (i, (text, width)) in row.iter().zip(&widths).enumerate() {
@@ -109,6 +135,8 @@ mod tests {
         let mut text = String::new();
         c.write(&mut text);
         assert_eq!(text, "  a     µs\n  longer than the columns\n  ÄÖ  10.0\n");
+        c.row(vec!["a|b".into(), String::new(), String::new()]);
+        assert_eq!(c.markdown(), "| a | µs |\n|---|---|\n| longer than the columns | |\n| ÄÖ | 10.0 |\n| a\\|b | |\n");
         assert!(!c.is_empty());
     }
 }

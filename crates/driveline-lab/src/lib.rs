@@ -12,6 +12,7 @@ pub mod compare;
 pub mod csv;
 mod headway;
 mod list;
+mod markdown;
 pub mod plan;
 mod publish;
 pub mod report;

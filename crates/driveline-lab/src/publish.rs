@@ -4,8 +4,8 @@
 use crate::analysis::{Analysis, analyse};
 use crate::archive::Archive;
 use crate::report::page;
-use crate::{csv, terminal};
-use anyhow::{Context, Result};
+use crate::{csv, markdown, terminal};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,8 @@ Examples:
       writes report.html, results.csv and summary.json anew, and prints a summary
   driveline bench report results/monday --out monday.html
       the page somewhere else
+  driveline bench report results/monday --markdown > figures.md
+      tables to be published
   driveline bench report results/monday --json | jq '.experiments[].answer'";
 
 /// Tell what a measurement says: a page, tables, a summary.
@@ -30,6 +32,9 @@ pub struct ReportArgs {
     /// Where the page goes [default: DIR/report.html]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Print the tables of latencies as Markdown instead of the summary
+    #[arg(long)]
+    pub markdown: bool,
     /// Print the summary as JSON instead of text
     #[arg(skip)]
     pub json: bool,
@@ -38,11 +43,15 @@ pub struct ReportArgs {
 /// Writes the report of an archive and returns what is to be printed.
 ///
 /// # Errors
-/// If there is no archive, it is damaged, or a file cannot be written.
+/// If there is no archive, it is damaged, a file cannot be written, or two ways of printing are asked for.
 pub fn report(args: &ReportArgs) -> Result<String> {
+    ensure!(!(args.json && args.markdown), "--json and --markdown are two ways to print the same: choose one");
     let archive = Archive::open(&args.directory)?;
     let path = args.out.clone().unwrap_or_else(|| archive.directory().join(PAGE));
     let analysis = publish(&archive, &path)?;
+    if args.markdown {
+        return Ok(markdown::summary(&archive.manifest, &analysis));
+    }
     if args.json {
         return Ok(format!("{}\n", serde_json::to_string_pretty(&analysis)?));
     }

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How figures are written everywhere, and what every reader must know.
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, Totals};
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 
 /// What is written where there are too few samples for a percentile.
 pub(crate) const TOO_SMALL: &str = "n too small";
+
+/// What can go wrong with samples, by name, and how often it did.
+pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
+pub(crate) const LOSSES: [Loss; 4] =
+    [("late", |t| t.late), ("missed", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
 
 /// A duration with its unit and three digits: `12.3 µs`.
 pub(crate) fn duration(ns: u64) -> String {
@@ -84,7 +89,7 @@ pub(crate) fn bounds(i: &Interval) -> String {
     format!("{} to {}{}", ratio(i.low), ratio(i.high), few_rounds(i))
 }
 
-fn few_rounds(i: &Interval) -> String {
+pub(crate) fn few_rounds(i: &Interval) -> String {
     match i.rounds {
         n if n >= ENOUGH_ROUNDS => String::new(),
         1 => " of 1 round".into(),

@@ -28,7 +28,8 @@ fn measured(directory: &Path, id: &str, cases: Vec<(Case, u64, Observations)>, e
 }
 
 fn summary(archive: &Archive) -> serde_json::Value {
-    serde_json::from_str(&report(&ReportArgs { directory: archive.directory().into(), out: None, json: true }).unwrap()).unwrap()
+    serde_json::from_str(&report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: true }).unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn page_of_chains(network: u64) -> String {
     }
     let published = scenario::load("W9").unwrap().published;
     let archive = measured(&dir.path().join("a"), "W9", cases, |s| s.published = published);
-    report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     std::fs::read_to_string(archive.directory().join("report.html")).unwrap()
 }
 

@@ -217,7 +217,7 @@ fn brightness(colour: &str) -> f64 {
 fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     let page = archive.directory().join("report.html");
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 8_000_000, "the page has {size} bytes");
@@ -259,7 +259,7 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
 fn the_page_says_what_a_sceptic_asks() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     let (_, body) = page.split_once("<body>").unwrap();
     for what in [
@@ -301,7 +301,7 @@ fn the_page_says_what_a_sceptic_asks() {
 fn csv_and_summary_say_what_the_archive_says() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    let json = report(&ReportArgs { directory: archive.directory().into(), out: None, json: true }).unwrap();
+    let json = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: true }).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         summary,
@@ -361,7 +361,7 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 3, vec![c.clone()])], 1)).unwrap();
-    let told = || report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    let told = || report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     assert!(told().contains("PARTIAL: 0 of 3 runs"), "{}", told());
     archive.add("X", &c, &run(&c, 0, &[5_000; 100]), &Observations::default()).unwrap();
     assert!(told().contains("PARTIAL: 1 of 3 runs") && told().contains("--resume"));
@@ -389,7 +389,7 @@ fn what_did_not_arrive_is_told_beside_the_medians() {
         }
         archive.add("X", c, &run, &Observations::default()).unwrap();
     }
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     assert!(text.contains("Not arrived, which no percentile shows: 1 of 100 by Driveline (cell)."), "{text}");
     assert!(text.contains("not run yet") && !text.contains("no valid run"), "{text}");
     assert!(text.contains("2 of 3 runs were made; `driveline bench run --resume DIR`"), "{text}");

@@ -10,7 +10,7 @@ use driveline_bench::stats::Random;
 use driveline_lab::archive::{Archive, Case, Experiment, Run};
 use driveline_lab::scenario::AnswerSpec;
 use driveline_lab::{ReportArgs, report};
-use fixture::{case, chain_case, experiment, latencies, link, manifest, peer, run};
+use fixture::{case, chain_case, experiment, floors, latencies, link, manifest, peer, run};
 use std::path::Path;
 
 /// An archive of one experiment, and what the terminal and the page say of it.
@@ -24,8 +24,56 @@ fn told_of(dir: &Path, experiment: Experiment, add: impl Fn(&Archive, &Case, u64
     for c in &archive.manifest.experiments[0].cases {
         (0..rounds).for_each(|round| add(&archive, c, round));
     }
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     (text, std::fs::read_to_string(archive.directory().join("report.html")).unwrap().split_once("<body>").unwrap().1.to_owned())
+}
+
+#[test]
+fn tables_are_printed_as_markdown() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for cell in ["64 B", "64 B | few"] {
+        for system in [System::Driveline, peer("fastdds/shm"), peer("zenoh/tcp")] {
+            cases.push(case(system, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
+        }
+    }
+    cases.extend(floors(cases.len()));
+    let (text, _) = told(dir.path(), 5, cases, |archive, c, round| {
+        let ns = match (&c.system, c.role) {
+            (System::Futex, _) => 12_345,
+            (System::Driveline, _) => 20_000,
+            _ => 1_423_400,
+        };
+        let mut run = run(c, round, &vec![ns; if c.cell == "64 B" || c.system == System::Futex { 100 } else { 2 }]);
+        if c.system == peer("fastdds/shm") && c.cell == "64 B" && round < 2 {
+            lose_one(&mut run);
+        }
+        if c.system == peer("zenoh/tcp") && (round == 3 || c.cell != "64 B") {
+            run.invalid.push("it was cold".into());
+        }
+        archive.add("X", c, &run, &Observations::default()).unwrap();
+    });
+    let args = |json| ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json };
+    let told = report(&args(false)).unwrap();
+    let (before, table) = told.split_once("\n| ").unwrap();
+    assert!(before.starts_with("### X · ") && before.contains("Microseconds; 5 rounds; commit abc, begun 2020-01-01"), "{told}");
+    let (table, after) = table.split_once("\n\n").unwrap();
+    let expected = "\
+transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline | CPU per message | missed | runs that count |
+|---|---|---|---|---|---|---|---|---|---|---|
+| floor, floor | futex | 500 | 12.3 | 12.3 | 12.3 | | | 5.00 | 0 | 5 of 5 |
+| floor, floor | futex | 500 | 12.3 | 12.3 | 12.3 | 1.00 (1.00–1.00) ÷ floor | 1.00 (1.00–1.00) ÷ floor | 5.00 | 0 | 5 of 5 |
+| 64 B | Driveline | 500 | 20.0 | 20.0 | 20.0 | 1 | 1 | 5.00 | 0 | 5 of 5 |
+| 64 B | fastdds/shm | 498 | 1423 | 1423 | 1423 | 71.2 (71.2–71.2) | 71.2 (71.2–71.2) | 5.00 | 2 | 5 of 5 |
+| 64 B | zenoh/tcp | 400 | 1423 | 1423 | 1423 | 71.2 (71.2–71.2) of 4 rounds | 71.2 (71.2–71.2) of 4 rounds | 5.00 | 0 | 4 of 5 |
+| 64 B \\| few | Driveline | 10 | 20.0 | – | – | 1 | 1 | 5.00 | 0 | 5 of 5 |
+| 64 B \\| few | fastdds/shm | 10 | 1423 | – | – | 71.2 (71.2–71.2) | – | 5.00 | 0 | 5 of 5 |
+| 64 B \\| few | zenoh/tcp | no valid run | | | | | | – | 0 | 0 of 5 |";
+    assert_eq!(table, expected);
+    // What a reader must know is not lost on the way, and the terminal has the same figures.
+    assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{told}");
+    assert!(text.contains("71.2 [71.2, 71.2] of 4 rounds"), "{text}");
+    assert!(report(&args(true)).unwrap_err().to_string().contains("choose one"));
 }
 
 /// The cells of each line.
@@ -130,14 +178,14 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
     for name in names.into_iter().chain(["report.part"]) {
         std::os::unix::fs::symlink(&mine, archive.directory().join(name)).unwrap();
     }
-    report(&ReportArgs { directory: archive.directory().into(), out: None, json: false }).unwrap();
+    report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
     // A whole page in its place would be megabytes: it is not shown.
     assert!(std::fs::read_to_string(&mine).unwrap() == "dear", "the file behind the link was written to");
     assert!(names.iter().all(|n| archive.directory().join(n).symlink_metadata().unwrap().is_file()));
     // Where it is named, it is the caller's.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
-    report(&ReportArgs { directory: archive.directory().into(), out: Some(link.clone()), json: false }).unwrap();
+    report(&ReportArgs { directory: archive.directory().into(), out: Some(link.clone()), markdown: false, json: false }).unwrap();
     assert!(link.is_symlink() && std::fs::read_to_string(&mine).unwrap().contains("</html>"));
 }
 

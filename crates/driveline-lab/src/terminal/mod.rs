@@ -3,18 +3,14 @@
 
 mod beside;
 
-use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, Totals, columns, ratio_columns};
+use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, ratio_columns};
 use crate::archive::Manifest;
-use crate::table::{interval, percentile, remarks, span};
+use crate::table::{LOSSES, interval, percentile, remarks, span};
 use driveline_bench::Columns;
 use std::fmt::Write as _;
 
 /// Links of a case that have rows of their own; of more, the report tells.
 const MOST_LINKS: usize = 8;
-/// What can go wrong with samples, by name, and how often it did.
-type Loss = (&'static str, fn(&Totals) -> u64);
-const LOSSES: [Loss; 4] =
-    [("late", |t| t.late), ("missed", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
 
 /// The summary.
 #[must_use]
