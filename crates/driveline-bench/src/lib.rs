@@ -52,5 +52,5 @@ pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};
 pub use scratch::Scratch;
-pub use text::{Columns, bytes};
+pub use text::{Align, Columns, aligned, bytes};
 pub use validity::{MAX_OTHERS, taken_away, validity_rule};

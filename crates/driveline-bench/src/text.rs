@@ -95,19 +95,44 @@ impl Columns {
 
     /// Appends it, without the columns in which there is nothing but their head.
     pub fn write(&self, into: &mut String) {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |c: usize| self.wide().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
-        let widths: Vec<Option<usize>> = (0..columns).map(|c| self.says(c).then(|| width(c))).collect();
+        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0)).filter(|c| self.says(*c)).collect();
+        let align: Vec<Align> = columns.iter().map(|c| if *c == 0 { Align::Left } else { Align::Right }).collect();
+        let pick = |row: &Vec<String>| columns.iter().map(|c| row.get(*c).cloned().unwrap_or_default()).collect();
+        let mut wide = aligned(&align, &self.wide().map(pick).collect::<Vec<_>>()).into_iter();
         for row in &self.rows {
-            let mut line = String::new();
-            for (i, (text, width)) in row.iter().zip(&widths).enumerate() {
-                let Some(width) = width else { continue };
-                let gap = " ".repeat(width.saturating_sub(text.chars().count()));
-                let _ = if i == 0 { write!(line, "  {text}{gap}") } else { write!(line, "  {gap}{text}") };
-            }
-            let _ = writeln!(into, "{}", line.trim_end());
+            let line = if let [heading] = row.as_slice() { heading.clone() } else { wide.next().unwrap_or_default() };
+            let _ = writeln!(into, "{}", format!("  {line}").trim_end());
         }
     }
+}
+
+/// Which way a column is aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Its text begins at the same place in each line.
+    Left,
+    /// It ends there, as numbers do.
+    Right,
+}
+
+/// Lines of a table whose columns are as wide as they must be, two spaces between them. A row may have fewer cells than there are columns.
+#[must_use]
+pub fn aligned(align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
+    let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..align.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let mut text = String::new();
+        for (i, ((cell, width), align)) in row.iter().zip(&widths).zip(align).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            text += if i == 0 { "" } else { "  " };
+            text += &match align {
+                Align::Left => format!("{cell}{pad}"),
+                Align::Right => format!("{pad}{cell}"),
+            };
+        }
+        text.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -138,5 +163,12 @@ mod tests {
         c.row(vec!["a|b".into(), String::new(), String::new()]);
         assert_eq!(c.markdown(), "| a | µs |\n|---|---|\n| longer than the columns | |\n| ÄÖ | 10.0 |\n| a\\|b | |\n");
         assert!(!c.is_empty());
+    }
+
+    #[test]
+    fn each_column_is_aligned_its_way() {
+        let rows = [["stage", "runs", "of"], ["lane µ", "7", "a"], ["x", "1234", "bc"]].map(|r| r.map(str::to_owned).to_vec());
+        let align = [Align::Left, Align::Right, Align::Left];
+        assert_eq!(aligned(&align, &rows), ["stage   runs  of", "lane µ     7  a", "x       1234  bc"]);
     }
 }

@@ -1,31 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables of text, and figures with their units.
-
-/// Which way a column is aligned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
-    Left,
-    Right,
-}
-
-/// Lines of a table whose columns are as wide as they must be. The first row is the head.
-pub(crate) fn lines(align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
-    let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..align.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let mut text = String::new();
-        for (i, ((cell, width), align)) in row.iter().zip(&widths).zip(align).enumerate() {
-            let pad = " ".repeat(width - cell.chars().count());
-            text += if i == 0 { "" } else { "  " };
-            text += &match align {
-                Align::Left => format!("{cell}{pad}"),
-                Align::Right => format!("{pad}{cell}"),
-            };
-        }
-        text.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
-}
+//! Figures with their units, and names, as tables and lines have them.
 
 /// Microseconds with three significant digits and a unit that fits.
 pub(crate) fn duration(us: f64) -> String {
@@ -75,12 +49,6 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [["stage", "runs"], ["lane µ", "7"], ["x", "1234"]].map(|r| r.map(str::to_owned).to_vec());
-        assert_eq!(lines(&[Align::Left, Align::Right], &rows), ["stage   runs", "lane µ     7", "x       1234"]);
-    }
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {

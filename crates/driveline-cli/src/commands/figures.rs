@@ -5,8 +5,9 @@
 //! shortened, and names give way at last.
 
 use super::live::{COLUMN_HEADS, Line};
-use crate::table::{Align, cut, duration, lines};
+use crate::table::{cut, duration};
 use driveline_analyze::{EndToEnd, Quantiles, StageSummary, Summary};
+use driveline_bench::{Align, aligned};
 
 /// The shortest a name is cut to.
 const SHORTEST_NAME: usize = 8;
@@ -51,7 +52,7 @@ fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: 
         let style = |i| if i < heads { COLUMN_HEADS } else { "" };
         lines.into_iter().enumerate().map(|(i, text)| Line { text, style: style(i) }).collect()
     };
-    let text = lines(&align, &with(wide, &rows));
+    let text = aligned(&align, &with(wide, &rows));
     if width(&text) <= columns {
         return styled(text, 1);
     }
@@ -67,12 +68,12 @@ fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: 
         rows
     };
     let mut rows = with(narrow, &rows);
-    let surplus = width(&lines(&align, &rows)).saturating_sub(columns);
+    let surplus = width(&aligned(&align, &rows)).saturating_sub(columns);
     let longest = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
     for row in &mut rows {
         row[0] = cut(&row[0], longest.saturating_sub(surplus).max(SHORTEST_NAME));
     }
-    let mut text = lines(&align, &rows);
+    let mut text = aligned(&align, &rows);
     if groups.is_empty() {
         return styled(text, 1);
     }

@@ -6,7 +6,8 @@ use crate::arguments::{Node, Topic};
 use crate::exit;
 use crate::process;
 use crate::screen::Screen;
-use crate::table::{Align, bytes, count, cut, lines};
+use crate::table::{bytes, count, cut};
+use driveline_bench::{Align, aligned};
 use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
 use driveline_types::service::ServiceTopic;
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
@@ -187,7 +188,7 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(topics: &BTreeMap<&str, E>) -
 }
 
 pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {
-    for (i, line) in lines(align, rows).iter().enumerate() {
+    for (i, line) in aligned(align, rows).iter().enumerate() {
         let line = if i == 0 { screen.paint("1", line) } else { line.clone() };
         screen.print(&(line + "\n"));
     }

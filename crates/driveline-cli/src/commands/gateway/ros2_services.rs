@@ -4,7 +4,8 @@
 use super::{NAME, REASON, dropped};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
-use crate::table::{Align, count, cut};
+use crate::table::{count, cut};
+use driveline_bench::Align;
 use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
 use std::collections::{BTreeMap, BTreeSet};
 
