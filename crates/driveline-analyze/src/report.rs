@@ -6,6 +6,7 @@
 
 mod chart;
 mod figures;
+mod lead;
 mod scale;
 
 use crate::collector::Collector;
@@ -13,7 +14,7 @@ use crate::escape::escape;
 use crate::quantiles::{ENOUGH_FOR_P99, Quantiles};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use crate::w9::W9;
-use scale::{duration, grouped, percent, significant};
+use scale::{grouped, significant};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("report/style.css");
@@ -28,12 +29,12 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         page,
         "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>\
          <meta name=color-scheme content='light dark'><link rel=icon href='data:,'><title>{title}</title><style>{STYLE}</style></head>\
-         <body><main><h1>{title}</h1>{}{}{}",
+         <body><main><h1>{title}</h1>{}{}{}{}",
         subtitle(summary),
-        banner(summary),
-        notices(summary)
+        lead::banner(summary),
+        lead::answer(summary),
+        lead::cards(summary)
     );
-    cards(&mut page, summary);
     section(
         &mut page,
         "Where the time goes",
@@ -44,9 +45,18 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         figures::age_split(summary),
         "No component has finished with data that descends from a sensor.",
     );
+    if let Some(remarks) = lead::remarks(summary) {
+        section(&mut page, "Remarks", "", Some(remarks), "");
+    }
     section(&mut page, "Components", STAGES_TEXT, stage_table(&summary.stages), "No callback has run.");
     if let Some(w9) = summary.w9.as_ref().filter(|w| w.comparable) {
-        section(&mut page, "W9: transmission ÷ processing", W9_TEXT, w9_table(w9), "No stage was triggered by a sample.");
+        section(
+            &mut page,
+            "Beside the paper (W9): transmission ÷ processing",
+            W9_TEXT,
+            w9_table(w9),
+            "No stage was triggered by a sample.",
+        );
     }
     if let Some(list) = failure_list(summary) {
         section(&mut page, "Failures", "What components reported, the first ones; the table above counts all.", Some(list), "");
@@ -158,9 +168,14 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
+/// What is shown first, and beneath it how it is to be read; of nothing there is nothing to read.
 fn section(page: &mut String, heading: &str, text: &str, content: Option<String>, otherwise: &str) {
-    let content = content.unwrap_or_else(|| format!("<p class=empty>{otherwise}</p>"));
-    let _ = write!(page, "<section><h2>{heading}</h2><p>{text}</p>{content}</section>");
+    let content = match content {
+        Some(content) if text.is_empty() => content,
+        Some(content) => format!("{content}<p class=reading>{text}</p>"),
+        None => format!("<p class=empty>{otherwise}</p>"),
+    };
+    let _ = write!(page, "<section><h2>{heading}</h2>{content}</section>");
 }
 
 fn subtitle(s: &Summary) -> String {
@@ -168,80 +183,6 @@ fn subtitle(s: &Summary) -> String {
     parts.extend(s.started.iter().map(|t| format!("started {}", escape(t))));
     parts.push(escape(&s.machine.cpu));
     format!("<p class=subtitle>{}</p>", parts.join(" · "))
-}
-
-/// That the run did not end as it should, or that calls failed; nothing after a good run.
-fn banner(s: &Summary) -> String {
-    let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
-    match &s.ended {
-        Some(e) if !e.ok => {
-            let help = e.help.iter().map(|h| format!("<br><small>{}</small>", escape(h))).collect::<String>();
-            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}</p>", escape(&e.text))
-        }
-        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}</p>"),
-        _ => String::new(),
-    }
-}
-
-/// What must be known before any figure is believed.
-fn notices(s: &Summary) -> String {
-    let facts = s.facts.iter().map(|f| format!("<b>{}</b> ({}): {}", escape(&f.name), escape(&f.component), escape(&f.text)));
-    let w9 = s.w9.iter().map(|w| escape(&w.note));
-    let waits = s.waits().map(escape);
-    waits.chain(facts).chain(s.notes.iter().map(|n| escape(n))).chain(w9).map(|n| format!("<p class=notice>{n}</p>")).collect()
-}
-
-fn cards(page: &mut String, s: &Summary) {
-    let mut card = |value: String, label: &str, detail: String| {
-        let (label, detail) = (escape(label), escape(&detail));
-        let _ = write!(page, "<div class=card><b>{value}</b><span>{label}</span><small>{detail}</small></div>");
-    };
-    let mut out = Vec::new();
-    out.push((grouped(s.frames_published as f64), "frames published".to_owned(), "by the sources".to_owned()));
-    let received = s.subscriptions.iter().filter(|x| x.triggers).fold(0u64, |sum, x| sum.saturating_add(x.received));
-    let missed = s.missed_by_triggers;
-    let share = percent(missed as f64, missed.saturating_add(received) as f64);
-    let superseded = format!("{share} of what could have triggered; another {} were superseded", grouped(s.superseded as f64));
-    out.push((grouped(missed as f64), "samples missed by triggers".to_owned(), superseded));
-    // The slowest sink decides when the vehicle reacts.
-    if let Some(e) = s.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50)) {
-        let label = format!("end-to-end age, p50 ({})", e.stage);
-        out.push((
-            duration(e.age_us.p50),
-            label,
-            format!(
-                "newest part {}; p99 {}{}, max {}",
-                duration(e.newest_age_us.p50),
-                duration(e.age_us.p99),
-                flag(&e.age_us),
-                duration(e.age_us.max)
-            ),
-        ));
-        if let Some(d) = e.reaction_distance {
-            let detail = format!("at {} km/h before anything reacts; p99 {} m", significant(d.speed_kmh), significant(d.p99_m));
-            out.push((format!("{} m", significant(d.p50_m)), "reaction distance, p50".to_owned(), detail));
-        }
-        let part = percent(e.mean.communication_us, e.mean.total_us());
-        out.push((
-            part,
-            "of the age is communication".to_owned(),
-            format!("{} of {} on average", duration(e.mean.communication_us), duration(e.mean.total_us())),
-        ));
-    }
-    if s.failed() > 0 {
-        out.push((grouped(s.failed() as f64), "calls failed".to_owned(), "see the table of components".to_owned()));
-    }
-    for (value, label, detail) in out {
-        card(value, &label, detail);
-    }
-    let cards_start = page.find("<div class=card>").unwrap_or(page.len());
-    page.insert_str(cards_start, "<div class=cards>");
-    page.push_str("</div>");
-}
-
-/// Marks a 99th percentile of too few samples.
-fn flag(q: &Quantiles) -> &'static str {
-    if q.p99_n_too_small { " (few samples)" } else { "" }
 }
 
 /// n, p50, p95, p99, max as table cells.

@@ -16,22 +16,21 @@ const MAX_HISTOGRAMS: usize = 12;
 const RESOLUTION: usize = 300;
 const BINS_PER_DECADE: f64 = 12.0;
 
-const PARTS: [(&str, &str); 3] = [("communication", "communication"), ("computation", "computation"), ("idle", "idle (lay ready)")];
+const PARTS: [(&str, &str); 3] = [("communication", "communication"), ("computation", "computation"), ("idle", "waiting (idle)")];
 
 /// Where the age of the data went, at the end of each stage; sinks with their percentiles.
 pub(super) fn age_split(summary: &Summary) -> Option<String> {
     let row = |e: &EndToEnd, what: &str, split: &Split, emphasised: bool| Row {
-        label: format!("{}{what}", e.stage),
+        label: format!("{} → {}{what}", e.origin, e.stage),
         emphasised,
         parts: vec![("communication", split.communication_us), ("computation", split.computation_us), ("idle", split.idle_us)],
         end: format!("{}, {} communication", duration(split.total_us()), percent(split.communication_us, split.total_us())),
     };
-    let mut rows: Vec<Row> = summary.along_the_way.iter().map(|e| row(e, &format!(" ← {}, mean", e.origin), &e.mean, false)).collect();
+    let mut rows: Vec<Row> = summary.along_the_way.iter().map(|e| row(e, ", mean", &e.mean, false)).collect();
     for e in &summary.end_to_end {
-        let from = format!(" ← {}", e.origin);
-        rows.push(row(e, &format!("{from}, mean"), &e.mean, true));
-        rows.push(row(e, &format!("{from}, p50"), &e.p50, true));
-        rows.push(row(e, &format!("{from}, p99"), &e.p99, true));
+        rows.push(row(e, ", mean", &e.mean, true));
+        rows.push(row(e, ", p50", &e.p50, true));
+        rows.push(row(e, ", p99", &e.p99, true));
     }
     if rows.is_empty() {
         return None;
@@ -135,7 +134,7 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
         for (&origin, samples) in &stage.ages {
             let mut points: Vec<_> = samples.iter().map(|s| (seconds(start, s.end), us(s.age_ns()))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            series.push((format!("{name} ← {}", run.topic_name(origin)), points));
+            series.push((format!("{} → {name}", run.topic_name(origin)), points));
         }
     }
     series.truncate(MAX_SERIES);

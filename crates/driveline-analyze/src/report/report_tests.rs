@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::scale::duration;
 use super::*;
 use crate::{Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
 use driveline_runtime::account::Record;
@@ -115,9 +116,9 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     }
     assert_eq!(rows.len(), summary.along_the_way.len() + 3 * summary.end_to_end.len());
     assert!(page.contains("classical &lt;edges&gt; &amp; symmetry"));
-    assert!(page.contains("fusion ← image"));
+    assert!(page.contains("image → fusion"));
     assert!(page.contains("detector.image"));
-    for figure in [duration(summary.end_to_end[0].age_us.p50), "reaction distance".to_owned()] {
+    for figure in [duration(summary.end_to_end[0].age_us.p50), "Reaction distance".to_owned()] {
         assert!(page.contains(&figure), "{figure} is missing");
     }
 }
@@ -191,6 +192,37 @@ fn a_directory_that_cannot_be_made_is_named() {
     std::fs::write(&file, "").unwrap();
     let error = write_outputs(&Collector::default(), &file.join("out")).unwrap_err().to_string();
     assert!(error.contains("file/out"), "{error}");
+}
+
+#[test]
+fn the_answer_comes_first_and_remarks_after_the_picture() {
+    let mut run = pipeline(500);
+    let summary = run.summary();
+    let page = render(&run, &summary);
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
+    let order = [
+        at("class=question"),
+        at("class=answer"),
+        at("class=cards"),
+        at("class=\"bars\""),
+        at("<h2>Remarks</h2>"),
+        at("<h2>Components</h2>"),
+    ];
+    assert!(order.is_sorted(), "{order:?}");
+    // Of three ends it is the slowest that decides.
+    let end = summary.end_to_end.iter().find(|e| e.stage == "detector").unwrap();
+    assert!(summary.end_to_end.iter().all(|e| e.age_us.p50 <= end.age_us.p50));
+    let sentence = format!("<b>{}</b> at detector, counted from image (median of {};", duration(end.age_us.p50), end.age_us.n);
+    assert!(page.contains(&sentence), "{sentence}");
+    // The detector is slower than the camera, and nobody else is.
+    let missed = format!("{} of them at detector.", grouped(summary.missed_by_triggers as f64));
+    assert!(summary.missed_by_triggers > 0 && page.contains(&missed), "{missed}");
+    // What ran takes nothing away from the figures; what is missing in them does.
+    assert!(!page.contains("class=notice"));
+    run.facts_mut().notes.push("3 callbacks are missing".into());
+    let page = render(&run, &run.summary());
+    assert_eq!(page.matches("class=notice").count(), 1);
+    assert!(page.find("class=notice") > page.find("class=\"bars\""));
 }
 
 #[test]
