@@ -107,7 +107,7 @@ pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResul
     e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
 }
 
-/// What a reader must know before believing anything.
+/// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer.
 pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {
@@ -130,11 +130,6 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
             driveline_bench::MAX_OTHERS * 100.0,
             a.worst_others * 100.0
         ));
-    }
-    let least = m.experiments.iter().map(|e| e.rounds).min().unwrap_or(0);
-    if least < ENOUGH_ROUNDS as u64 {
-        let rounds = if least == 1 { "1 round".to_owned() } else { format!("{least} rounds") };
-        lines.push(format!("With {rounds} intervals are not to be trusted; {} make a start.", ENOUGH_ROUNDS));
     }
     lines
 }

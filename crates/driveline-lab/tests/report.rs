@@ -114,6 +114,7 @@ struct Told {
     plot_text_colour: String,
     sections: usize,
     fetched: Vec<String>,
+    scrolling: Vec<String>,
 }
 
 /// Clicks through everything and notes what happens; runs behind the page's own script.
@@ -153,10 +154,11 @@ const PROBE: &str = r##"<script>
   const tick = document.querySelector(".xtick text");
   told.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
   told.fetched = performance.getEntriesByType("resource").map((r) => r.name);
-  const out = document.createElement("pre");
-  out.id = "told";
-  out.textContent = JSON.stringify(told);
-  document.body.append(out);
+  // What has a scroll bar of its own along its lines; tables may.
+  told.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
+  // In a frame, to the page around it, whose document is printed.
+  const tell = (text) => { const out = document.createElement("pre"); out.id = "told"; out.textContent = text; document.body.append(out); };
+  if (parent === window) tell(JSON.stringify(told)); else parent.postMessage(JSON.stringify(told), "*");
 })();
 </script>"##;
 
@@ -168,6 +170,11 @@ addEventListener("securitypolicyviolation", (e) => window.__errors.push("refused
 for (const level of ["error", "warn"]) { const own = console[level]; console[level] = (...a) => { window.__errors.push(a.join(" ")); own.apply(console, a); }; }
 </script>"#;
 
+/// The page in a frame as wide as a phone: a window of its own is never narrower than 500.
+const FRAME: &str = r#"<!doctype html><body style="margin:0"><script>
+addEventListener("message", (e) => { const out = document.createElement("pre"); out.id = "told"; out.textContent = e.data; document.body.append(out); });
+</script><iframe src="PAGE" width="WIDTH" height="880" style="border:0"></iframe></body></html>"#;
+
 /// Opens a page and returns what it told, and what the browser complained of.
 fn open(page: &Path, dir: &Path, dark: bool, width: u32) -> Told {
     let text = std::fs::read_to_string(page).unwrap();
@@ -176,13 +183,20 @@ fn open(page: &Path, dir: &Path, dark: bool, width: u32) -> Told {
     let name = format!("{}-{width}", if dark { "dark" } else { "light" });
     let (copy, profile, out) = (dir.join(format!("{name}.html")), dir.join(&name), dir.join(format!("{name}.out")));
     std::fs::write(&copy, watched).unwrap();
+    let shown = if width < 500 {
+        let frame = dir.join(format!("{name}-frame.html"));
+        std::fs::write(&frame, FRAME.replace("PAGE", &format!("{name}.html")).replace("WIDTH", &width.to_string())).unwrap();
+        frame
+    } else {
+        copy
+    };
     let mut child = Command::new(browser())
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"])
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
         .arg(format!("--window-size={width},900"))
         .args(["--virtual-time-budget=60000", "--dump-dom"])
-        .arg(format!("file://{}", copy.display()))
+        .arg(format!("file://{}", shown.display()))
         .stdin(Stdio::null())
         .stdout(std::fs::File::create(&out).unwrap())
         .stderr(Stdio::null())
@@ -221,13 +235,14 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
     let page = archive.directory().join("report.html");
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 8_000_000, "the page has {size} bytes");
-    for (dark, width) in [(false, 1280), (true, 1280), (false, 500)] {
+    for (dark, width) in [(false, 1280), (true, 1280), (false, 420)] {
         let told = open(&page, dir.path(), dark, width);
         assert!(told.errors.is_empty(), "{told:?}");
         assert!(told.fetched.is_empty(), "{told:?}");
         assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
         assert_eq!((told.dark, told.sections), (dark, 6));
         assert!(told.page_width <= told.width, "the page is wider than the window: {} > {}", told.page_width, told.width);
+        assert!(told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
         // Five rows of names, axis and legend; curves are higher.
         assert!((150.0..400.0).contains(&told.overview_height), "{told:?}");
         // An overview and two explorers, of three layers each.

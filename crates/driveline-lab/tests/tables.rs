@@ -38,7 +38,7 @@ fn tables_are_printed_as_markdown() {
         }
     }
     cases.extend(floors(cases.len()));
-    let (text, _) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, page) = told(dir.path(), 5, cases, |archive, c, round| {
         let ns = match (&c.system, c.role) {
             (System::Futex, _) => 12_345,
             (System::Driveline, _) => 20_000,
@@ -74,6 +74,8 @@ transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline |
     assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{told}");
     assert!(text.contains("71.2 [71.2, 71.2] of 4 rounds"), "{text}");
     assert!(report(&args(true)).unwrap_err().to_string().contains("choose one"));
+    // On the page a cell's name is not said again in brackets.
+    assert!(page.contains("<span>64 B (50 Hz, 1→1, readers block, best effort, depth 1)</span>"));
 }
 
 /// The cells of each line.
@@ -106,6 +108,34 @@ fn tables_have_the_percentiles_that_mean_something() {
         assert_eq!(page.contains("n too small"), samples[0] != samples[1], "{samples:?}");
         assert!(text.contains("late, missed, not sent, torn: none"), "{text}");
     }
+}
+
+#[test]
+fn one_cell_of_few_samples_is_not_told_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = |cell: &str, from: usize| {
+        [System::Driveline, peer("fastdds/shm")]
+            .into_iter()
+            .enumerate()
+            .map(move |(i, system)| case(system, cell, from + i, vec![link(34_560, 2, Payload::Untouched)]))
+            .collect::<Vec<_>>()
+    };
+    let page = |name: &str, cases: Vec<Case>| {
+        let mut e = experiment("X", 2, cases);
+        e.scenario.published = driveline_lab::scenario::load("S1").unwrap().published;
+        e.scenario.published.iter_mut().for_each(|p| p.subscribers = Some(2));
+        told_of(&dir.path().join(name), e, |archive, c, round| {
+            archive.add("X", c, &run(c, round, &[20_000; 20]), &Observations::default()).unwrap();
+        })
+    };
+    let (text, one) = page("one", cases("scan", 0));
+    // No percentile that nobody has enough samples for, and no picture of ratios beside the one among the views.
+    assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
+    assert!(!one.contains("n too small") && !one.contains("Ratios at a glance") && one.contains("\"Ratios\""));
+    // Few rounds are told with the answer.
+    assert_eq!(text.matches("not to be trusted").count(), 1, "{text}");
+    let (_, two) = page("two", [cases("scan", 0), cases("image", 2)].concat());
+    assert!(two.contains("Ratios at a glance"));
 }
 
 #[test]

@@ -27,7 +27,9 @@ pub(super) fn timelines(samples: &[LinkSample], observations: &Observations) -> 
     if let Some(start) = received().map(|s| s.sample.sent.before_publish).min() {
         let at = |s: &LinkSample| (seconds(s.sample.sent.before_publish, start), s.sample.transport_ns as f64);
         let mut points: Vec<_> = received().map(at).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        // Of several subscribers the last: a line through all of them would go up and down at each sample.
+        points.dedup_by_key(|(at, _)| *at);
         all.push(Timeline { subject: "transport".into(), quantity: Quantity::Latency, points: thinned(&points) });
     }
     let first = observations.series.iter().flat_map(|s| s.points.first()).map(|p| p.time_ns).min();
@@ -71,6 +73,25 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use driveline_bench::Sample;
+    use driveline_bench::harness::{ReceivedRow, SentRow};
+
+    #[test]
+    fn of_several_subscribers_the_last_is_on_the_line() {
+        let sample = |sequence: u64, subscriber, transport_ns| LinkSample {
+            link: 0,
+            sample: Sample {
+                subscriber,
+                sent: SentRow { sequence, before_publish: sequence * 1_000_000_000, ..SentRow::default() },
+                received: Some(ReceivedRow { sequence, ..ReceivedRow::default() }),
+                transport_ns,
+                fill_and_transport_ns: 0,
+            },
+        };
+        let all = [sample(1, 0, 5), sample(1, 1, 9), sample(2, 0, 8), sample(2, 1, 7)];
+        let lines = timelines(&all, &Observations::default());
+        assert_eq!(lines[0].points, [(0.0, 9.0), (1.0, 8.0)]);
+    }
 
     #[test]
     fn peaks_survive_thinning() {

@@ -85,9 +85,14 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
 /// Distributions and counters of workloads and chains.
 fn workloads(e: &ExperimentResult) -> String {
     let mut out = String::new();
-    let head = ["what", "n", "mean", "sd", "skewness", "kurtosis", "min", "p25", "p50", "p75", "p99", "max"];
+    let observed = || e.measured().filter(|c| c.case.links.is_empty() && !c.observed.is_empty());
+    let any_p99 = observed().flat_map(|c| &c.observed).any(|o| o.figure.percentiles.p99.is_some());
+    let mut head = vec!["what", "n", "mean", "sd", "skewness", "kurtosis", "min", "p25", "p50", "p75", "max"];
+    if any_p99 {
+        head.insert(head.len() - 1, "p99");
+    }
     let mut table = Table::new("", &head, true);
-    for c in e.measured().filter(|c| c.case.links.is_empty() && !c.observed.is_empty()) {
+    for c in observed() {
         table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
         for o in &c.observed {
             let p = &o.figure.percentiles;
@@ -96,22 +101,20 @@ fn workloads(e: &ExperimentResult) -> String {
             let plain = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.2}"));
             let shape = o.figure.shape;
             let p99 = if p.p99.is_some() { w(p.p99) } else { format!("<span class=few>{TOO_SMALL}</span>") };
-            table.row(
-                &format!("{}{}", escape(&o.subject), small(label(o.quantity))),
-                &[
-                    p.n.to_string(),
-                    v(p.mean),
-                    v(p.standard_deviation),
-                    plain(shape.and_then(|s| s.skewness)),
-                    plain(shape.and_then(|s| s.excess_kurtosis)),
-                    w(p.min),
-                    w(shape.map(|s| s.p25)),
-                    w(p.p50),
-                    w(shape.map(|s| s.p75)),
-                    p99,
-                    w(p.max),
-                ],
-            );
+            let mut cells = vec![
+                p.n.to_string(),
+                v(p.mean),
+                v(p.standard_deviation),
+                plain(shape.and_then(|s| s.skewness)),
+                plain(shape.and_then(|s| s.excess_kurtosis)),
+                w(p.min),
+                w(shape.map(|s| s.p25)),
+                w(p.p50),
+                w(shape.map(|s| s.p75)),
+            ];
+            cells.extend(Some(p99).filter(|_| any_p99));
+            cells.push(w(p.max));
+            table.row(&format!("{}{}", escape(&o.subject), small(label(o.quantity))), &cells);
         }
     }
     if !table.is_empty() {
@@ -162,14 +165,21 @@ fn links(e: &ExperimentResult) -> String {
 
 /// Whether all subscribers are served alike, and who is the last.
 fn subscribers(e: &ExperimentResult) -> String {
-    let head = ["subscriber", "n", "p50", "p99", "greatest", "was the last"];
+    let ranks = columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));
+    let greatest = !ranks.contains(&Column::Greatest);
+    let mut head = vec!["subscriber", "n"];
+    head.extend(ranks.iter().map(|c| c.label()));
+    head.extend(Some("greatest").filter(|_| greatest).into_iter().chain(["was the last"]));
     let mut table = Table::new("", &head, true);
     for c in e.measured().filter(|c| !c.subscribers.is_empty()) {
         table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
         for s in &c.subscribers {
             let p = &s.transport.percentiles;
             let last = s.last_share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
-            table.row(&escape(&s.name), &[p.n.to_string(), cell_of(p.p50), cell_of(p.p99), cell_of(p.max), last]);
+            let mut cells = vec![p.n.to_string()];
+            cells.extend(ranks.iter().map(|column| cell_of(column.of(p))));
+            cells.extend(Some(cell_of(p.max)).filter(|_| greatest).into_iter().chain([last]));
+            table.row(&escape(&s.name), &cells);
         }
     }
     if table.is_empty() {
@@ -226,10 +236,17 @@ fn distance(metres: f64) -> String {
 
 /// The papers' figures beside those of this machine.
 fn published(e: &ExperimentResult) -> String {
-    let head = ["system in the paper", "p50 / mean", "p99", "÷ reference", "system here", "p50 / mean", "p99", "÷ Driveline"];
-    let mut table = Table::new("", &head, true);
     // Shares of stages stand in a table of their own.
-    for row in e.published.iter().filter(|row| row.published.transmission_percent.is_empty()) {
+    let rows = || e.published.iter().filter(|row| row.published.transmission_percent.is_empty());
+    let here = || rows().filter_map(|row| row.here.as_ref());
+    // A column in which nobody has enough samples is none.
+    let (p99_there, p99_here) = (rows().any(|row| row.published.p99_us.is_some()), here().any(|h| h.p99_us.is_some()));
+    let with = |name, is_there| Some(name).filter(|_| is_there);
+    let mut head = vec!["system in the paper", "p50 / mean"];
+    head.extend(with("p99", p99_there).into_iter().chain(["÷ reference", "system here", "p50 / mean"]));
+    head.extend(with("p99", p99_here).into_iter().chain(["÷ Driveline"]));
+    let mut table = Table::new("", &head, true);
+    for row in rows() {
         let p = &row.published;
         let us = |x: Option<f64>| x.map(|us| span(us * 1000.0));
         let or_none = |t: Option<String>| t.map_or_else(String::new, |t| escape(&t));
@@ -258,20 +275,21 @@ fn published(e: &ExperimentResult) -> String {
         .chain((!p.on.is_empty()).then(|| p.on.clone()))
         .collect();
         let times = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{}×", ratio(r)));
-        let mut cells = vec![escape(&middle), or_none(us(p.p99_us)), times(row.published_ratio)];
+        let mut cells = vec![escape(&middle)];
+        cells.extend(Some(or_none(us(p.p99_us))).filter(|_| p99_there));
+        cells.push(times(row.published_ratio));
         match &row.here {
-            Some(Beside { case, system, p50_us, mean_us, p99_us, ratio }) => cells.extend([
-                format!("{} {}", escape(system), small(case)),
-                escape(&[us(*p50_us), us(*mean_us)].into_iter().flatten().collect::<Vec<_>>().join(" / ")),
-                p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&span(x * 1000.0))),
-                times(*ratio),
-            ]),
-            None => cells.extend([
-                p.beside.as_ref().map_or_else(String::new, |b| format!("{} was not measured", escape(b))),
-                String::new(),
-                String::new(),
-                String::new(),
-            ]),
+            Some(Beside { case, system, p50_us, mean_us, p99_us, ratio }) => {
+                cells.push(format!("{} {}", escape(system), small(case)));
+                cells.push(escape(&[us(*p50_us), us(*mean_us)].into_iter().flatten().collect::<Vec<_>>().join(" / ")));
+                let p99 = p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&span(x * 1000.0)));
+                cells.extend(Some(p99).filter(|_| p99_here));
+                cells.push(times(*ratio));
+            }
+            None => {
+                cells.push(p.beside.as_ref().map_or_else(String::new, |b| format!("{} was not measured", escape(b))));
+                cells.extend(std::iter::repeat_n(String::new(), 2 + usize::from(p99_here)));
+            }
         }
         table.row(&format!("{}{}", escape(&p.system), small(&what.join(" · "))), &cells);
     }

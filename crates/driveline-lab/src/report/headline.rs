@@ -4,9 +4,10 @@
 use super::experiment::{cell_of, count, small};
 use super::html::{Table, escape};
 use super::views;
-use crate::analysis::{CaseResult, ExperimentResult, Standing, columns, ratio_columns, standing};
+use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, ratio_columns, standing};
 use crate::table::{bounds, ratio, span};
 use crate::words::{cell_without, spaced};
+use driveline_bench::Metric;
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
 
@@ -26,9 +27,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let ranks = columns(e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
     let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
     let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
-    each.extend(
-        ratios.iter().enumerate().map(|(i, c)| if i == 0 { format!("÷ Driveline, {}", c.label()) } else { format!("÷ it, {}", c.label()) }),
-    );
+    each.extend(ratios.iter().map(|c| format!("{} ÷ Driveline", c.label())));
     let costs: &[&str] = if links { &["CPU per message", "late", "lost", "not sent", "torn"] } else { &[] };
     let width = 1 + kinds.len() * each.len() + costs.len();
     let copied = e.measured().any(|c| !views::is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
@@ -61,7 +60,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 systems.push(c);
             }
         }
-        table.group(&format!("{group}{}", conditions(&members)), width);
+        table.group(&format!("{group}{}", conditions(group, &members)), width);
         for system in systems {
             let own: Vec<&&CaseResult> = members.iter().filter(|c| c.case.system == system.case.system).collect();
             let mut cells = Vec::new();
@@ -99,17 +98,16 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
         }
     }
-    let figures: Vec<String> =
-        e.measured().filter_map(|c| c.headline().map(|(of, _)| of.label().to_owned())).fold(Vec::new(), |mut all, l| {
-            if !all.contains(&l) {
-                all.push(l);
-            }
-            all
-        });
+    let figures: Vec<String> = e.measured().filter_map(|c| c.headline().map(|(of, _)| explained(&of))).fold(Vec::new(), |mut all, l| {
+        if !all.contains(&l) {
+            all.push(l);
+        }
+        all
+    });
     format!(
         "<h3>Latency</h3>{}<p class=legend>{}{}{}</p>\n",
         table.finish(),
-        if figures.is_empty() { String::new() } else { format!("Figure: {}.", escape(&figures.join("; "))) },
+        if figures.is_empty() { String::new() } else { format!("Figures are of {}.", escape(&figures.join("; "))) },
         if !ratios.is_empty() {
             " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more."
         } else {
@@ -145,14 +143,28 @@ fn ratio_cell(r: Option<&Interval>, driveline: bool) -> String {
     }
 }
 
+/// A figure's name, and from where to where it goes.
+fn explained(of: &Compared) -> String {
+    let way = match of {
+        Compared::Metric(Metric::Transport) => "from publish() until the sample is in hand; in a ping-pong, half of the round trip",
+        Compared::Metric(Metric::LastSubscriber) => "from publish() until the last of several subscribers has the sample",
+        Compared::Metric(Metric::ScheduleRelative) => "from when the sample was due until it is in hand",
+        Compared::Metric(Metric::FillAndTransport) => "from asking for memory, filling it included, until the sample is in hand",
+        Compared::Metric(Metric::BetweenArrivals) => "from one sample in hand to the next",
+        Compared::Latency(subject) => return format!("latency, {subject}"),
+        Compared::Metric(_) => return of.label().to_owned(),
+    };
+    format!("{} ({way})", of.label())
+}
+
 /// What is not in the short name.
 fn title_beyond_name(c: &CaseResult) -> String {
     let title = escape(&c.case.system_title);
     if c.is_driveline() { String::new() } else { format!("<small class=title title=\"{title}\">{title}</small>") }
 }
 
-/// Size, rate, waiting and QoS that all links of a group have in common.
-fn conditions(cases: &[&CaseResult]) -> String {
+/// Size, rate, waiting and QoS that all links of a group have in common, without what its name says already.
+fn conditions(group: &str, cases: &[&CaseResult]) -> String {
     let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
     if cases.first().is_some_and(|c| c.case.links.len() > 1) {
         return format!(" ({} links at the same time)", cases.first().map_or(0, |c| c.case.links.len()));
@@ -166,12 +178,14 @@ fn conditions(cases: &[&CaseResult]) -> String {
         let lossy = if cable.loss_percent > 0.0 { format!(", {} % of packets lost each way", cable.loss_percent) } else { String::new() };
         format!("between two hosts at {speed}{lossy}, ")
     });
-    format!(
-        " ({cable}{}, {pace}, 1→{}, readers {}, {}, depth {})",
+    let words = [
         driveline_bench::bytes(link.size),
-        link.subscribers,
-        link.wait,
+        pace,
+        format!("1→{}", link.subscribers),
+        format!("readers {}", link.wait),
         spaced(&link.reliability),
-        link.depth
-    )
+        format!("depth {}", link.depth),
+    ];
+    let others: Vec<String> = words.into_iter().filter(|word| group.split(" · ").all(|told| told != word)).collect();
+    format!(" ({cable}{})", others.join(", "))
 }

@@ -28,6 +28,14 @@
     return [...plain, ...error];
   }).filter((v) => typeof v === "number" && v > 0);
 
+  // A long name gives way before its last part, in which names beside each other differ.
+  const shortened = (name, most) => {
+    if (name.length <= most) return name;
+    const at = name.lastIndexOf(" · ");
+    const tail = at > 0 && name.length - at < most - 4 ? name.slice(at) : "";
+    return name.slice(0, most - 1 - tail.length) + "…" + tail;
+  };
+
   // What the figure says, in the page's colours and as wide as the page allows.
   const layoutOf = (figure, element) => {
     const narrow = element.clientWidth < 600;
@@ -45,12 +53,15 @@
     layout.font = { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 };
     layout.margin = { l: narrow ? 48 : 64, r: 16, t: 32 + rows * 20, b: 52 };
     layout.legend = { orientation: "h", traceorder: "normal", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { size: narrow ? 10 : 12 } };
-    layout.showlegend = shown.length > 1;
+    // One alone has a name, too.
+    layout.showlegend = true;
     layout.hoverlabel = { namelength: -1 };
     layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--link") };
     for (const key of Object.keys(layout).filter((k) => /^[xy]axis/.test(k))) {
       const axis = layout[key];
       Object.assign(axis, { gridcolor: colour("--grid"), zerolinecolor: colour("--rule"), linecolor: colour("--rule"), automargin: true });
+      // Beside the labels, and not among them.
+      if (axis.title) axis.title.standoff = narrow ? 6 : 12;
       if (axis.type === "log" && axis.tickmode !== "array") {
         const values = valuesOf(figure, key[0]);
         if (values.length) {
@@ -61,13 +72,23 @@
           axis.tickmode = "array";
         }
       }
+      // Times of bars, with a space before their unit, as everywhere.
+      if (axis.type !== "log" && axis.ticksuffix === "s") {
+        const ends = new Map();
+        for (const t of figure.data) t.y.forEach((name, i) => ends.set(name, (ends.get(name) || 0) + t.x[i]));
+        const most = Math.max(...ends.values()), rough = most / (narrow ? 3 : 6), power = 10 ** Math.floor(Math.log10(rough));
+        const step = most > 0 ? [1, 2, 5, 10].find((m) => m * power >= rough) * power : 1;
+        axis.tickmode = "array";
+        axis.tickvals = Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
+        axis.ticktext = axis.tickvals.map((v) => (v === 0 ? "0" : prefixed(v)));
+      }
       // Long names take half the plot at most.
       if (axis.type === "category" && key.startsWith("y")) {
         const most = narrow ? 18 : 44;
         const names = [...categories];
         axis.tickmode = "array";
         axis.tickvals = names;
-        axis.ticktext = names.map((n) => (n.length > most ? n.slice(0, most - 1) + "…" : n));
+        axis.ticktext = names.map((n) => shortened(n, most));
       }
     }
     return layout;

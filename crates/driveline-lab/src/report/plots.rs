@@ -155,7 +155,7 @@ pub(super) type Course = (String, Look, usize, Vec<(f64, f64)>);
 pub(super) fn timeline(lines: &[Course], quantity: Quantity) -> Plot {
     let y = match quantity {
         Quantity::Cpu => Axis::new().title(Title::with_text("CPUs in use")).range_mode(plotly::layout::RangeMode::ToZero),
-        Quantity::ResidentMemory => Axis::new().title(Title::with_text("resident memory")).tick_format("~s").tick_suffix("B"),
+        Quantity::ResidentMemory => Axis::new().title(Title::with_text("resident memory, MiB")),
         Quantity::Drops | Quantity::Switches => Axis::new().title(Title::with_text("number since the point before")),
         _ => time_axis("latency"),
     };
@@ -163,7 +163,11 @@ pub(super) fn timeline(lines: &[Course], quantity: Quantity) -> Plot {
     let mut p = plot(Layout::new().x_axis(x).y_axis(y.auto_margin(true)));
     let dashes = [DashType::Solid, DashType::Dot, DashType::Dash, DashType::DashDot, DashType::LongDash];
     for (name, look, nth, points) in lines {
-        let value = |v: f64| if matches!(quantity, Quantity::Latency | Quantity::Age) { s(v) } else { (v * 1e4).round() / 1e4 };
+        let value = |v: f64| match quantity {
+            Quantity::Latency | Quantity::Age => s(v),
+            Quantity::ResidentMemory => (v / f64::from(1 << 20) * 100.0).round() / 100.0,
+            _ => (v * 1e4).round() / 1e4,
+        };
         let x: Vec<f64> = points.iter().map(|(t, _)| (t * 1e4).round() / 1e4).collect();
         let y: Vec<f64> = points.iter().map(|(_, v)| value(*v)).collect();
         let line = Line::new().color(look.colour).width(1.5).dash(dashes.get(nth % dashes.len()).cloned().unwrap_or(DashType::Solid));

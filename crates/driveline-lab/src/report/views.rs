@@ -97,7 +97,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             Quantity::Latency,
             "time",
             "Latency over time",
-            "One run, the first that counts; where there are many samples, the latest of each stretch.",
+            "One run, the first that counts. Of several subscribers the last; where there are many samples, the latest of each stretch.",
         ),
         (Quantity::Cpu, "cpu", "CPU over time", "Processor time of each process in one run."),
         (
@@ -165,11 +165,16 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
         }
     }
     let rows: Vec<String> = of.iter().map(|(c, _)| c.name()).collect();
-    (!series.is_empty()).then(|| plots::dots(&series, &rows))
+    // Medians alone stand in the overview of all cells.
+    let told = series.len() == 1 && e.cells().len() > 1;
+    (!series.is_empty() && !told).then(|| plots::dots(&series, &rows))
 }
 
-/// Medians of all cells at a glance; nothing if there is nothing to compare.
+/// Medians of all cells at a glance; nothing if there is nothing to compare, or a single cell, whose view of ratios says it all.
 pub(super) fn overview(e: &ExperimentResult, looks: &Looks) -> Option<Plot> {
+    if e.cells().len() < 2 {
+        return None;
+    }
     let mut systems: Vec<&CaseResult> = Vec::new();
     for c in e.measured().filter(|c| c.to_driveline().is_some_and(|r| r.p50.is_some())) {
         if systems.iter().all(|s| s.case.system != c.case.system) {
