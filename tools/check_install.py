@@ -4,7 +4,7 @@
 
 Installs the build directory (./build unless given) into its prefix/, extracts the example from README.md (code, CMake
 project and graph), builds it as it stands there and once with pkg-config, and has the installed tool describe the library
-and validate the graph.
+and validate the graph. The program in docs/cpp.md is built with its CMake project as well, and run where nobody serves what it calls.
 Then examples/first_component is built against the prefix and run by the installed host.
 
 Usage: check_install.py [BUILD]    after `make build`.
@@ -22,6 +22,7 @@ BUILD = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build"
 PREFIX = BUILD / "prefix"
 WORK = BUILD / "readme-example"
 BEGIN, END = "<!-- example:begin -->", "<!-- example:end -->"
+PROGRAM_BEGIN, PROGRAM_END = "<!-- program:begin -->", "<!-- program:end -->"
 MAX_LINES = 20
 
 
@@ -29,21 +30,46 @@ class CheckError(Exception):
     """What is wrong, for people."""
 
 
-def example(readme):
-    """Code, CMake project and graph between the markers, which hold exactly one block of each."""
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
-        raise CheckError(f"README.md must hold {BEGIN} and {END} once each")
-    between = readme.split(BEGIN)[1].split(END)[0]
+def blocks(text, page, begin, end, languages):
+    """What stands between the markers of a page, which hold exactly one block of each of these languages."""
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise CheckError(f"{page} must hold {begin} and {end} once each")
+    between = text.split(begin)[1].split(end)[0]
     found = {}
-    for language in ("cpp", "cmake", "yaml"):
-        blocks = re.findall(rf"```{language}\n(.*?)```", between, re.DOTALL)
-        if len(blocks) != 1:
-            raise CheckError(f"README.md must hold exactly one ```{language} block between the markers, not {len(blocks)}")
-        found[language] = blocks[0]
+    for language in languages:
+        of_language = re.findall(rf"```{language}\n(.*?)```", between, re.DOTALL)
+        if len(of_language) != 1:
+            raise CheckError(f"{page} must hold exactly one ```{language} block between the markers, not {len(of_language)}")
+        found[language] = of_language[0]
+    return found
+
+
+def example(readme):
+    """Code, CMake project and graph of the README."""
+    found = blocks(readme, "README.md", BEGIN, END, ("cpp", "cmake", "yaml"))
     lines = [line for line in found["cpp"].splitlines() if line.strip()]
     if len(lines) > MAX_LINES:
         raise CheckError(f"the example in README.md has {len(lines)} lines; {MAX_LINES} are promised")
     return found
+
+
+def program(page):
+    """Code and CMake project of the program in docs/cpp.md."""
+    return blocks(page, "docs/cpp.md", PROGRAM_BEGIN, PROGRAM_END, ("cpp", "cmake"))
+
+
+def check_program(folder):
+    """Builds it as it stands there and runs it: nobody serves what it calls, and it says so."""
+    folder.mkdir()
+    found = program((ROOT / "docs/cpp.md").read_text())
+    (folder / "asker.cpp").write_text(found["cpp"])
+    (folder / "CMakeLists.txt").write_text(found["cmake"])
+    run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run("cmake", "--build", folder / "build")
+    environment = os.environ | {"DRIVELINE_DOMAIN_DIR": str(folder / "domain")}
+    done = subprocess.run([folder / "build/asker"], env=environment, capture_output=True, text=True, timeout=60)
+    if (done.returncode, done.stderr) != (1, "nobody serves /ros/add\n"):
+        raise CheckError(f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}")
 
 
 def run(*command, **options):
@@ -59,10 +85,10 @@ def main():
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     run("cmake", "--install", BUILD, "--prefix", PREFIX, stdout=subprocess.DEVNULL)
-    blocks = example((ROOT / "README.md").read_text())
-    (WORK / "lane.cpp").write_text(blocks["cpp"])
-    (WORK / "CMakeLists.txt").write_text(blocks["cmake"])
-    (WORK / "graph.yaml").write_text(blocks["yaml"])
+    found = example((ROOT / "README.md").read_text())
+    (WORK / "lane.cpp").write_text(found["cpp"])
+    (WORK / "CMakeLists.txt").write_text(found["cmake"])
+    (WORK / "graph.yaml").write_text(found["yaml"])
 
     run("cmake", "-S", WORK, "-B", WORK / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
     run("cmake", "--build", WORK / "build")
@@ -70,6 +96,8 @@ def main():
     if "Lane" not in described:
         raise CheckError(f"`driveline describe` does not know the example's class Lane:\n{described}")
     run(PREFIX / "bin/driveline", "validate", WORK / "graph.yaml", env=os.environ | {"DRIVELINE_COMPONENT_PATH": str(WORK / "build")})
+
+    check_program(WORK / "asker")
 
     # A whole project that finds its prefix, run by the host that was installed.
     project = WORK / "first_component"
@@ -90,7 +118,7 @@ def main():
         "c++", "-std=c++20", "-fPIC", "-shared", "-Wl,--no-undefined", WORK / "lane.cpp",
         "-o", WORK / "libby_pkgconfig.so", *flags, "-ldriveline_msgs",
     )
-    print("the example in README.md builds from an install prefix, with CMake and with pkg-config")
+    print("the example in README.md builds from an install prefix, with CMake and with pkg-config, and so does the program in docs/cpp.md")
     return 0
 
 

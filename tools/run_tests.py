@@ -141,7 +141,7 @@ STEPS = [
         "tests",
         builds=True,
     ),
-    Step("install", "Use from an install prefix, and the example in the README", [["python3", "tools/check_install.py"]]),
+    Step("install", "Use from an install prefix, the example in the README, and the program in docs/cpp.md", [["python3", "tools/check_install.py"]]),
     Step(
         "hosts",
         "Topics between hosts, with network namespaces where this user may make them",
@@ -179,13 +179,13 @@ STEPS = [
     ),
     Step(
         "ros2-vendors",
-        "ROS 2 topics with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
+        "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
         [
             ["python3", "tools/python_packages.py"],
             ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
             # Beside the gateways: Zenoh is nearly the same.
             *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
-            cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine,vendors-test", "--test", "vendors", "--test", "ros2_client"),
+            cargo("test", "-p", "driveline-gateway-ros2", "--features", "engine,vendors-test", "--test", "vendors", "--test", "ros2_client", "--test", "ros2_client_services"),
         ],
         "tests",
         {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
@@ -194,11 +194,12 @@ STEPS = [
     ),
     Step(
         "ros2-bridge",
-        "The commands of examples/ros2_bridge, and what they say when something is wrong",
+        "The commands of examples/ros2_bridge and ros2_services, and what they say when something is wrong",
         [
             *cmake("build", "-DCMAKE_BUILD_TYPE=Release"),
             cargo("build", "-p", "driveline-gateway-ros2", "--features", "engine"),
             ["python3", "examples/ros2_bridge/tests/check_ros2_bridge.py"],
+            ["python3", "examples/ros2_services/tests/check_ros2_services.py"],
         ],
         "tests",
         {"DRIVELINE_ROS2_GATEWAY": str(GATEWAYS / "driveline-gateway-ros2")},

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from check_install import BEGIN, END, CheckError, example  # noqa: E402
+from check_install import BEGIN, END, PROGRAM_BEGIN, PROGRAM_END, ROOT, CheckError, example, program  # noqa: E402
 
 
 LINE = "int a;\n"
@@ -33,6 +33,11 @@ class Example(unittest.TestCase):
         self.assertEqual(example(text(20))["cpp"].count("\n"), 20)
         with self.assertRaises(CheckError):
             example(text(21))
+
+    def test_the_program_of_the_page_is_taken(self):
+        self.assertIn("int main()", program((ROOT / "docs/cpp.md").read_text(encoding="utf-8"))["cpp"])
+        with self.assertRaises(CheckError):
+            program(f"{PROGRAM_BEGIN}```cpp\n```{PROGRAM_END}")
 
 
 if __name__ == "__main__":

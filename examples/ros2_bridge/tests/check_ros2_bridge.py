@@ -9,80 +9,23 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import tempfile
-import time
 import unittest
 from pathlib import Path
 
+from ros2_example import PATIENCE_S, TOOL, Example
+
 HERE = Path(__file__).resolve().parent.parent
-ROOT = HERE.parent.parent
-TOOL = ROOT / "build/bin/driveline"
-BEGIN, END = "<!-- commands:begin -->\n```\n", "```\n<!-- commands:end -->"
-BUILD = "make build gateways\n"
 BOX = re.compile(r"sample \d+ from ROS 2: square, 100x160 at \((\d+), 100\), seen (-?[\d.e+-]+) ms ago")
 STARTED = re.compile(r"module 'gateway-ros2' started as process (\d+)")
 AGAIN = "'gateway-ros2' is started again in 1 s; until then nothing that it carries comes or goes"
-# Only a failure takes that long.
-PATIENCE_S = 180
 
 
-class Bridge(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.environment = {**os.environ, "DRIVELINE_DOMAIN_DIR": f"{folder.name}/domain", "DRIVELINE_COMPONENT_PATH": str(ROOT / "build/lib")}
-        self.log = Path(folder.name, "log")
-
-    def start(self, *command, **environment):
-        """In a session of its own, so that a signal to all of it is what Ctrl-C is."""
-        environment = {**self.environment, **environment}
-        with self.log.open("w", encoding="utf-8") as to:
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=to, stderr=to, start_new_session=True)
-        self.addCleanup(self.end, process)
-        return process
-
-    def end(self, process):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
-            try:
-                process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-    def printed(self):
-        return self.log.read_text(encoding="utf-8", errors="replace")
-
-    def until(self, what, condition, process):
-        """Waits for a condition on what was printed; returns its value."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not (value := condition(self.printed())):
-            over = time.monotonic() > deadline or process.poll() is not None
-            self.assertFalse(over, f"{what} is missing; this was printed:\n{self.printed()}")
-            time.sleep(0.05)
-        return value
-
-    def fails(self, *command, **environment):
-        """What a command prints that ends with an error."""
-        process = self.start(*command, **environment)
-        self.assertNotEqual(process.wait(PATIENCE_S), 0, self.printed())
-        return self.printed()
-
+class Bridge(Example):
     def topics(self):
         return self.told("topic", "list")
 
-    def told(self, *command):
-        command = [TOOL, *command]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
-
     def test_the_commands_of_the_readme(self):
-        readme = (HERE / "README.md").read_text(encoding="utf-8")
-        commands = readme.split(BEGIN)[1].split(END)[0]
-        self.assertEqual(commands.count(BUILD), 1, "what was built before these tests")
-        process = self.start("bash", "-e", "-c", commands.replace(BUILD, ""))
-        self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
-        output = self.printed()
+        output = self.run_readme(HERE)
         boxes = BOX.findall(output)
         self.assertTrue(boxes, output)
         for x, age_ms in boxes:

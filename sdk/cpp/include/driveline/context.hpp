@@ -45,26 +45,26 @@ public:
 
     /// Creates a client of a service and reserves the memory for its requests.
     template <class Request, class Response>
+        requires(!payload::Opaque<Request> && !payload::Opaque<Response>)
     [[nodiscard]] Result<Client<Request, Response>> client(const std::string& service, const ClientOptions& options = {}) const {
-        auto schemas = both<Request, Response>();
-        if (!schemas) return std::move(schemas).error();
-        const dl_client_options c = detail::to_c(options);
-        detail::ClientHandle handle;
-        auto done = detail::checked(dl_client_new(node_, service.c_str(), schemas->first.get(), schemas->second.get(), &c, handle.place()));
-        if (!done) return std::move(done).error();
-        return Client<Request, Response>(std::move(handle));
+        return client<Request, Response>(service, detail::make_schema<Request>(), detail::make_schema<Response>(), options);
+    }
+    /// Creates a client of a service in bytes: of ROS 2, for instance.
+    [[nodiscard]] Result<Client<Bytes, Bytes>> client(const std::string& service, const Bytes& request, const Bytes& response,
+                                                      const ClientOptions& options = {}) const {
+        return client<Bytes, Bytes>(service, detail::make_schema(request), detail::make_schema(response), options);
     }
 
     /// Offers a service.
     template <class Request, class Response>
+        requires(!payload::Opaque<Request> && !payload::Opaque<Response>)
     [[nodiscard]] Result<Service<Request, Response>> service(const std::string& service, const ServiceOptions& options = {}) const {
-        auto schemas = both<Request, Response>();
-        if (!schemas) return std::move(schemas).error();
-        const dl_service_options c = detail::to_c(options);
-        detail::ServiceHandle handle;
-        auto done = detail::checked(dl_service_new(node_, service.c_str(), schemas->first.get(), schemas->second.get(), &c, handle.place()));
-        if (!done) return std::move(done).error();
-        return Service<Request, Response>(std::move(handle));
+        return this->service<Request, Response>(service, detail::make_schema<Request>(), detail::make_schema<Response>(), options);
+    }
+    /// Offers a service in bytes: to ROS 2, for instance.
+    [[nodiscard]] Result<Service<Bytes, Bytes>> service(const std::string& service, const Bytes& request, const Bytes& response,
+                                                        const ServiceOptions& options = {}) const {
+        return this->service<Bytes, Bytes>(service, detail::make_schema(request), detail::make_schema(response), options);
     }
 
     /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
@@ -87,12 +87,27 @@ public:
 
 private:
     template <class Request, class Response>
-    [[nodiscard]] static Result<std::pair<detail::SchemaHandle, detail::SchemaHandle>> both() {
-        auto request = detail::make_schema<Request>();
+    [[nodiscard]] Result<Client<Request, Response>> client(const std::string& service, Result<detail::SchemaHandle> request,
+                                                           Result<detail::SchemaHandle> response, const ClientOptions& options) const {
         if (!request) return std::move(request).error();
-        auto response = detail::make_schema<Response>();
         if (!response) return std::move(response).error();
-        return std::pair(std::move(*request), std::move(*response));
+        const dl_client_options c = detail::to_c(options);
+        detail::ClientHandle handle;
+        auto done = detail::checked(dl_client_new(node_, service.c_str(), request->get(), response->get(), &c, handle.place()));
+        if (!done) return std::move(done).error();
+        return Client<Request, Response>(std::move(handle));
+    }
+
+    template <class Request, class Response>
+    [[nodiscard]] Result<Service<Request, Response>> service(const std::string& service, Result<detail::SchemaHandle> request,
+                                                             Result<detail::SchemaHandle> response, const ServiceOptions& options) const {
+        if (!request) return std::move(request).error();
+        if (!response) return std::move(response).error();
+        const dl_service_options c = detail::to_c(options);
+        detail::ServiceHandle handle;
+        auto done = detail::checked(dl_service_new(node_, service.c_str(), request->get(), response->get(), &c, handle.place()));
+        if (!done) return std::move(done).error();
+        return Service<Request, Response>(std::move(handle));
     }
 
     template <class T>

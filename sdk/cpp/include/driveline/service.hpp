@@ -7,13 +7,17 @@
 /// auto tile = client.call(TileRequest{.x = 3, .y = 4}, std::chrono::milliseconds(100));
 /// if (!tile) return tile.error();
 /// ```
+///
+/// Requests and responses are plain types, protobuf messages or objects; or both are `Bytes`, as services of ROS 2 have them (CDR).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,13 +102,22 @@ using ResponderHandle = Handle<dl_responder, dl_responder_drop>;
     return timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
 }
 
+template <class Request, class Response>
+concept ServiceTypes = payload::Opaque<Request> == payload::Opaque<Response>;
+
+/// A copy of `bytes`, in a loan of theirs or the error that there is none.
+[[nodiscard]] inline Result<Loan<Bytes>> filled(Result<Loan<Bytes>> loan, std::span<const std::byte> bytes) {
+    if (loan) std::copy(bytes.begin(), bytes.end(), loan->bytes().begin());
+    return loan;
+}
+
 }  // namespace detail
 
 /// Asks the one server of a service; made by `Node::client`. Move-only; one thread at a time. Responses outlive it. A call allocates,
 /// makes system calls, and waits at most for its time-out: it is for threads that may wait.
 template <class Request, class Response>
 class [[nodiscard]] Client {
-    static_assert(!payload::Opaque<Request> && !payload::Opaque<Response>, "requests and responses are plain types, protobuf messages or objects");
+    static_assert(detail::ServiceTypes<Request, Response>, "requests and responses are both Bytes, or neither is");
 
 public:
     /// Blocks until exactly one server is there (true) or the time is over (false).
@@ -121,9 +134,13 @@ public:
     {
         auto size = plain::payload_size<Request>(tail_count);
         if (!size) return std::move(size).error();
-        detail::LoanHandle handle;
-        if (auto done = detail::checked(dl_client_loan(handle_.get(), *size, handle.place())); !done) return std::move(done).error();
-        return Loan<Request>::adopt(std::move(handle));
+        return loan_of(*size);
+    }
+    /// Bytes: memory for a request of `size` bytes.
+    [[nodiscard]] Result<Loan<Request>> loan(std::size_t size)
+        requires payload::Opaque<Request>
+    {
+        return loan_of(size);
     }
 
     /// Sends a request and blocks until its response is there, at most `timeout`. The loan is empty afterwards.
@@ -131,7 +148,7 @@ public:
     /// The error's status is `DL_ERROR_NO_SERVER`, `_SERVER_BUSY`, `_TIMED_OUT`, `_PEER_GONE`, `_REFUSED` or another; after
     /// `_TIMED_OUT` and `_PEER_GONE`, `was_taken()` says whether the request may have been executed.
     [[nodiscard]] Result<Sample<Response>> call(Loan<Request>&& request, std::chrono::nanoseconds timeout)
-        requires plain::Type<Request>
+        requires payload::Loanable<Request>
     {
         request.bytes_ = {};
         return finish([&](dl_sample** response) {
@@ -145,6 +162,14 @@ public:
         auto made = loan();
         if (!made) return std::move(made).error();
         **made = request;
+        return call(std::move(*made), timeout);
+    }
+    /// Bytes: sends a copy of `request`.
+    [[nodiscard]] Result<Sample<Response>> call(std::span<const std::byte> request, std::chrono::nanoseconds timeout)
+        requires payload::Opaque<Request>
+    {
+        auto made = detail::filled(loan(request.size()), request);
+        if (!made) return std::move(made).error();
         return call(std::move(*made), timeout);
     }
     /// Protobuf and objects: sends a value that nobody may change any more.
@@ -172,6 +197,12 @@ private:
 
     explicit Client(detail::ClientHandle handle) noexcept : handle_(std::move(handle)) {}
 
+    [[nodiscard]] Result<Loan<Request>> loan_of(std::size_t size) {
+        detail::LoanHandle handle;
+        if (auto done = detail::checked(dl_client_loan(handle_.get(), size, handle.place())); !done) return std::move(done).error();
+        return Loan<Request>::adopt(std::move(handle));
+    }
+
     template <class Calling>
     [[nodiscard]] Result<Sample<Response>> finish(Calling calling) {
         was_taken_ = 0;
@@ -198,14 +229,18 @@ public:
     {
         auto size = plain::payload_size<Response>(tail_count);
         if (!size) return std::move(size).error();
-        detail::LoanHandle handle;
-        if (auto done = detail::checked(dl_responder_loan(handle_.get(), *size, handle.place())); !done) return std::move(done).error();
-        return Loan<Response>::adopt(std::move(handle));
+        return loan_of(*size);
+    }
+    /// Bytes: memory for a response of `size` bytes, written where the client reads it.
+    [[nodiscard]] Result<Loan<Response>> loan(std::size_t size) const
+        requires payload::Opaque<Response>
+    {
+        return loan_of(size);
     }
 
     /// Answers with a loan of this responder's; both are empty afterwards. After an error the client is told, unless it has gone.
     Result<void> send(Loan<Response>&& response)
-        requires plain::Type<Response>
+        requires payload::Loanable<Response>
     {
         response.bytes_ = {};
         return detail::checked(dl_responder_send(handle_.place(), response.handle_.place()));
@@ -217,6 +252,14 @@ public:
         auto made = loan();
         if (!made) return std::move(made).error();
         **made = response;
+        return send(std::move(*made));
+    }
+    /// Bytes: answers with a copy of `response`.
+    Result<void> send(std::span<const std::byte> response)
+        requires payload::Opaque<Response>
+    {
+        auto made = detail::filled(loan(response.size()), response);
+        if (!made) return std::move(made).error();
         return send(std::move(*made));
     }
     /// Protobuf and objects: answers with a value that nobody may change any more.
@@ -248,6 +291,12 @@ private:
 
     explicit Responder(detail::ResponderHandle handle) noexcept : handle_(std::move(handle)) {}
 
+    [[nodiscard]] Result<Loan<Response>> loan_of(std::size_t size) const {
+        detail::LoanHandle handle;
+        if (auto done = detail::checked(dl_responder_loan(handle_.get(), size, handle.place())); !done) return std::move(done).error();
+        return Loan<Response>::adopt(std::move(handle));
+    }
+
     detail::ResponderHandle handle_;
 };
 
@@ -255,7 +304,7 @@ private:
 /// outlive it.
 template <class Request, class Response>
 class [[nodiscard]] Service {
-    static_assert(!payload::Opaque<Request> && !payload::Opaque<Response>, "requests and responses are plain types, protobuf messages or objects");
+    static_assert(detail::ServiceTypes<Request, Response>, "requests and responses are both Bytes, or neither is");
 
 public:
     /// A request and what answers it.

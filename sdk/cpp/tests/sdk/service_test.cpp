@@ -141,6 +141,47 @@ TEST_P(Services, MessagesAreRequestsAndResponses) {
     serving.join();
 }
 
+/// As a service of ROS 2 is called; of its bytes Driveline knows nothing.
+TEST_P(Services, BytesAreRequestsAndResponses) {
+    const driveline::Bytes request{"cdr", "demo/srv/Echo_Request", "uint8[] data"};
+    const driveline::Bytes response{"cdr", "demo/srv/Echo_Response", "uint8[] data"};
+    auto service = domain_.node.service("echo", request, response, {.reach = GetParam()}).value();
+    auto client = domain_.node.client("echo", request, response, {.reach = GetParam(), .pending = 3}).value();
+    ASSERT_TRUE(client.wait_for_server(test::patience).value());
+    auto serving = serve(service, 3, [](const auto& asked, auto& responder) {
+        const auto bytes = asked.bytes();
+        if (bytes.empty()) {
+            responder.refuse("there is nothing to send back").value();
+        } else if (bytes.size() == 1) {
+            responder.send(bytes).value();
+        } else {
+            auto loan = responder.loan(bytes.size()).value();
+            std::ranges::reverse_copy(bytes, loan.bytes().begin());
+            responder.send(std::move(loan)).value();
+        }
+    });
+    const std::vector<std::byte> one{std::byte{7}};
+    const auto same = client.call(one, test::patience).value();
+    EXPECT_TRUE(std::ranges::equal(same.bytes(), one));
+    const std::vector<std::byte> three{std::byte{1}, std::byte{2}, std::byte{3}};
+    auto loan = client.loan(three.size()).value();
+    std::ranges::copy(three, loan.bytes().begin());
+    const auto reversed = client.call(std::move(loan), test::patience).value();
+    EXPECT_FALSE(loan);
+    EXPECT_TRUE(std::equal(reversed.bytes().begin(), reversed.bytes().end(), three.rbegin(), three.rend()));
+    const auto refused = client.call(std::vector<std::byte>(), test::patience);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, DL_ERROR_REFUSED);
+    serving.join();
+    const std::vector<std::byte> too_long(5000);
+    EXPECT_EQ(client.call(too_long, test::patience).error().status, DL_ERROR_TOO_LONG);
+
+    const driveline::Bytes other{"cdr", "demo/srv/Echo_Request", "uint16[] data"};
+    auto stranger = domain_.node.client("echo", other, response, {.reach = GetParam()}).value();
+    EXPECT_FALSE(stranger.wait_for_server(1ms).value());
+    EXPECT_EQ(stranger.call(one, test::patience).error().status, DL_ERROR_NO_SERVER);
+}
+
 TEST_P(Services, WithoutAnAnswerTheClientKnowsWhy) {
     auto lonely = domain_.node.client<TileRequest, Sum>("map/tile", {.reach = GetParam()}).value();
     EXPECT_FALSE(lonely.wait_for_server(1ms).value());

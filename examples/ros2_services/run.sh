@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it beside the graph, until its calls are answered or Ctrl-C.
+# Usage: run.sh [OPTIONS]    those of `driveline run`, such as --set asker.calls=100
+set -euo pipefail
+example=$(realpath "$(dirname "$0")")
+root=$(realpath "$example/../..")
+built=$root/build/examples/ros2_services
+
+die() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+for program in idlc cc; do
+    command -v $program >/dev/null || die "this needs $program: apt install cyclonedds-dev cyclonedds-tools gcc"
+done
+[ -x "$root/build/bin/driveline" ] || die "Driveline is not built: make -C $root build gateways"
+
+mkdir -p "$built"
+idlc -o "$built" "$example/node/types.idl"
+cc -O2 -Wall -Wextra -I "$built" "$example/node/adder.c" "$built/types.c" -lddsc -o "$built/adder"
+
+# The node looks for others on this host only, as ROS 2 does with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
+export ROS_DOMAIN_ID=8
+export CYCLONEDDS_URI='<General><Interfaces><NetworkInterface address="127.0.0.1" multicast="false"/></Interfaces>
+    <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>
+    <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address="127.0.0.1"/></Peers></Discovery>'
+
+echo "server in Driveline: driveline/add as /driveline/add (example_interfaces/srv/AddTwoInts)"
+echo "server in ROS 2: /ros/add as ros/add"
+"$built/adder" > >(exec sed -u 's/^/ROS 2 node   | /') 2>&1 &
+node=$!
+trap 'kill $node 2>/dev/null || true; wait $node || true' EXIT
+
+# Libraries of the product stand in build/lib; a directory of yours goes before.
+export DRIVELINE_COMPONENT_PATH=${DRIVELINE_COMPONENT_PATH:-$root/build/lib}
+"$root/build/bin/driveline" run "$example/graph.yaml" "$@"

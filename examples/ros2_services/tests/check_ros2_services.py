@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the example as its README says, and looks at what a user sees: of calls in both directions, and when the node has gone.
+
+Usage: check_ros2_services.py [unittest arguments]    after `make build`. DRIVELINE_ROS2_GATEWAY names the gateway if it is not in build/bin.
+"""
+
+import os
+import re
+import signal
+import sys
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(HERE.parent / "ros2_bridge/tests"))
+
+from ros2_example import PATIENCE_S, ROOT, Example  # noqa: E402
+
+ANSWER = re.compile(r"ROS 2 node +\| /driveline/add answers call (\d+): (\d+)")
+
+
+class Services(Example):
+    def test_the_commands_of_the_readme(self):
+        output = self.run_readme(HERE)
+        sums = [tuple(int(n) for n in found) for found in re.findall(r"ROS 2 says that (\d+) \+ 100 is (\d+)", output)]
+        self.assertEqual(sums, [(n, n + 100) for n in range(10)], output)
+        answers = [tuple(int(n) for n in found) for found in ANSWER.findall(output)]
+        self.assertTrue(answers, output)
+        self.assertEqual(answers, [(n + 1, n + 3) for n in range(len(answers))], output)
+        self.assertIn("' asks for 1 + 2: 3", output)
+        self.assertRegex(output, r"ROS 2 node +\| asked for 9 \+ 100 by /ros/add: 109")
+        self.assertIn("ended: 'asker' has finished", output)
+        self.assertNotRegex(output, r"error|warning|failed")
+
+    def test_without_the_node_nothing_is_called_and_the_list_says_so(self):
+        process = self.start(ROOT / "build/bin/driveline", "run", HERE / "graph.yaml")
+        self.until("nobody", lambda text: "nobody serves /ros/add yet" in text, process)
+        listed = self.until("the server here", lambda _: re.search(r"driveline/add: [^\n]*", self.told("gateway", "list", "--explain")), process)
+        self.assertNotIn("says that", self.printed(), listed)
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
+
+
+if __name__ == "__main__":
+    unittest.main()
