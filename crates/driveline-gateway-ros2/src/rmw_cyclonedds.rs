@@ -171,6 +171,7 @@ impl std::fmt::Display for Vendor {
             [1, 0x10] => f.write_str("CycloneDDS"),
             [1, 0x0f] => f.write_str("Fast DDS"),
             [1, 0x01] => f.write_str("Connext DDS"),
+            [1, 0x12] => f.write_str("RustDDS"),
             [a, b] => write!(f, "the vendor {a:02x}.{b:02x}"),
         }
     }
@@ -250,7 +251,7 @@ mod tests {
         };
         assert_eq!(of(1, 0x10), Vendor::CYCLONE);
         for (vendor, text) in
-            [(of(1, 0x10), "CycloneDDS"), (of(1, 0x0f), "Fast DDS"), (of(1, 1), "Connext DDS"), (of(2, 0xa), "the vendor 02.0a")]
+            [(of(1, 0x10), "CycloneDDS"), (of(1, 0x0f), "Fast DDS"), (of(1, 0x12), "RustDDS"), (of(2, 0xa), "the vendor 02.0a")]
         {
             assert_eq!(vendor.to_string(), text);
         }

@@ -105,10 +105,21 @@ static int has_reader(dds_entity_t writer, const char *key, const char *id) {
   return found;
 }
 
-/* As rmw_service_server_is_available: a server's reader and its writer, by their common id. */
+/* As rmw_service_server_is_available: a server's reader and its writer, by their common id; if no reader tells one, any reader and any writer. */
 static int available(const End *end) {
-  dds_instance_handle_t writers[64];
+  dds_instance_handle_t readers[64], writers[64];
+  int reader_count = ok(dds_get_matched_subscriptions(end->writer, readers, 64), "matches"), ids = 0;
   int count = ok(dds_get_matched_publications(end->reader, writers, 64), "matches"), found = 0;
+  for (int i = 0; i < reader_count && i < 64; i++) {
+    dds_builtintopic_endpoint_t *reader = dds_get_matched_subscription_data(end->writer, readers[i]);
+    char id[64];
+    if (reader && id_of(reader->qos, "serviceid", id, sizeof id))
+      ids = 1;
+    if (reader)
+      dds_builtintopic_free_endpoint(reader);
+  }
+  if (!ids)
+    return reader_count > 0 && count > 0;
   for (int i = 0; i < count && i < 64; i++) {
     dds_builtintopic_endpoint_t *writer = dds_get_matched_publication_data(end->reader, writers[i]);
     char id[64];

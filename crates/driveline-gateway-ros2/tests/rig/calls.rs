@@ -24,6 +24,7 @@ pub(crate) const ADD_DDS: &str = "example_interfaces::srv::dds_::AddTwoInts_";
 pub(crate) const BLOB_DDS: &str = "test_srvs::srv::dds_::Blob_";
 /// What most services here are called, of either type.
 pub(crate) const SERVICE: &str = "math/add";
+pub(crate) const TYPES: &str = "rcl_interfaces/srv/GetParameterTypes";
 const LONGEST: usize = BIG + 1024;
 
 /// A gateway for nodes on DDS.

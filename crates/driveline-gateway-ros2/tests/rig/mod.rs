@@ -25,11 +25,12 @@ const PYTHON: &str = "DRIVELINE_ROS2_PYTHON";
 /// Names the directory with nodes on ros2-client: `jazzy` and `humble`.
 const ROS2_CLIENT: &str = "DRIVELINE_ROS2_CLIENT";
 /// What is known of types: of ROS 2's, as upstream has it, and of one of these tests' own.
-pub(crate) const DEFINITIONS: [(&str, &str, &str); 4] = [
+pub(crate) const DEFINITIONS: [(&str, &str, &str); 5] = [
     ("std_msgs", "msg/String.msg", "string data\n"),
     ("example_interfaces", "srv/AddTwoInts.srv", "int64 a\nint64 b\n---\nint64 sum\n"),
     ("std_srvs", "srv/Trigger.srv", "---\nbool success\nstring message\n"),
     ("test_srvs", "srv/Blob.srv", "uint8[] data\n---\nuint8[] data\n"),
+    ("rcl_interfaces", "srv/GetParameterTypes.srv", "string[] names\n---\nuint8[] types\n"),
 ];
 /// Only a failure takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Over DDS: RustDDS.
 
-use super::{Endpoint, Message, Result};
+use super::service::{Of, Service};
+use super::{Endpoint, Message, Result, over};
 use ros2_client::dds::rustdds::DomainParticipantBuilder;
-use ros2_client::dds::{Context, Node, NodeEvent, Publisher, Subscription};
-use ros2_client::{NodeName, NodeOptions};
+use ros2_client::dds::{Client, Context, Node, NodeEvent, Publisher, Server, ServiceMapping, Subscription};
+use ros2_client::qos::{QosProfile, WhenFull};
+use ros2_client::{NodeName, NodeOptions, RmwRequestId};
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 pub(super) struct Dds {
     node: Node,
@@ -25,9 +28,32 @@ impl Dds {
     }
 }
 
+/// How long a client waits for a server, and then for its response.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn text(e: impl std::fmt::Debug) -> String {
+    format!("{e:?}")
+}
+
+fn mapping(of: &Of) -> Result<ServiceMapping> {
+    match of.mapping.as_str() {
+        "cyclone" => Ok(ServiceMapping::Cyclone),
+        "enhanced" => Ok(ServiceMapping::Enhanced),
+        "basic" => Ok(ServiceMapping::Basic),
+        _ => Err("it is cyclone, enhanced or basic".into()),
+    }
+}
+
+/// As ROS 2 has it for services.
+fn qos() -> QosProfile {
+    QosProfile::subscription_default().reliability_reliable(WhenFull::Wait(Duration::from_secs(10)))
+}
+
 impl super::Node for Dds {
     type Publisher<M: Message> = Publisher<M>;
     type Subscription<M: Message> = Subscription<M>;
+    type Server<S: Service> = Server<S::Request, S::Response>;
+    type Client<S: Service> = Client<S::Request, S::Response>;
 
     fn publisher<M: Message>(&mut self, of: &Endpoint) -> Result<Publisher<M>> {
         let topic = self.node.create_topic(&of.topic, of.of.clone(), &of.qos)?;
@@ -57,5 +83,38 @@ impl super::Node for Dds {
             _ => None,
         });
         said.flat_map(|info| info.nodes().iter().map(|n| (n.namespace().to_owned(), n.name().to_owned())).collect::<Vec<_>>()).collect()
+    }
+
+    fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>> {
+        Ok(self.node.create_server(mapping(of)?, &of.name, &of.ty, qos(), qos())?)
+    }
+
+    fn client<S: Service>(&mut self, of: &Of) -> Result<Self::Client<S>> {
+        Ok(self.node.create_client(mapping(of)?, &of.name, &of.ty, qos(), qos())?)
+    }
+
+    fn request<S: Service>(&self, server: &Self::Server<S>) -> Result<Option<(RmwRequestId, S::Request)>> {
+        Ok(server.receive_request().map_err(text)?)
+    }
+
+    fn respond<S: Service>(&self, server: &Self::Server<S>, id: RmwRequestId, response: S::Response) -> Result<()> {
+        Ok(server.send_response(id, response).map_err(text)?)
+    }
+
+    /// A request is for those alone that are matched, and so is a response: what is lost before all have matched is given up.
+    fn call<S: Service>(&self, client: &Self::Client<S>, request: S::Request) -> Result<Option<S::Response>> {
+        let wait = async { client.wait_for_service(&self.node).await };
+        smol::block_on(smol::future::or(wait, async {
+            smol::Timer::after(PATIENCE).await;
+        }));
+        let id = client.send_request(request).map_err(text)?;
+        let sent = Instant::now();
+        while sent.elapsed() < PATIENCE && !over(Duration::from_millis(1)) {
+            match client.receive_response().map_err(text)? {
+                Some((of, response)) if of == id => return Ok(Some(response)),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 }

@@ -4,18 +4,24 @@
 //!   peer dds|zenoh pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c; TOPIC with or without DDS's `rt/`
 //!   peer dds|zenoh sub TOPIC string|image QOS                        as peer.c
 //!   peer dds|zenoh graph                                             prints each other node that comes: namespace and name
+//!   peer dds|zenoh serve SERVICE add DELAY_MS MAPPING                answers with the sum, so much later; prints each request
+//!   peer dds|zenoh serve SERVICE types SIZE MAPPING                  answers with so many bytes
+//!   peer dds|zenoh call SERVICE add|types A B COUNT MAPPING          asks so often, with B one greater each time; prints each answer
 //!
+//! MAPPING is how services are had over DDS: cyclone, enhanced or basic; over Zenoh it says nothing.
 //! ROS_DOMAIN_ID says the domain, NODE the node's name (`peer` if it is not there), and ZENOH_CONFIG_OVERRIDE, as rmw_zenoh reads it, where the router is.
 
 mod dds;
 #[cfg(feature = "jazzy")]
 mod over_zenoh;
+mod service;
 
 use ros2_client::qos::{Durability, History, QosProfile, WhenFull};
-use ros2_client::{MessageTypeName, Name, NodeName};
+use ros2_client::{MessageTypeName, Name, NodeName, RmwRequestId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use service::{Add, Of, Service, Types};
 use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
@@ -110,6 +116,8 @@ struct Endpoint {
 trait Node: Sized {
     type Publisher<M: Message>;
     type Subscription<M: Message>;
+    type Server<S: Service>;
+    type Client<S: Service>;
     fn publisher<M: Message>(&mut self, of: &Endpoint) -> Result<Self::Publisher<M>>;
     fn subscription<M: Message>(&mut self, of: &Endpoint) -> Result<Self::Subscription<M>>;
     /// Whether somebody reads.
@@ -118,6 +126,18 @@ trait Node: Sized {
     fn take<M: Message>(&self, subscription: &Self::Subscription<M>) -> Result<Option<M>>;
     /// Other nodes that have come since, and others that are said again.
     fn nodes(&self) -> Vec<(String, String)>;
+    fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>>;
+    fn client<S: Service>(&mut self, of: &Of) -> Result<Self::Client<S>>;
+    fn request<S: Service>(&self, server: &Self::Server<S>) -> Result<Option<(RmwRequestId, S::Request)>>;
+    fn respond<S: Service>(&self, server: &Self::Server<S>, id: RmwRequestId, response: S::Response) -> Result<()>;
+    /// `None`: there is no answer to be had, or standard input has ended.
+    fn call<S: Service>(&self, client: &Self::Client<S>, request: S::Request) -> Result<Option<S::Response>>;
+}
+
+/// Namespace and base, with or without a leading `/`.
+fn name_of(name: &str) -> (String, &str) {
+    let name = name.trim_start_matches('/');
+    name.rsplit_once('/').map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base))
 }
 
 /// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
@@ -132,8 +152,7 @@ fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
     if lasting {
         profile = profile.durability(Durability::TransientLocal);
     }
-    let name = topic.strip_prefix("rt/").unwrap_or(topic).trim_start_matches('/');
-    let (namespace, base) = name.rsplit_once('/').map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base));
+    let (namespace, base) = name_of(topic.strip_prefix("rt/").unwrap_or(topic));
     Ok(Endpoint { topic: Name::new(&namespace, base)?, of: MessageTypeName::new(M::OF.0, M::OF.1), qos: profile, lasting })
 }
 
@@ -203,6 +222,16 @@ fn run(node: &mut impl Node, arguments: &[&str]) -> Result<()> {
                 node.nodes().iter().for_each(|(namespace, name)| say(&format!("{namespace} {name}")));
             }
             Ok(())
+        }
+        ["serve", name, "add", number, mapping] => service::serve::<Add>(node, &service::of::<Add>(name, mapping)?, number.parse()?),
+        ["serve", name, "types", number, mapping] => service::serve::<Types>(node, &service::of::<Types>(name, mapping)?, number.parse()?),
+        ["call", name, kind, a, b, count, mapping] => {
+            let numbers = (a.parse()?, b.parse()?);
+            match kind {
+                "add" => service::call::<Add>(node, &service::of::<Add>(name, mapping)?, numbers, count.parse()?),
+                "types" => service::call::<Types>(node, &service::of::<Types>(name, mapping)?, numbers, count.parse()?),
+                _ => Err("it is add or types".into()),
+            }
         }
         _ => Err("what it takes stands at the head of its source".into()),
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Over Zenoh, as rmw_zenoh has it.
 
+use super::service::{Of, Service};
 use super::{Endpoint, Message, Result};
-use ros2_client::zenoh::{Context, ContextOptions, Node, Publisher, Subscription};
-use ros2_client::{NodeName, NodeOptions};
+use ros2_client::zenoh::{Client, Context, ContextOptions, Node, Publisher, Server, Subscription};
+use ros2_client::{NodeName, NodeOptions, RmwRequestId, ServiceError};
 
 pub(super) struct Zenoh {
     context: Context,
@@ -21,6 +22,8 @@ impl Zenoh {
 impl super::Node for Zenoh {
     type Publisher<M: Message> = Publisher<M>;
     type Subscription<M: Message> = Subscription<M>;
+    type Server<S: Service> = Server<S::Request, S::Response>;
+    type Client<S: Service> = Client<S::Request, S::Response>;
 
     fn publisher<M: Message>(&mut self, of: &Endpoint) -> Result<Publisher<M>> {
         let topic = self.node.create_topic(&of.topic, of.of.clone(), &of.qos);
@@ -52,5 +55,29 @@ impl super::Node for Zenoh {
                 name.rsplit_once('/').map(|(space, base)| (if space.is_empty() { "/" } else { space }.to_owned(), base.to_owned()))
             })
             .collect()
+    }
+
+    fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>> {
+        Ok(self.node.create_server(&of.name, &of.ty)?)
+    }
+
+    fn client<S: Service>(&mut self, of: &Of) -> Result<Self::Client<S>> {
+        Ok(self.node.create_client(&of.name, &of.ty)?)
+    }
+
+    fn request<S: Service>(&self, server: &Self::Server<S>) -> Result<Option<(RmwRequestId, S::Request)>> {
+        Ok(server.try_receive_request()?)
+    }
+
+    fn respond<S: Service>(&self, server: &Self::Server<S>, id: RmwRequestId, response: S::Response) -> Result<()> {
+        Ok(server.send_response(id, response)?)
+    }
+
+    fn call<S: Service>(&self, client: &Self::Client<S>, request: S::Request) -> Result<Option<S::Response>> {
+        match client.call(request) {
+            Ok(response) => Ok(Some(response)),
+            Err(ServiceError::NoReply) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     }
 }
