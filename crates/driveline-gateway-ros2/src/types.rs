@@ -2,9 +2,9 @@
 //! Types on both sides of the border.
 
 use driveline_rosidl::{CDR_ENCODING, Catalog, DefinitionError, TypeHash, TypeName, parse_msg};
-use driveline_runtime::ros2::Form;
+use driveline_runtime::ros2::{Definitions, Form, LeftOut, Rule};
 use driveline_types::{Plain, ProtobufMessage, Schema};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Messages that Driveline has as its own, and ROS 2 as well.
@@ -123,11 +123,6 @@ pub enum TypeError {
     /// The DDS type is none of ROS 2's messages.
     #[error("its type '{0}' is no message of ROS 2")]
     NotRos(String),
-    /// There is no definition of a service of this name.
-    #[error(
-        "no definition of the service type '{0}' is at hand; add the directory of its package, such as /opt/ros/jazzy/share/nav_msgs, to `types`"
-    )]
-    NoService(String),
     /// The Driveline type has no counterpart.
     #[error(
         "its type '{name}' ({encoding}) has no counterpart in ROS 2; publish a message of `driveline_msgs`, or CDR with the ROS 2 type's schema"
@@ -147,14 +142,14 @@ pub enum TypeError {
 #[derive(Debug)]
 pub struct Types {
     known: Catalog,
-    packages: Catalog,
+    packages: Definitions,
 }
 
 impl Types {
-    /// With the definitions of packages, by their directories. Blocks on files.
+    /// With the definitions of packages, by their directories. A definition with a mistake is left out. Blocks on files.
     ///
     /// # Errors
-    /// The first mistake in a definition, or a directory without any.
+    /// The first directory without definitions, or with one that another package has differently.
     pub fn new(packages: &[PathBuf]) -> Result<Self, DefinitionError> {
         let mut known = Catalog::new();
         for (name, text) in DEFINITIONS.iter().chain(&DETECTIONS) {
@@ -163,15 +158,15 @@ impl Types {
                 known.add_message(parse_msg(&name, "built in", text)?)?;
             }
         }
-        let mut all = Catalog::new();
-        for directory in packages {
-            if all.add_package(directory)? == 0 {
-                let place = driveline_rosidl::Place { file: directory.display().to_string().into(), line: 0 };
-                let remedy = "name the directory of a package, such as /opt/ros/jazzy/share/tf2_msgs";
-                return Err(DefinitionError { place, problem: "has no msg/ or srv/ with definitions".into(), remedy: remedy.into() });
-            }
-        }
-        Ok(Self { known, packages: all })
+        let packages = Definitions::read(packages, Path::new(""));
+        let unusable = packages.unusable().next().map(|(_, error)| error.clone());
+        unusable.map_or(Ok(Self { known, packages }), Err)
+    }
+
+    /// Messages of the packages that rules could carry from ROS 2 and that cannot come.
+    #[must_use]
+    pub fn left_out(&self, rules: &[Rule]) -> Vec<LeftOut> {
+        self.packages.left_out(rules)
     }
 
     /// How samples of a DDS type come from ROS 2.
@@ -184,8 +179,11 @@ impl Types {
             Some(kind) => Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), ros }),
             None => {
                 // Of those that are built in, what is in no package.
-                let catalog = if self.packages.message(&ros).is_some() { &self.packages } else { &self.known };
-                Ok(Crossing { hash: catalog.type_hash(&ros).ok(), schema: catalog.schema(&ros)?, kind: None, ros })
+                if self.packages.has(&ros) || self.known.message(&ros).is_none() {
+                    let schema = self.packages.message(&ros)?;
+                    return Ok(Crossing { hash: self.packages.type_hash(&ros), schema, kind: None, ros });
+                }
+                Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: self.known.schema(&ros)?, kind: None, ros })
             }
         }
     }
@@ -193,13 +191,10 @@ impl Types {
     /// What a service's requests and responses are on both sides.
     ///
     /// # Errors
-    /// [`TypeError::NoService`] or [`TypeError::Definition`]
-    pub fn service(&self, ros_type: &str) -> Result<ServiceTypes, TypeError> {
-        let none = || TypeError::NoService(ros_type.chars().take(80).collect());
-        let ros: TypeName = ros_type.parse().map_err(|_| none())?;
-        let service = self.packages.service(&ros).ok_or_else(none)?;
-        let (request, response) = (self.packages.schema(&service.request.name)?, self.packages.schema(&service.response.name)?);
-        Ok(ServiceTypes { hash: self.packages.type_hash(&ros).ok(), ros, request, response })
+    /// What is missing or wrong in its definition, or that this is the name of no type.
+    pub fn service(&self, ros_type: &str) -> Result<ServiceTypes, DefinitionError> {
+        let (ros, request, response) = self.packages.service(ros_type)?;
+        Ok(ServiceTypes { hash: self.packages.type_hash(&ros), ros, request, response })
     }
 
     /// How samples of a schema go to ROS 2.
@@ -228,6 +223,7 @@ mod tests {
 
     #[test]
     fn every_kind_crosses_both_ways_and_has_a_hash() {
+        assert_eq!(Kind::ALL.map(Kind::ros_name), driveline_runtime::ros2::CONVERTED);
         let types = Types::new(&[]).unwrap();
         for kind in Kind::ALL {
             let to = types.to_ros(&kind.schema()).unwrap();
@@ -260,14 +256,37 @@ mod tests {
         // As keys of rmw_zenoh have it in Jazzy.
         assert_eq!(of.hash.unwrap().to_string(), "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a");
         let told = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
-        assert!(told.contains("nav_msgs/srv/GetMap") && told.contains("`types`"), "{told}");
+        assert!(told.contains("nav_msgs/srv/GetMap: is not defined") && told.contains("`types`"), "{told}");
+        let told = types.service("example_interfaces/srv/AddTwoInt").unwrap_err().to_string();
+        assert!(told.contains("did you mean `example_interfaces/srv/AddTwoInts`?"), "{told}");
+    }
+
+    /// As `driveline validate` has said before.
+    #[test]
+    fn a_mistake_in_a_definition_leaves_out_that_type_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = dir.path().join("demo_msgs");
+        std::fs::create_dir_all(package.join("msg")).unwrap();
+        std::fs::write(package.join("msg/Bad.msg"), "int33 x\n").unwrap();
+        std::fs::write(package.join("msg/Good.msg"), "int32 x\n").unwrap();
+        std::fs::write(package.join("msg/Far.msg"), "far_msgs/X x\n").unwrap();
+        let types = Types::new(&[package]).unwrap();
+        assert!(types.from_ros("demo_msgs::msg::dds_::Good_", Form::Converted).is_ok());
+        let told = |name: &str| types.from_ros(&format!("demo_msgs::msg::dds_::{name}_"), Form::Converted).unwrap_err().to_string();
+        assert!(told("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", told("Bad"));
+        assert!(
+            told("Far").contains("Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add the directory of the package far_msgs")
+        );
+        let left: Vec<_> =
+            types.left_out(&[Rule::new("/a", driveline_runtime::ros2::Direction::FromRos)]).iter().map(LeftOut::what).collect();
+        assert_eq!(left, ["the message type demo_msgs/msg/Bad is left out", "the message type demo_msgs/msg/Far is left out"]);
     }
 
     #[test]
     fn what_cannot_cross_is_told_with_the_remedy() {
         let types = Types::new(&[]).unwrap();
         let told = types.from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted).unwrap_err().to_string();
-        assert!(told.contains("tf2_msgs/msg/TFMessage") && told.contains("add the directory of its package"), "{told}");
+        assert!(told.contains("tf2_msgs/msg/TFMessage") && told.contains("add the directory of the package tf2_msgs"), "{told}");
         assert!(types.from_ros("ShapeType", Form::Converted).unwrap_err().to_string().contains("no message of ROS 2"));
         let told = types.to_ros(&driveline_msgs::proto::LaneMarkings::schema()).unwrap_err().to_string();
         assert!(told.contains("LaneMarkings") && told.contains("no counterpart"), "{told}");

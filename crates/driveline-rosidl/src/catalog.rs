@@ -9,7 +9,7 @@ use crate::msg;
 use crate::name::{Namespace, TypeName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Messages may be nested so deep. The deepest of ROS 2's own packages is 7.
 pub const MAX_NESTING: usize = 32;
@@ -117,13 +117,13 @@ impl Catalog {
         Ok(name)
     }
 
-    /// Takes all definitions of a package: those in `msg/` and `srv/` of its directory, as it is installed under `share/` or lies
-    /// in a source tree. An `.idl` is read where there is no `.msg` or `.srv` of its name. Blocks on files. Returns how many.
+    /// The files that define a package: those in `msg/` and `srv/` of its directory, as it is installed under `share/` or lies in a
+    /// source tree. An `.idl` is one where there is no `.msg` or `.srv` of its name. Blocks on the directories.
     ///
     /// # Errors
-    /// As [`Catalog::add_file`], and if a directory cannot be listed.
-    pub fn add_package(&mut self, directory: &Path) -> Result<usize, DefinitionError> {
-        let mut count = 0;
+    /// If a directory is there and cannot be listed.
+    pub fn files_of(directory: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
+        let mut files = Vec::new();
         for (kind, extension) in [("msg", "msg"), ("srv", "srv")] {
             let within = directory.join(kind);
             let paths: std::io::Result<BTreeSet<_>> =
@@ -136,15 +136,23 @@ impl Catalog {
                     return Err(DefinitionError::new(place, format!("cannot be listed: {e}"), "check the path and its permissions"));
                 }
             };
-            for path in &paths {
-                let is = |of: &str| path.extension().is_some_and(|e| e == of);
-                if is(extension) || (is("idl") && !paths.contains(&path.with_extension(extension))) {
-                    self.add_file(path)?;
-                    count += 1;
-                }
-            }
+            let is = |path: &Path, of: &str| path.extension().is_some_and(|e| e == of);
+            let wanted = |path: &&PathBuf| is(path, extension) || (is(path, "idl") && !paths.contains(&path.with_extension(extension)));
+            files.extend(paths.iter().filter(wanted).cloned());
         }
-        Ok(count)
+        Ok(files)
+    }
+
+    /// Takes all definitions of a package, from [`Catalog::files_of`] its directory. Blocks on files. Returns how many.
+    ///
+    /// # Errors
+    /// As [`Catalog::add_file`] and [`Catalog::files_of`].
+    pub fn add_package(&mut self, directory: &Path) -> Result<usize, DefinitionError> {
+        let files = Self::files_of(directory)?;
+        for path in &files {
+            self.add_file(path)?;
+        }
+        Ok(files.len())
     }
 
     /// The definition of a message, also of a service's request or response.
@@ -173,7 +181,7 @@ impl Catalog {
     pub(crate) fn closure(&self, name: &TypeName) -> Result<Vec<&Message>, DefinitionError> {
         let Some(root) = self.messages.get(name) else {
             let place = Place { file: name.to_string().into(), line: 0 };
-            return Err(DefinitionError::new(place, "is not defined", "add the directory of its package"));
+            return Err(DefinitionError::missing(place, "is not defined", "add the directory of its package", name));
         };
         let mut done = BTreeSet::new();
         let mut out = Vec::new();
@@ -190,10 +198,9 @@ impl Catalog {
             let Element::Nested(name) = &field.ty.element else { continue };
             let error = |problem: String, remedy: &str| Err(DefinitionError::new(message.place(field.line), problem, remedy));
             let Some(next) = self.messages.get(name) else {
-                return error(
-                    format!("the type {name} of '{}' is not defined", field.name),
-                    "add its package's directory, or write package/Name for a type of another package",
-                );
+                let problem = format!("the type {name} of '{}' is not defined", field.name);
+                let remedy = "add its package's directory, or write package/Name for a type of another package";
+                return Err(DefinitionError::missing(message.place(field.line), problem, remedy, name));
             };
             if done.contains(name) {
                 continue;
@@ -250,6 +257,7 @@ mod tests {
         let c = catalog(&[("p/A", "int8 x\nB b\n"), ("p/B", "A a\n"), ("p/D", "\nHeader header\n")]);
         let told = closure(&c, "p/A").unwrap_err();
         assert!(told.starts_with("p/msg/B:1: p/msg/A contains itself through 'a'"), "{told}");
+        assert_eq!(c.closure(&"p/D".parse().unwrap()).unwrap_err().missing, Some("p/Header".parse().unwrap()));
         let told = closure(&c, "p/D").unwrap_err();
         assert!(told.starts_with("p/msg/D:2: the type p/msg/Header of 'header' is not defined; "), "{told}");
         assert!(closure(&c, "p/Missing").unwrap_err().contains("p/msg/Missing: is not defined"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be wrong with definitions.
 
+use crate::name::TypeName;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -29,11 +30,18 @@ pub struct DefinitionError {
     pub problem: String,
     /// What to do about it.
     pub remedy: String,
+    /// The type that has no definition, if that is what is wrong.
+    pub missing: Option<TypeName>,
 }
 
 impl DefinitionError {
     pub(crate) fn new(place: Place, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { place, problem: problem.into(), remedy: remedy.into() }
+        Self { place, problem: problem.into(), remedy: remedy.into(), missing: None }
+    }
+
+    /// A type that is referred to has no definition.
+    pub(crate) fn missing(place: Place, problem: impl Into<String>, remedy: impl Into<String>, name: &TypeName) -> Self {
+        Self { missing: Some(name.clone()), ..Self::new(place, problem, remedy) }
     }
 }
 

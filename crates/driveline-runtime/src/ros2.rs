@@ -4,8 +4,10 @@
 //! Not here: the gateway (crate `driveline-gateway-ros2`), which checks again what is checked here. What rules mean:
 //! `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
 
+mod definitions;
 mod services;
 
+pub use definitions::{CONVERTED, Definitions, LeftOut};
 pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
 
 use crate::graph::ByteSize;

@@ -266,7 +266,7 @@ fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
 }
 
 /// The candidate that somebody who wrote `given` probably meant.
-pub(super) fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The distance takes memory for the product of both lengths; no name or path is as long as that.
     const LONGEST: usize = 300;
     if given.len() > LONGEST {

@@ -75,12 +75,84 @@ fn mistakes_in_services_are_told_with_their_line() {
     finds(&with("/plan", "/map/tile"), &[(6, "entry 2 of `services`: an earlier rule decides", "one side")]);
     finds(
         &with("GetTile, server: ros", "GetTiles, server: ros"),
-        &[(6, "no directory under `types` defines map_msgs/srv/GetTiles", "share/map_msgs")],
+        &[(6, "map_msgs/srv/GetTiles cannot pass: is not defined", "did you mean `map_msgs/srv/GetTile`?")],
     );
     finds(&with("server: ros", "server: rose"), &[(6, "rose", "ros")]);
     finds(&with("server: ros", "server: ros, penning: 3"), &[(6, "`penning`", "did you mean `pending`?")]);
     finds(&with("server: ros", "server: ros, across: true"), &[(6, "`across` needs nodes on DDS and nodes on rmw_zenoh", "zenoh: {}")]);
     finds(&with("4 MiB", "4 GiB"), &[(5, "`max_response` is at least 4 bytes and at most 1 GiB", "")]);
+}
+
+#[test]
+fn a_service_whose_definition_is_not_complete_is_told_with_the_place_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("map_msgs/srv/GetTile.srv", "int32 x\ngeometry_msgs/Point at\n---\n");
+    let types = dir.path().join("map_msgs").display().to_string();
+    let g = || {
+        graph(
+            &SERVED
+                .replace("[map_msgs]", &format!("[{types}]"))
+                .replace("    - {service: /plan, type: map_msgs/srv/GetTile, server: ros}\n", ""),
+        )
+    };
+    let told = |says: &[&str]| {
+        let text = g().diagnostics.render(Colour::No);
+        says.iter().for_each(|s| assert!(text.contains(s), "{s:?} is not in\n{text}"));
+    };
+    finds(
+        &g(),
+        &[(
+            5,
+            "map_msgs/srv/GetTile cannot pass: the type geometry_msgs/msg/Point of 'at' is not defined",
+            "package geometry_msgs, such as",
+        )],
+    );
+    told(&["map_msgs/srv/GetTile.srv:2:1: here", "2 | geometry_msgs/Point at"]);
+    write("geometry_msgs/msg/Point.msg", "float64 x\n");
+    finds(&g(), &[(5, "geometry_msgs/msg/Point", &format!("add {}/geometry_msgs to `types`", dir.path().display()))]);
+    for (broken, says) in [("int33 x\n---\n", "GetTile.srv:1:1: here"), ("int32 x\n", "GetTile.srv")] {
+        write("map_msgs/srv/GetTile.srv", broken);
+        assert_eq!(g().diagnostics.errors(), 1);
+        told(&["entry 1 of `services`: map_msgs/srv/GetTile cannot pass: ", says, "help: "]);
+    }
+    // What no rule needs keeps nothing from running.
+    write("map_msgs/srv/GetTile.srv", "---\n");
+    write("map_msgs/srv/Other.srv", "int33 x\n---\n");
+    sound(g());
+}
+
+#[test]
+fn message_types_that_cannot_come_are_told_to_be_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let package = dir.path().join("tf2_msgs/msg");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::write(package.join("TFMessage.msg"), "geometry_msgs/TransformStamped[] transforms\n").unwrap();
+    let types = format!("ros2:\n  types: [{}]\n", dir.path().join("tf2_msgs").display());
+    let text = CAR.replace("  inside: {external: true}\n", "").replace("ros2:\n", &types);
+    finds(
+        &graph(&text),
+        &[(3, "the message type tf2_msgs/msg/TFMessage is left out of what comes from ROS 2: the type geometry_msgs", "geometry_msgs")],
+    );
+    let to_ros = text.replace("direction: from_ros", "direction: to_ros").replace("/tf_static", "/camera/image");
+    assert!(!graph(&to_ros).diagnostics.render(Colour::No).contains("left out"), "it needs no definitions");
+    std::fs::write(package.join("TFMessage.msg"), "int8 x\nfloat65 y\n").unwrap();
+    let told = graph(&text).diagnostics.render(Colour::No);
+    assert!(told.contains("is left out") && told.contains("TFMessage.msg:2:1: here"), "{told}");
+}
+
+#[test]
+fn memory_beyond_all_measure_is_remarked_on() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("map_msgs/srv")).unwrap();
+    std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
+    let types = dir.path().join("map_msgs").display().to_string();
+    let text = SERVED.replace("[map_msgs]", &format!("[{types}]")).replace("4 MiB", "1 GiB, pending: 64");
+    finds(&graph(&text), &[(5, "amount to 196.0 GiB of shared memory", "lower `max_response`")]);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use crate::graph::ByteSize;
 use driveline_types::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Most services of a gateway, each of which has a thread.
@@ -17,6 +16,8 @@ const MIN_TIMEOUT_MS: u32 = 100;
 const MAX_TIMEOUT_MS: u32 = 600_000;
 /// A payload begins with its encapsulation.
 const SHORTEST_PAYLOAD: u64 = 4;
+/// Memory beyond this is remarked on.
+const MUCH_MEMORY: u64 = 1 << 30;
 /// As that of topics.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
@@ -82,6 +83,17 @@ fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
     (is_token(package) && is_token(name) && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some((package, name))
 }
 
+/// The type that somebody meant who wrote `package/Name`, `package/msg/Name` or `package/srv/name`.
+fn meant(ros_type: &str) -> Option<String> {
+    let (package, name) = (ros_type.split_once('/')?.0, ros_type.rsplit_once('/')?.1);
+    if ["msg", "srv", "action"].contains(&package) {
+        return None;
+    }
+    let mut letters = name.chars();
+    let text = format!("{package}/srv/{}{}", letters.next()?.to_ascii_uppercase(), letters.as_str());
+    (ros_type.split('/').count() <= 3 && type_parts(&text).is_some()).then_some(text)
+}
+
 impl ServiceRule {
     /// A rule without any options.
     #[must_use]
@@ -111,19 +123,36 @@ impl ServiceRule {
         Duration::from_millis(self.timeout_ms.into())
     }
 
-    /// Whether a file in one of the packages' directories defines its type. Blocks on files.
+    /// Bytes that a server reserves for the responses of one client whose calls these bounds let be under way.
     #[must_use]
-    pub fn is_defined_in(&self, packages: &[PathBuf]) -> bool {
-        let Some((package, name)) = type_parts(&self.ros_type) else { return false };
-        let of_package = |path: &Path| path.file_name().is_some_and(|n| n == package);
-        let file = |path: &PathBuf| ["srv", "idl"].iter().any(|e| path.join("srv").join(format!("{name}.{e}")).is_file());
-        packages.iter().any(|path| of_package(path) && file(path))
+    pub fn memory_bytes(&self) -> u64 {
+        let pending = u64::from(self.pending);
+        self.max_response.0.saturating_mul(pending.max(2) + 2 * pending + 4)
+    }
+
+    /// What to know about the memory that it takes, if that is much, and what to do about it.
+    #[must_use]
+    pub fn memory_remark(&self) -> Option<(String, &'static str)> {
+        let bytes = self.memory_bytes();
+        if bytes <= MUCH_MEMORY {
+            return None;
+        }
+        let gib = bytes as f64 / f64::from(1 << 30);
+        let whose = match self.server {
+            ServedBy::Driveline => "the server reserves for the gateway, if it has responses as long as that",
+            ServedBy::Ros => "the gateway reserves for each client here, of which there can be 8",
+        };
+        let message = format!("`max_response` and `pending` amount to {gib:.1} GiB of shared memory that {whose}");
+        Some((
+            message,
+            "lower `max_response` to what the longest response needs, or `pending`; it is `max(pending, 2) + 2 · pending + 4` responses",
+        ))
     }
 
     /// What cannot be, and what to do about it.
-    fn mistakes(&self) -> Vec<(String, &'static str)> {
+    fn mistakes(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        let mut add = |message: String, help| found.push((message, help));
+        let mut add = |message: String, help: &str| found.push((message, help.to_owned()));
         let shown = |text: &str| text.chars().take(MAX_PATTERN_LEN).collect::<String>();
         if self.name().is_none() {
             let message = format!("`{}` cannot be the name of a service in ROS 2 and here", shown(&self.service));
@@ -132,10 +161,11 @@ impl ServiceRule {
             add(message, help);
         }
         if type_parts(&self.ros_type).is_none() {
-            add(
-                format!("`{}` is no type of a service in ROS 2", shown(&self.ros_type)),
-                "write it as package/srv/Name, such as `nav_msgs/srv/GetMap`",
-            );
+            let help = match meant(&self.ros_type) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "write it as package/srv/Name, such as `nav_msgs/srv/GetMap`".to_owned(),
+            };
+            add(format!("`{}` is no type of a service in ROS 2", shown(&self.ros_type)), &help);
         }
         for (key, bytes) in [("max_request", self.max_request.0), ("max_response", self.max_response.0)] {
             if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&bytes) {
@@ -167,7 +197,7 @@ pub(super) fn mistakes(services: &[ServiceRule], profiles: usize) -> Vec<Mistake
     }
     for (i, rule) in services.iter().enumerate().take(MAX_SERVICES) {
         for (message, help) in rule.mistakes() {
-            add(Some(i), message, help);
+            add(Some(i), message, &help);
         }
         if rule.across && rule.server == ServedBy::Ros && profiles < 2 {
             let help = "remove it, or have both take part: `zenoh: {}`, and no `dds: false`";
@@ -200,6 +230,20 @@ mod tests {
     }
 
     #[test]
+    fn much_memory_is_remarked_on() {
+        let of = |server: &str, bounds: &str| {
+            rule(&format!(r#"{{"service": "/a", "type": "a/srv/B", "server": "{server}", {bounds}}}"#))
+                .memory_remark()
+                .map(|(text, _)| text)
+        };
+        assert_eq!(of("ros", r#""max_response": "64 MiB""#), None, "16 of them are 1 GiB");
+        let told = of("ros", r#""max_response": "65 MiB""#).unwrap();
+        assert!(told.contains("1.0 GiB") && told.contains("each client here"), "{told}");
+        let told = of("driveline", r#""max_response": "1 GiB", "pending": 64"#).unwrap();
+        assert!(told.contains("196.0 GiB") && told.contains("for the gateway"), "{told}");
+    }
+
+    #[test]
     fn each_mistake_is_told_with_a_remedy() {
         let good = r#""service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "ros""#;
         let with = |more: &str| format!("{{{good}, {more}}}");
@@ -210,8 +254,11 @@ mod tests {
             (named("/map-1", "a/srv/B"), "single `_`"),
             (named("/", "a/srv/B"), "full name"),
             (named(&format!("/{}", "a".repeat(166)), "a/srv/B"), "165 bytes"),
-            (named("/map", "a/msg/B"), "package/srv/Name"),
-            (named("/map", "a/srv/b"), "package/srv/Name"),
+            (named("/map", "a/msg/B"), "did you mean `a/srv/B`?"),
+            (named("/map", "a/B"), "did you mean `a/srv/B`?"),
+            (named("/map", "a/srv/b"), "did you mean `a/srv/B`?"),
+            (named("/map", "a/srv/b/c"), "package/srv/Name"),
+            (named("/map", "B"), "package/srv/Name"),
             (named("/map", "srv/B"), "package/srv/Name"),
             (with(r#""max_request": 3"#), "at least 4 bytes"),
             (with(r#""max_response": "2 GiB""#), "at most 1 GiB"),
@@ -232,15 +279,5 @@ mod tests {
         assert!(matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }] if message.contains("earlier rule")));
         let many: Vec<_> = (0..65).map(|i| rule(&named(&format!("/s{i}"), "a/srv/B"))).collect();
         assert!(matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }] if message.contains("65")));
-    }
-
-    #[test]
-    fn definitions_are_found_in_their_package() {
-        let dir = tempfile::tempdir().unwrap();
-        let package = dir.path().join("map_msgs");
-        std::fs::create_dir_all(package.join("srv")).unwrap();
-        std::fs::write(package.join("srv/GetTile.srv"), "---\n").unwrap();
-        let of = |name: &str| ServiceRule::new("/a", name, ServedBy::Ros).is_defined_in(std::slice::from_ref(&package));
-        assert!(of("map_msgs/srv/GetTile") && !of("map_msgs/srv/GetMap") && !of("other/srv/GetTile") && !of("../srv/GetTile"));
     }
 }
