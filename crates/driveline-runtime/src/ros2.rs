@@ -268,6 +268,12 @@ impl Rule {
 }
 
 impl Ros2Spec {
+    /// Whether anything is exchanged.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        !(self.topics.is_empty() && self.services.is_empty())
+    }
+
     /// The rule that decides about a topic in a direction.
     #[must_use]
     pub fn rule(&self, topic: &TopicName, from_ros: bool) -> Option<&Rule> {
@@ -384,6 +390,9 @@ fn default_pins() -> u32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ros2GatewayConfig {
+    /// Name of the domain, for people.
+    #[serde(default)]
+    pub domain: String,
     /// Directory of the domain.
     pub domain_dir: PathBuf,
     /// What is carried, and where.
@@ -396,16 +405,18 @@ pub struct Ros2GatewayConfig {
 impl Ros2GatewayConfig {
     /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
     #[must_use]
-    pub fn of_graph(graph: &ResolvedGraph, domain_dir: &Path) -> Option<Self> {
-        let ros2 = graph.ros2.clone().filter(|r| !(r.topics.is_empty() && r.services.is_empty()))?;
+    pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
+        let ros2 = graph.ros2.clone().filter(Ros2Spec::has_rules)?;
         let topics = graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| LocalTopic {
             topic: name.clone(),
-            max_payload: t.max_payload,
+            // Of a topic without an end in the graph, the rule alone may know it.
+            max_payload: if t.max_payload > 0 { t.max_payload } else { ros2.rule(name, false).map_or(0, Rule::max_payload_bytes) },
             pins: t.pins,
             qos: t.qos.clone(),
             access: t.access.clone(),
         });
-        Some(Self { domain_dir: domain_dir.to_owned(), ros2, topics: topics.collect() })
+        let topics = topics.collect();
+        Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
     }
 }
 

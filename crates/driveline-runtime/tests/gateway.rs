@@ -69,6 +69,18 @@ fn of_two_only_the_one_that_has_ended_is_started_again() {
 }
 
 #[test]
+fn without_modules_gateways_run_alone_and_are_started_again() {
+    let bridge = "driveline: 1\nros2: {topics: [{topic: /camera/image, direction: to_ros}]}\n";
+    let mut f = Fixture::new(bridge);
+    f.options.gateways = vec![gateway(&f, "gateway-ros2", &format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"))];
+    let mut seen = Seen { interrupt_at: Some("back"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
+    assert_eq!(seen.ended(), ["gateway-ros2", "gateway-ros2"]);
+    assert!(seen.events.contains(&Event::Running));
+}
+
+#[test]
 fn one_that_cannot_start_ends_the_run_with_its_reason() {
     let f = fixture("echo '{\"record\":\"failed\",\"text\":\"the address is taken\"}' >&0\nexit 1");
     let mut seen = Seen::default();

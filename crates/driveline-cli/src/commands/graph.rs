@@ -41,7 +41,11 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
     let Some(g) = &loaded.graph else {
         return format!("{}, {warnings}", screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error")));
     };
-    let parts = [tell(g.modules.len(), "module"), tell(g.components().count(), "component"), tell(g.topics.len(), "topic")].join(", ");
+    let mut parts = vec![tell(g.modules.len(), "module"), tell(g.components().count(), "component"), tell(g.topics.len(), "topic")];
+    if let Some(ros2) = g.ros2.as_ref().filter(|r| r.has_rules()) {
+        parts.push(tell(ros2.topics.len() + ros2.services.len(), "rule") + " for ROS 2");
+    }
+    let parts = parts.join(", ");
     let remark = if loaded.diagnostics.warnings() > 0 { format!("; {warnings}") } else { String::new() };
     format!("{} ({parts}{remark})", screen.paint("1;32", "valid"))
 }

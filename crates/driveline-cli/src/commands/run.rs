@@ -40,10 +40,12 @@ pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
 }
 
 fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
-    let host = launch::find_host().map_err(|e| e.to_string())?;
+    let host = launch::find_host();
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
-    let load_options = LoadOptions { set: arguments.set.clone(), modules: modules.clone(), ..LoadOptions::new(&describer) };
+    // Without a host no library can be looked into. That is said once, and only if nothing is wrong with the graph itself.
+    let looked_into = if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
+    let load_options = LoadOptions { set: arguments.set.clone(), modules: looked_into, ..LoadOptions::new(&describer) };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
     if screen.json && graph.is_none() {
         screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
@@ -51,6 +53,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         screen.print_error(&diagnostics.render(screen.errors()));
     }
     let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
+    // Gateways alone need none.
+    let host = if graph.modules.is_empty() { host.unwrap_or_default() } else { host.map_err(|e| e.to_string())? };
     graph.modules.retain(|m| modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str())));
     if let Some(directory) = &arguments.report {
         // Found out now and not when the run is over.
@@ -65,7 +69,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         let program = launch::find_gateway().map_err(|e| e.to_string())?;
         gateways.push(GatewayOptions::to_hosts(program, &config).map_err(|e| e.to_string())?);
     }
-    if let Some(config) = Ros2GatewayConfig::of_graph(&graph, &domain_dir) {
+    if let Some(config) = Ros2GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_ros2_gateway().map_err(|e| e.to_string())?;
         gateways.push(GatewayOptions::to_ros2(program, &config).map_err(|e| e.to_string())?);
     }
@@ -191,6 +195,11 @@ impl<'a> Show<'a> {
         self.print(Stream::Out, &line);
     }
 
+    /// Gateways alone have none: `driveline gateway list` has theirs.
+    fn has_figures(&self) -> bool {
+        !self.modules.is_empty()
+    }
+
     fn prefixed(&self, module: &str, line: &str) -> String {
         let name = format!("{:<width$}", cut(module, self.width), width = self.width);
         let colour = self.modules.iter().position(|m| m == module).map_or("1", |i| COLOURS[i % COLOURS.len()]);
@@ -235,7 +244,7 @@ impl<'a> Show<'a> {
             code = exit::CALLS_FAILED;
         }
         // A run that has not begun has no figures, and a table of zeros would look like some.
-        let any = summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE;
+        let any = self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
             self.screen
@@ -325,7 +334,7 @@ impl Sink for Show<'_> {
         if self.screen.reader_is_gone() {
             self.interrupter.hang_up();
         }
-        if self.running && !self.screen.json {
+        if self.running && self.has_figures() && !self.screen.json {
             self.live.tick(&self.collector, &self.hung, self.screen);
         }
     }

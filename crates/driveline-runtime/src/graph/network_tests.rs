@@ -45,6 +45,15 @@ fn a_graph_without_network_topics_has_no_gateway() {
 }
 
 #[test]
+fn a_gateway_alone_carries_topics_of_programs_outside_of_the_graph() {
+    let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  camera/image: {reach: network, external: true, max_payload: 2 MiB}\n";
+    let config = GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();
+    let carried: Vec<_> = config.topics.iter().map(|t| (t.topic.as_str(), t.send, t.receive, t.max_payload)).collect();
+    assert_eq!(carried, [("camera/image", true, true, 2 << 20)]);
+    finds(&graph(&text.replace(", max_payload: 2 MiB", "")), &[(4, "needs `max_payload`: no component uses it", "max_payload: 2 MiB")]);
+}
+
+#[test]
 fn mistakes_under_network_are_told_with_their_line() {
     let with = |network: &str| graph(&CAR.replace("host: car, connect: [\"tcp/10.0.0.2:7450\"], zenoh: null", network));
     finds(&with("listen: [\"tcp/0.0.0.0:7450\"]"), &[(3, "lets everybody who reaches this host", "insecure: true")]);

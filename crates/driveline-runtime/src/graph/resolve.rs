@@ -11,7 +11,8 @@ use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, Resolv
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use crate::descriptor::{ComponentClass, Port};
-use driveline::{SchedulingClass, Trigger};
+use crate::ros2::Ros2Spec;
+use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{NodeName, Qos, TopicName};
 use indexmap::IndexMap;
@@ -124,13 +125,6 @@ impl<'a> Resolver<'a> {
                 self.files.error(Diagnostic::error(format!("there is no module `{name}`")).help(help));
             }
         }
-        if specs.is_empty() {
-            self.files.error(Diagnostic::warning("the graph has no modules, so there is nothing to run").at(self.files.place(
-                0,
-                &["modules"],
-                Part::Key,
-            )));
-        }
         // Parameters of unknown components can only be told once all components are known.
         for (module, document, spec) in &specs {
             for component in spec.components.keys() {
@@ -150,6 +144,14 @@ impl<'a> Resolver<'a> {
         let topics = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2::check(self.files, &topics);
+        let bridge = ros2.as_ref().is_some_and(Ros2Spec::has_rules) || topics.values().any(|t| t.reach == Reach::Network);
+        if specs.is_empty() && !bridge {
+            let place = self.files.place(0, &["modules"], Part::Key);
+            let d = Diagnostic::warning("the graph has no modules, so there is nothing to run").at(place);
+            self.files.error(
+                d.help("add `modules:`; gateways alone run for rules under `ros2:`, and for topics with `reach: network, external: true`"),
+            );
+        }
         let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
         let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
         let graph = ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };

@@ -20,7 +20,7 @@ modules:
 #[test]
 fn a_gateway_is_started_with_the_rules_and_the_topics_that_leave_their_process() {
     let g = sound(graph(&CAR.replace("  inside: {external: true}\n", "")));
-    let config = Ros2GatewayConfig::of_graph(&g, Path::new("/d")).unwrap();
+    let config = Ros2GatewayConfig::of_graph(&g, "car", Path::new("/d")).unwrap();
     assert_eq!(config.ros2.topics[0].direction, Direction::ToRos);
     let topics: Vec<_> = config.topics.iter().map(|t| (t.topic.as_str(), t.max_payload)).collect();
     assert_eq!(topics, [("camera/image", 2 << 20)]);
@@ -34,7 +34,7 @@ fn without_rules_there_is_no_gateway() {
         CAR.replace("  topics: [{topic: /camera/**, direction: to_ros}, {topic: /tf_static, direction: from_ros}]\n", "  domain_id: 3\n");
     let loaded = graph(&text.replace("  inside: {external: true}\n", ""));
     finds(&loaded, &[(2, "has no rules", "direction: to_ros")]);
-    assert_eq!(Ros2GatewayConfig::of_graph(&loaded.graph.unwrap(), Path::new("/d")), None);
+    assert_eq!(Ros2GatewayConfig::of_graph(&loaded.graph.unwrap(), "car", Path::new("/d")), None);
 }
 
 const SERVED: &str = "\
@@ -57,7 +57,7 @@ fn services_alone_start_a_gateway() {
     std::fs::write(dir.path().join("map_msgs/srv/GetTile.srv"), "---\n").unwrap();
     let types = dir.path().join("map_msgs").display().to_string();
     let g = sound(graph(&SERVED.replace("[map_msgs]", &format!("[{types}]"))));
-    let config = Ros2GatewayConfig::of_graph(&g, Path::new("/d")).unwrap();
+    let config = Ros2GatewayConfig::of_graph(&g, "car", Path::new("/d")).unwrap();
     let services: Vec<_> = config.ros2.services.iter().map(|s| (s.name().unwrap().to_string(), s.server, s.max_response.0)).collect();
     assert_eq!(services, [("map/tile".to_owned(), ServedBy::Driveline, 4 << 20), ("plan".to_owned(), ServedBy::Ros, 256 << 10)]);
     let json = serde_json::to_string(&config).unwrap();
@@ -143,6 +143,30 @@ fn message_types_that_cannot_come_are_told_to_be_left_out() {
     std::fs::write(package.join("TFMessage.msg"), "int8 x\nfloat65 y\n").unwrap();
     let told = graph(&text).diagnostics.render(Colour::No);
     assert!(told.contains("is left out") && told.contains("TFMessage.msg:2:1: here"), "{told}");
+}
+
+const BRIDGE: &str = "\
+driveline: 1
+ros2:
+  topics: [{topic: /camera/**, direction: both, max_payload: 1 MiB}]
+topics:
+  camera/image: {reach: host, external: true, max_payload: 8 MiB, pins: 5}
+  camera/info: {reach: host, external: true}
+";
+
+#[test]
+fn a_bridge_is_a_graph_and_knows_the_topics_of_programs_outside_of_it() {
+    let g = sound(graph(BRIDGE));
+    let config = Ros2GatewayConfig::of_graph(&g, "car", Path::new("/d")).unwrap();
+    let topics: Vec<_> = config.topics.iter().map(|t| (t.topic.as_str(), t.max_payload, t.pins)).collect();
+    assert_eq!(topics, [("camera/image", 8 << 20, 5), ("camera/info", 1 << 20, 8)], "what the topic does not say, the rule does");
+    assert_eq!(config.domain, "car");
+    let beside = CAR.replace("inside: {external: true}", "camera/info: {reach: host, external: true}");
+    sound(graph(&beside));
+    let with = |topic: &str| graph(&CAR.replace("inside: {external: true}", topic));
+    finds(&with("camera/info: {reach: host}"), &[(6, "no component uses the topic `camera/info`", "external: true")]);
+    finds(&with("camera/info: {external: true}"), &[(6, "no component uses the topic `camera/info`", "reach: host")]);
+    finds(&with("lidar: {reach: host, external: true}"), &[(6, "no component uses the topic `lidar`", "connect a port")]);
 }
 
 #[test]

@@ -63,8 +63,13 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
         by_topic.entry(&end.topic).or_default().push(end);
     }
     let declared: Vec<(String, usize, TopicSpec)> = files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
-    for (name, document, _) in &declared {
-        declaration(files, name, *document, &by_topic);
+    // What gateways carry for programs outside of the graph has no ends in it.
+    let carried: Vec<TopicName> =
+        declared.iter().filter(|(n, _, t)| is_carried(files, n, t)).filter_map(|(n, ..)| n.parse().ok()).collect();
+    let used = by_topic.clone();
+    by_topic.extend(carried.iter().filter(|name| !used.contains_key(name)).map(|name| (name, Vec::new())));
+    for (name, document, spec) in &declared {
+        declaration(files, name, *document, spec, &by_topic);
     }
     let none = TopicSpec::default();
     let mut topics = BTreeMap::new();
@@ -72,7 +77,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
         let spec = declared.iter().find(|(n, ..)| n == name.as_str());
         let (document, spec) = spec.map_or((None, &none), |(_, d, s)| (Some(*d), s));
         let mut t = Topic { files, name, document, spec, ends };
-        t.dangling(&by_topic);
+        t.dangling(&used);
         t.types();
         t.qos();
         t.reach();
@@ -94,8 +99,18 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
     topics
 }
 
+fn has_rule(files: &Files, name: &TopicName) -> bool {
+    files.ros2.as_ref().is_some_and(|ros2| ros2.spec.topics.iter().any(|rule| rule.covers(name, true) || rule.covers(name, false)))
+}
+
+/// Whether a gateway carries the topic, whether or not a component uses it.
+fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
+    let by_rule = || name.parse().is_ok_and(|name| has_rule(files, &name));
+    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && by_rule()))
+}
+
 /// What is wrong with an entry under `topics:` by itself.
-fn declaration(files: &mut Files, name: &str, document: usize, used: &BTreeMap<&TopicName, Vec<&End>>) {
+fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec, used: &BTreeMap<&TopicName, Vec<&End>>) {
     let place = files.place(document, &["topics", name], Part::Key);
     let Ok(parsed) = name.parse::<TopicName>() else {
         if let Err(e) = name.parse::<TopicName>() {
@@ -106,7 +121,14 @@ fn declaration(files: &mut Files, name: &str, document: usize, used: &BTreeMap<&
     // A file with topics only is there to be included.
     if !used.contains_key(&parsed) && !used.is_empty() {
         let near = closest(name, used.keys().map(|k| k.as_str()));
-        let help = near.map_or_else(|| "remove it, or connect a port to it".into(), |n| format!("did you mean `{n}`?"));
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if has_rule(files, &parsed) && spec.external => "give it `reach: host`: a rule under `ros2:` covers it".into(),
+            None if has_rule(files, &parsed) || spec.reach == Reach::Network => {
+                "add `external: true` if programs outside of this graph publish or read it; else remove it, or connect a port to it".into()
+            }
+            None => "remove it, or connect a port to it".into(),
+        };
         files.error(Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place).help(help));
     }
 }
@@ -288,6 +310,13 @@ impl<'a> Topic<'a> {
                 self.report(Diagnostic::error(message).help(format!("at most {MAX_PAYLOAD} bytes are possible")), place);
             }
             return n;
+        }
+        if self.ends.is_empty() && self.spec.reach == Reach::Network {
+            let message =
+                format!("the topic `{}` needs `max_payload`: no component uses it, so nothing else says how long samples are", self.name);
+            let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
+            let place = self.declared_at("");
+            self.report(Diagnostic::error(message).help(help), place);
         }
         let Some(end) = self.ends.iter().find(|e| e.schema.is_some()) else { return 0 };
         let Some(schema) = &end.schema else { return 0 };

@@ -100,7 +100,7 @@ pub enum LaunchError {
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
     /// There is nothing to start.
-    #[error("the graph has no modules to run")]
+    #[error("the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more")]
     Nothing,
 }
 
@@ -142,7 +142,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
             Err(source) => return Err(LaunchError::Spawn { module: module.name.to_string(), host: options.host.clone(), source }),
         }
     }
-    if children.len() == gateways {
+    if children.is_empty() {
         return Err(LaunchError::Nothing);
     }
     let phase = Phase::Starting { until: Instant::now() + options.ready_within };
@@ -210,7 +210,7 @@ struct Launcher<'a> {
 impl Launcher<'_> {
     fn run(mut self) -> Result<Outcome, LaunchError> {
         let mut records = Vec::new();
-        while self.children.iter().any(|c| c.ended.is_none()) {
+        while self.children.iter().any(|c| c.ended.is_none()) || self.restarts_again() {
             let ready = self.wait()?;
             for _ in 0..self.interrupt.take() {
                 self.interrupted();
@@ -401,6 +401,12 @@ impl Launcher<'_> {
             Phase::Running | Phase::Settling { .. } => When::Running,
             Phase::Stopping { .. } => When::Stopping,
         }
+    }
+
+    /// Whether a gateway is to be started again: without modules there may be no process until then.
+    fn restarts_again(&self) -> bool {
+        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        goes_on && self.restarts.iter().any(|(at, _)| at.is_some())
     }
 
     /// Starts gateways that have ended again, if it is time.
