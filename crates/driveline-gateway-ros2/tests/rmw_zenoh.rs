@@ -362,10 +362,12 @@ fn the_gateway_finds_a_router_that_comes_later() {
     let rules = json!([{ "topic": "/in", "direction": "from_ros" }]);
     let rig = Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
     assert_eq!(rig.neighbours(), (0, 0));
+    eventually("missed", || rig.told(&format!("no Zenoh router answers at {endpoint}")));
     let router = Router::at(&endpoint);
     let node = Node::new(&router, 0, "late");
     let _publisher = node.publisher("/in", STRING, "rv10");
     eventually("found", || rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1);
+    eventually("told", || rig.told("a Zenoh router or node is reached"));
 }
 
 #[test]

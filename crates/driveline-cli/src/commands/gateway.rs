@@ -14,6 +14,7 @@ use crate::table::{bytes, count, cut};
 use driveline_bench::Align;
 use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Time for a gateway to answer.
@@ -22,8 +23,15 @@ const ASK: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(1);
 /// Columns for names, which other hosts may have chosen.
 const NAME: usize = 80;
+/// Most topics that are named in an error.
+const MOST_NAMED: usize = 20;
 /// Longest reason of somebody else.
 const REASON: usize = 800;
+
+/// A node, for people; in reports, one that nobody has named is `?`.
+fn node(name: &str) -> String {
+    if name == "?" { "a node without a name".to_owned() } else { format!("'{}'", cut(name, NAME)) }
+}
 
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
@@ -59,8 +67,12 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         // One that has just come has carried nothing before.
         before.iter().find_map(same).unwrap_or_else(|| Report { at_ns: report.at_ns.saturating_sub(1), ..Report::default() })
     };
+    if let Some(wanted) = topic {
+        known(wanted, &now, &place)?;
+    }
+    let wanted = topic.map(|t| t.strip_prefix('/').unwrap_or(t));
     let now = now.into_iter().map(|answer| match answer {
-        Answer::Report(report) => Answer::Report(Box::new(only(*report, topic))),
+        Answer::Report(report) => Answer::Report(Box::new(only(*report, wanted))),
         other => other,
     });
     let now: Vec<Answer> = now.collect();
@@ -103,6 +115,36 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         ));
     }
     Ok(())
+}
+
+/// Topics and services that a report is about.
+fn names(report: &Report) -> impl Iterator<Item = &str> {
+    let of_hosts = report.topics.iter().map(|t| &t.topic).chain(report.edges.iter().map(|e| &e.topic));
+    let of_hosts = of_hosts.chain(report.inlets.iter().map(|i| &i.topic)).chain(report.refused.iter().map(|r| &r.topic));
+    of_hosts.map(String::as_str).chain(report.ros2.iter().flat_map(ros2::names))
+}
+
+/// An error if gateways have answered and none of them knows the name.
+fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), String> {
+    let reports: Vec<&Report> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Answer::Report(report) => Some(&**report),
+            _ => None,
+        })
+        .collect();
+    let names: BTreeSet<&str> = reports.iter().flat_map(|r| names(r)).collect();
+    if reports.is_empty() || names.contains(wanted.strip_prefix('/').unwrap_or(wanted)) {
+        return Ok(());
+    }
+    let named: Vec<_> = names.iter().take(MOST_NAMED).map(|n| cut(n, NAME)).collect();
+    let more = names.len() - named.len();
+    let there = match (named.is_empty(), more) {
+        (true, _) => "they carry nothing".to_owned(),
+        (false, 0) => format!("there are: {}", named.join(", ")),
+        (false, more) => format!("there are: {} and {more} more", named.join(", ")),
+    };
+    Err(format!("no gateway of {place} knows the topic or service '{}'; {there}", cut(wanted, NAME)))
 }
 
 /// Of a report, what is about one topic.
@@ -281,5 +323,29 @@ fn inlet_state(state: InletState) -> &'static str {
         InletState::ClockUnknown => "waits for that host's clock",
         InletState::HostGone => "host is gone",
         InletState::PublisherGone => "publisher is gone",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_runtime::gateway::{Ros2Report, Ros2ServiceReport, Ros2TopicReport};
+
+    #[test]
+    fn a_name_that_no_gateway_knows_is_an_error_with_those_that_they_know() {
+        let place = DomainPlace::Named("pilot".into());
+        let topic = |name: &str| Ros2TopicReport { topic: name.into(), ..Ros2TopicReport::default() };
+        let service = Ros2ServiceReport { service: "map/tile".into(), ..Ros2ServiceReport::default() };
+        let ros2 =
+            Ros2Report { from_ros: vec![topic("tf")], to_ros: vec![topic("camera")], services: vec![service], ..Ros2Report::default() };
+        let answers = [Answer::Report(Box::new(Report { ros2: Some(ros2), ..Report::default() })), Answer::Dead { kind: "zenoh".into() }];
+        for name in ["tf", "/tf", "camera", "map/tile"] {
+            assert_eq!(known(name, &answers, &place), Ok(()), "{name}");
+        }
+        let told = known("tff", &answers, &place).unwrap_err();
+        assert_eq!(told, "no gateway of domain 'pilot' knows the topic or service 'tff'; there are: camera, map/tile, tf");
+        assert_eq!(known("tf", &answers[1..], &place), Ok(()), "what a dead one knew, nobody knows");
+        let idle = [Answer::Report(Box::default())];
+        assert!(known("tf", &idle, &place).unwrap_err().ends_with("they carry nothing"));
     }
 }

@@ -34,6 +34,8 @@ const MAX_TOPICS: usize = 256;
 const MAX_ENDPOINTS: usize = 16_384;
 /// Gateways that are told of.
 const MAX_BESIDE: usize = 16;
+/// Reasons for which types are left out that are told of.
+const MAX_LEFT_OUT: usize = 64;
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -140,6 +142,10 @@ pub(super) struct Conductor {
     control: Arc<Control>,
     pub(super) common: Arc<Common>,
     pub(super) started: MonotonicNs,
+    /// For people.
+    pub(super) domain: String,
+    /// Types that packages have and that cannot come from ROS 2, and why.
+    pub(super) left_out: Vec<String>,
     _clocks: Vec<SimTime>,
     _only: OnlyOne,
 }
@@ -200,6 +206,9 @@ impl Conductor {
             return Err(GatewayError::Config { key: "topics", message, help: format!("at most {MAX_TOPICS} are possible") });
         }
         let types = Types::new(&spec.types)?;
+        let left_out: Vec<_> = types.left_out(&spec.topics).iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
+        // Who has started it by hand may not have named the domain.
+        let domain = Some(config.domain).filter(|d| !d.is_empty()).unwrap_or_else(|| config.domain_dir.display().to_string());
         let participant =
             Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway-ros2".into() })?;
         let only = OnlyOne::new(participant.domain_dir(), KIND)?;
@@ -231,6 +240,7 @@ impl Conductor {
         let clock = StampClock::new(spec.use_sim_time);
         let common =
             Arc::new(Common { participant, spec, longest, types, node, clock, mark, writings, refusals, notices, waiting, zenoh, dds });
+        left_out.iter().for_each(|line| common.tell(line.clone()));
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
         let clocks = profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
         let mut outgoing = Vec::new();
@@ -244,6 +254,7 @@ impl Conductor {
         let first = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
+            domain: domain.clone(),
             ros2: Some(Ros2Report { domain_id: common.spec.domain_id, ..Ros2Report::default() }),
             ..Report::default()
         };
@@ -260,6 +271,8 @@ impl Conductor {
             control,
             common,
             started: MonotonicNs::now(),
+            domain,
+            left_out,
             _clocks: clocks,
             _only: only,
         })

@@ -56,6 +56,7 @@ impl Conductor {
         Report {
             gateway: KIND.into(),
             pid: std::process::id(),
+            domain: self.domain.clone(),
             host: format!("{:016x}", self.common.mark),
             at_ns: now.0,
             up_ms: now.since(self.started).as_millis() as u64,
@@ -68,6 +69,7 @@ impl Conductor {
                 interface: spec.interface.clone(),
                 nodes: nodes.len(),
                 malformed_tokens: zenoh.map_or(0, super::zenoh::Session::malformed),
+                left_out: self.left_out.clone(),
                 beside: self.beside.iter().cloned().collect(),
                 to_ros,
                 from_ros: from_ros.into_values().collect(),

@@ -61,6 +61,8 @@ pub struct Ros2Report {
     pub nodes: usize,
     /// Announcements by rmw_zenoh that could not be read, so that whatever they are of is not seen.
     pub malformed_tokens: u64,
+    /// Types of messages that the packages under `types` have and that cannot come from ROS 2, each with why and what to do.
+    pub left_out: Vec<String>,
     /// Other gateways that take part in the same DDS domain and in the same Zenoh network, by their sessions there: what several carry from one to the
     /// other comes several times.
     pub beside: Vec<String>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, ros2_services as services, seconds};
+use super::{NAME, REASON, dropped, node, ros2_services as services, seconds};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::table::{count, cut};
@@ -21,6 +21,11 @@ pub(super) fn only(report: &mut Ros2Report, topic: &str) {
     report.to_ros.retain(|t| t.topic == topic);
     report.from_ros.retain(|t| t.topic == topic);
     report.services.retain(|s| s.service == topic);
+}
+
+/// Topics and services that it is about.
+pub(super) fn names(report: &Ros2Report) -> impl Iterator<Item = &str> {
+    ways(report).map(|(_, t)| t.topic.as_str()).chain(report.services.iter().map(|s| s.service.as_str()))
 }
 
 /// Samples each second.
@@ -72,8 +77,19 @@ fn profiles(report: &Report, ros2: &Ros2Report) -> String {
 }
 
 /// What is wrong with ROS 2 as a whole, a line for each.
-fn warnings(ros2: &Ros2Report) -> String {
+fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     let mut text = String::new();
+    let network = &report.network;
+    if ros2.zenoh && network.routers == 0 && !network.connects.is_empty() {
+        text += &format!(
+            "no Zenoh router is reached at {}: nodes on rmw_zenoh find each other, and the gateway, through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
+             or name where it is under `ros2: zenoh: connect`\n",
+            cut(&network.connects.join(", "), NAME)
+        );
+    }
+    for left in &ros2.left_out {
+        text += &format!("{}\n", cut(left, REASON));
+    }
     if ros2.malformed_tokens > 0 {
         let tokens = count(ros2.malformed_tokens, "announcement");
         text += &format!("{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n");
@@ -90,15 +106,16 @@ fn warnings(ros2: &Ros2Report) -> String {
 /// The table.
 pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: &Screen) {
     screen.print(&format!(
-        "gateway {} (process {}): ROS 2 domain {}, {}, for {}; {} of ROS 2 seen\n",
+        "gateway {} (process {}) of domain '{}': ROS 2 domain {}, {}, for {}; {} of ROS 2 seen\n",
         cut(&report.gateway, NAME),
         report.pid,
+        cut(&report.domain, NAME),
         ros2.domain_id,
         profiles(report, ros2),
         seconds(report.up_ms),
         count(ros2.nodes as u64, "node"),
     ));
-    screen.print(&warnings(ros2));
+    screen.print(&warnings(report, ros2));
     use Align::{Left, Right};
     let mut rows = vec![["TOPIC", "WAY", "STATE", "SAMPLES/S", "SAMPLES", "DROPPED"].map(str::to_owned).to_vec()];
     for way in ways(ros2) {
@@ -135,7 +152,8 @@ fn readers(topic: &Ros2TopicReport) -> String {
     let named: BTreeSet<_> = topic.readers.iter().filter(|r| *r != "?").cloned().collect();
     let mut all: Vec<String> = named.into_iter().collect();
     if nameless > 0 {
-        all.push(format!("{} of no node that is known", count(nameless, "subscription")));
+        let nodes = if nameless == 1 { node("?") } else { "nodes without a name".to_owned() };
+        all.push(format!("{} of {nodes}", count(nameless, "subscription")));
     }
     all.join(", ")
 }
@@ -143,7 +161,7 @@ fn readers(topic: &Ros2TopicReport) -> String {
 /// A paragraph for each topic and direction, and for each service.
 pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report) -> String {
     let topics = ways(ros2).map(|way| explain(report, way, before));
-    warnings(ros2) + &topics.chain(ros2.services.iter().map(services::explained)).collect::<String>()
+    topics.chain(ros2.services.iter().map(services::explained)).collect()
 }
 
 fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
@@ -172,7 +190,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         text += "  not received: nobody in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
     }
     for r in refused(report, way) {
-        let who = if r.host.is_empty() || r.host == "?" { String::new() } else { format!(" '{}'", cut(&r.host, NAME)) };
+        let who = if r.host.is_empty() { String::new() } else { format!(" {}", node(&r.host)) };
         let end = match (r.subscription, who.is_empty()) {
             (true, true) => "a subscription",
             (true, false) => "a subscription of",
@@ -224,7 +242,7 @@ mod tests {
         assert_eq!(
             text,
             "\ncamera: goes to ROS 2; 10.0 samples/s, 30 samples arrived; dropped: too_long 2\n  published here by 'eye': sensor_msgs/msg/Image, converted; \
-             reliable, volatile in DDS\n  read by /rviz, 1 subscription of no node that is known\n"
+             reliable, volatile in DDS\n  read by /rviz, 1 subscription of a node without a name\n"
         );
         assert_eq!(state(&now, (true, &now.ros2.as_ref().unwrap().to_ros[0])), "carried");
     }
@@ -253,11 +271,20 @@ mod tests {
     #[test]
     fn what_is_wrong_as_a_whole_comes_first() {
         let mut now = report(Vec::new(), Vec::new(), 2);
-        assert_eq!(text(&now, &Report::default()), "");
+        let told = |now: &Report| warnings(now, now.ros2.as_ref().unwrap());
+        assert_eq!(told(&now), "");
         let ros2 = now.ros2.as_mut().unwrap();
         (ros2.malformed_tokens, ros2.beside) = (3, vec!["1af5".into()]);
-        let text = text(&now, &Report::default());
-        assert!(text.starts_with("3 announcements by rmw_zenoh could not be read") && text.contains("session 1af5"), "{text}");
+        ros2.left_out = vec!["the message type a_msgs/msg/A is left out: A.msg:1: no".into()];
+        let text = told(&now);
+        assert!(text.starts_with("the message type a_msgs/msg/A is left out: A.msg:1: no\n3 announcements by rmw_zenoh"), "{text}");
+        assert!(text.contains("session 1af5"), "{text}");
+        now.network.connects = vec!["tcp/localhost:7447".into()];
+        assert!(!told(&now).contains("router"), "it has no part in Zenoh");
+        now.ros2.as_mut().unwrap().zenoh = true;
+        assert!(told(&now).starts_with("no Zenoh router is reached at tcp/localhost:7447: "), "{}", told(&now));
+        now.network.routers = 1;
+        assert!(!told(&now).contains("router"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped};
+use super::{NAME, REASON, dropped, node};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::table::{count, cut};
@@ -42,18 +42,20 @@ pub(super) fn show(services: &[Ros2ServiceReport], screen: &Screen) {
     let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
     screen.print("\n");
     print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
-    let refused = services.iter().filter(|s| matches!(state(s), "refused" | "left out")).count();
-    if refused > 0 {
-        screen.print(&format!("\nnot called: {} (`--explain` says why)\n", count(refused as u64, "service")));
+    for (what, of) in [("not called", "refused"), ("left out", "left out")] {
+        let services = services.iter().filter(|s| state(s) == of).count();
+        if services > 0 {
+            screen.print(&format!("\n{what}: {} (`--explain` says why)\n", count(services as u64, "service")));
+        }
     }
 }
 
 fn server(from_ros: bool, s: &Ros2Server) -> String {
-    let (node, profile) = (cut(&s.node, NAME), cut(&s.profile, NAME));
+    let (node, profile) = (node(&s.node), cut(&s.profile, NAME));
     match &s.problem {
-        Some(problem) => format!("  not called: the server of '{node}' by {profile}: {}\n", cut(problem, REASON)),
-        None if from_ros => format!("  served in ROS 2 by '{node}', by {profile}\n"),
-        None => format!("  served here by '{node}', offered by {profile}\n"),
+        Some(problem) => format!("  not called: the server of {node} by {profile}: {}\n", cut(problem, REASON)),
+        None if from_ros => format!("  served in ROS 2 by {node}, by {profile}\n"),
+        None => format!("  served here by {node}, offered by {profile}\n"),
     }
 }
 
@@ -71,14 +73,18 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
     if let Some(profile) = &s.across {
         text += &format!("  nodes on {} can call it as well\n", cut(profile, NAME));
     }
-    let clients: BTreeSet<_> = s.clients.iter().map(|c| if c == "?" { "a node that nobody has named" } else { c.as_str() }).collect();
+    let clients: BTreeSet<_> = s.clients.iter().map(|c| if c == "?" { node(c) } else { c.clone() }).collect();
     let clients: Vec<_> = clients.into_iter().collect();
     if !clients.is_empty() {
         text += &format!("  clients in ROS 2: {}\n", cut(&clients.join(", "), 4 * NAME));
     }
     let told = |p: &&String| !s.servers.iter().any(|server| server.problem.as_ref() == Some(p));
     for problem in s.problems.iter().filter(told) {
-        let what = if s.callable { "to be known" } else { "not called" };
+        let what = match (s.left_out, s.callable) {
+            (true, _) => "left out",
+            (false, true) => "to be known",
+            (false, false) => "not called",
+        };
         text += &format!("  {what}: {}\n", cut(problem, REASON));
     }
     if !s.callable && s.servers.is_empty() && s.from_ros && !s.left_out {
@@ -116,7 +122,7 @@ mod tests {
         assert_eq!(
             explained(&service(false, None)),
             "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its clients are in ROS 2; 3 calls, 1 answered, 1 under way; ended \
-             otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in ROS 2: /asker, a node that nobody has named\n"
+             otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in ROS 2: /asker, a node without a name\n"
         );
         let mut passes = service(true, None);
         passes.across = Some("DDS".into());
@@ -142,6 +148,6 @@ mod tests {
         assert_eq!(state(&nobody), "not served here");
         (nobody.from_ros, nobody.left_out, nobody.problems) = (true, true, vec!["no definition".into()]);
         let text = explained(&nobody);
-        assert!(text.ends_with("not called: no definition\n") && state(&nobody) == "left out", "{text}");
+        assert!(text.ends_with("left out: no definition\n") && state(&nobody) == "left out", "{text}");
     }
 }

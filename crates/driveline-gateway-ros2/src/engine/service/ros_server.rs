@@ -3,7 +3,7 @@
 
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
-use super::services::{EndpointKey, written};
+use super::services::{EndpointKey, listed, whose, written};
 use super::upkeep::{GOING, Upkeep, Wake};
 use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint, ask, offer};
 use crate::engine::conductor::Common;
@@ -101,7 +101,7 @@ impl RosServer {
         let (calls, is_new) = (&self.calls, self.asking.get().is_none());
         let make = || ask(common, &calls.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(calls)));
         let kept = self.asking.keep(now, make);
-        kept.map_err(|e| format!("the server '{}' by {} cannot be asked: {e}", written(server.node.as_ref()), server.profile))?;
+        kept.map_err(|e| format!("the server {} by {} cannot be asked: {e}", whose(server.node.as_ref()), server.profile))?;
         if let Some(asking) = self.asking.get().filter(|_| is_new) {
             calls.direct(asking.clone());
         }
@@ -111,7 +111,7 @@ impl RosServer {
     /// The one server that can be called.
     fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), String> {
         let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
-            let named: Vec<_> = endpoints.iter().map(|(_, p)| format!("{} by {}", written(p.node.as_ref()), p.profile)).collect();
+            let named: Vec<_> = endpoints.iter().map(|(_, p)| format!("{} by {}", listed(p.node.as_ref()), p.profile)).collect();
             named.join(", ")
         };
         let (marked, unmarked): (Vec<_>, Vec<_>) = self.servers.iter().partition(|(_, p)| p.gateway);
@@ -196,7 +196,7 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<Executor, String> 
 
 /// Why a server cannot be called, if it cannot.
 fn unfit(common: &Common, of: &Interface, server: &ServiceEndpoint) -> Result<(), String> {
-    let who = format!("the server '{}' by {}", written(server.node.as_ref()), server.profile);
+    let who = format!("the server {} by {}", whose(server.node.as_ref()), server.profile);
     if let Some(unable) = &server.unable {
         return Err(format!("{who}: {unable}"));
     }

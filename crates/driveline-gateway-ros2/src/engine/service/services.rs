@@ -54,6 +54,19 @@ pub(in crate::engine) struct Services {
     common: Arc<Common>,
 }
 
+/// A node that nobody has named, as `driveline gateway list` calls it.
+const UNNAMED: &str = "a node without a name";
+
+/// A node in a list for people.
+pub(super) fn listed(node: Option<&RosNode>) -> String {
+    node.map_or_else(|| UNNAMED.to_owned(), RosNode::to_string)
+}
+
+/// A node behind "the server" or "the client".
+pub(super) fn whose(node: Option<&RosNode>) -> String {
+    node.map_or_else(|| format!("of {UNNAMED}"), |node| format!("'{node}'"))
+}
+
 /// A node as ROS 2 writes it, or `?` where nobody has named it.
 pub(in crate::engine) fn written(node: Option<&RosNode>) -> String {
     node.map_or_else(|| "?".to_owned(), RosNode::to_string)
@@ -134,7 +147,7 @@ impl Services {
                 Side::Driveline(server) => {
                     if stirred {
                         server.calls.present.set(clients());
-                        server.others = servers().map(|(_, p)| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+                        server.others = servers().map(|(_, p)| listed(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
                     }
                     server.look(common);
                 }
@@ -174,8 +187,8 @@ impl Services {
     pub(in crate::engine) fn report(&self, nodes: &Nodes) -> Vec<Ros2ServiceReport> {
         let of = |Service { rule, name, server }: &Service| {
             let endpoints = || self.clients.values().filter(|p| p.service == *name && !p.gateway);
-            let node_of = |p: &ServiceEndpoint| written(p.node.as_ref().or_else(|| nodes.get(&p.gid)));
-            let clients: BTreeSet<_> = endpoints().map(node_of).collect();
+            let node_of = |p: &ServiceEndpoint| p.node.clone().or_else(|| nodes.get(&p.gid).cloned());
+            let clients: BTreeSet<_> = endpoints().map(|p| written(node_of(p).as_ref())).collect();
             let mut report = Ros2ServiceReport {
                 service: name.to_string(),
                 ros_type: rule.ros_type.clone(),
@@ -205,8 +218,9 @@ impl Services {
             }
             // Of a server in ROS 2, clients are served by the gateway only across.
             let ours = |p: &&ServiceEndpoint| !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str());
-            let not_served =
-                |p: &ServiceEndpoint| Some(format!("the client '{}' by {} is not served: {}", node_of(p), p.profile, p.unable.as_ref()?));
+            let not_served = |p: &ServiceEndpoint| {
+                Some(format!("the client {} by {} is not served: {}", whose(node_of(p).as_ref()), p.profile, p.unable.as_ref()?))
+            };
             let not_served: BTreeSet<_> = endpoints().filter(ours).filter_map(not_served).collect();
             report.problems.extend(not_served.into_iter().take(MAX_TOLD));
             report

@@ -4,6 +4,7 @@
 mod config;
 mod discovery;
 mod endpoint;
+mod routers;
 pub(super) mod service;
 
 pub(super) use endpoint::{Inbox, Reader, Writer, WriterConfig};
@@ -21,6 +22,7 @@ use driveline_runtime::ros2::Ros2ZenohSpec;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 
@@ -56,6 +58,7 @@ pub(super) struct Session {
     next_id: AtomicU64,
     pub(super) domain: u32,
     connects: Vec<String>,
+    routers: Mutex<routers::Routers>,
     /// Behind everything that is part of it.
     session: zenoh::Session,
 }
@@ -80,6 +83,7 @@ impl Session {
             next_id: AtomicU64::new(0),
             domain,
             connects: spec.connect.clone(),
+            routers: Mutex::new(routers::Routers::new(Instant::now())),
             session,
         })
     }
@@ -91,7 +95,10 @@ impl Session {
 
     /// What people should know, since this was asked last.
     pub(super) fn troubles(&self) -> Vec<String> {
-        self.discovery.troubles()
+        let mut troubles = self.discovery.troubles();
+        let neighbours = || (self.session.info().routers_zid().wait().count(), self.session.info().peers_zid().wait().count());
+        troubles.extend(lock(&self.routers).look(Instant::now(), &self.connects, neighbours));
+        troubles
     }
 
     /// Sessions of other gateways that show something here.

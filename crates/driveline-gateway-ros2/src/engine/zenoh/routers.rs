@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a router is there, without which nodes on rmw_zenoh do not find each other. Nobody else tells of its absence: it is tried
+//! again and again, in silence.
+
+use std::time::{Duration, Instant};
+
+/// A router that is as long away as this is told of: all start together, and the gateway may be the first.
+const MISSED_AFTER: Duration = Duration::from_secs(3);
+/// Nobody needs to know sooner.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What was seen of routers.
+pub(super) struct Routers {
+    next: Instant,
+    away_since: Instant,
+    /// There was one.
+    met: bool,
+    told: bool,
+}
+
+impl Routers {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { next: now, away_since: now, met: false, told: false }
+    }
+
+    /// What is to be told, if anything. `connects`: where a router was to be; nowhere if others connect to the gateway. `neighbours`: how many routers and
+    /// peers there are, asked about once a second.
+    pub(super) fn look(&mut self, now: Instant, connects: &[String], neighbours: impl FnOnce() -> (usize, usize)) -> Option<String> {
+        if connects.is_empty() || now < self.next {
+            return None;
+        }
+        self.next = now + LOOK;
+        let (routers, peers) = neighbours();
+        // Where no router was ever, nodes may be connected by their own addresses.
+        if routers > 0 || (peers > 0 && !self.met) {
+            self.met |= routers > 0;
+            self.away_since = now;
+            return std::mem::take(&mut self.told).then(|| "a Zenoh router or node is reached".to_owned());
+        }
+        let missed = now.saturating_duration_since(self.away_since) >= MISSED_AFTER;
+        if !missed || std::mem::replace(&mut self.told, true) {
+            return None;
+        }
+        Some(format!(
+            "no Zenoh router answers at {}: nodes on rmw_zenoh find each other, and the gateway, through it; start it (`ros2 run rmw_zenoh_cpp rmw_zenohd`), \
+             or name where it is under `ros2: zenoh: connect`. The gateway goes on trying",
+            connects.join(", ")
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_that_stays_away_is_told_of_once_and_so_is_its_return() {
+        let start = Instant::now();
+        let at = |s: u64| start + Duration::from_secs(s);
+        let connects = ["tcp/localhost:7447".to_owned()];
+        let mut routers = Routers::new(start);
+        let mut look = |s: u64, routers_there, peers| routers.look(at(s), &connects, || (routers_there, peers));
+        assert_eq!((look(0, 0, 0), look(2, 0, 0)), (None, None), "it may be starting");
+        assert!(look(3, 0, 0).unwrap().contains("no Zenoh router answers at tcp/localhost:7447"));
+        assert_eq!(look(60, 0, 0), None);
+        assert!(look(61, 1, 2).unwrap().contains("reached"));
+        assert_eq!((look(62, 1, 2), look(63, 0, 2), look(64, 0, 2)), (None, None, None), "it may be restarted");
+        assert!(look(66, 0, 2).is_some(), "who is connected stays so, and nobody new is found");
+    }
+
+    #[test]
+    fn who_needs_no_router_is_not_told_of_one() {
+        let start = Instant::now();
+        let mut routers = Routers::new(start);
+        for s in 0..100 {
+            let now = start + Duration::from_secs(s);
+            assert_eq!(routers.look(now, &[], || (0, 0)), None);
+            assert_eq!(routers.look(now, &["tcp/10.0.0.1:7447".into()], || (0, 1)), None, "a node by its own address");
+        }
+    }
+}
