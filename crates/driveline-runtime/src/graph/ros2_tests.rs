@@ -78,6 +78,13 @@ fn mistakes_in_services_are_told_with_their_line() {
         &[(6, "map_msgs/srv/GetTiles cannot pass: is not defined", "did you mean `map_msgs/srv/GetTile`?")],
     );
     finds(&with("server: ros", "server: rose"), &[(6, "rose", "ros")]);
+    finds(
+        &with(", server: ros", ""),
+        &[(6, "the key `server` is missing in `ros2.services[1]`", "write `server: driveline` or `server: ros`: Who answers.")],
+    );
+    finds(&with("service: /plan, ", ""), &[(6, "the key `service` is missing in `ros2.services[1]`", "`service:` Full name in ROS 2")]);
+    finds(&with("server: ros", "server: ros, timeout_ms: 2 s"), &[(6, "`timeout_ms` needs an integer", "in milliseconds. Default 10 s.")]);
+    finds(&with("server: ros", "server: ros, timeout_ms: 99"), &[(6, "`timeout_ms` is out of range", "between 100 and 600000")]);
     finds(&with("server: ros", "server: ros, penning: 3"), &[(6, "`penning`", "did you mean `pending`?")]);
     finds(&with("server: ros", "server: ros, across: true"), &[(6, "`across` needs nodes on DDS and nodes on rmw_zenoh", "zenoh: {}")]);
     finds(&with("4 MiB", "4 GiB"), &[(5, "`max_response` is at least 4 bytes and at most 1 GiB", "")]);

@@ -23,7 +23,7 @@ pub(super) struct Finding {
 
 /// Everything in `root` that does not fit `schema`.
 pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
-    let mut c = Checker { definitions: &schema["$defs"], path: Vec::new(), inputs: Vec::new(), found: Vec::new() };
+    let mut c = Checker { definitions: &schema["$defs"], path: Vec::new(), about: None, inputs: Vec::new(), found: Vec::new() };
     c.node(root, schema, root.span);
     c.found
 }
@@ -31,6 +31,8 @@ pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
 struct Checker<'a> {
     definitions: &'a Json,
     path: Vec<String>,
+    /// What the schema says of the key whose value is looked at.
+    about: Option<&'a str>,
     /// Of the component that is looked at.
     inputs: Vec<String>,
     found: Vec<Finding>,
@@ -43,7 +45,7 @@ impl<'a> Checker<'a> {
 
     /// ` in \`a.b\``, or nothing at the top.
     fn here(&self) -> String {
-        if self.path.is_empty() { " at the top of the file".into() } else { format!(" in `{}`", self.path.join(".")) }
+        if self.path.is_empty() { " at the top of the file".into() } else { format!(" in `{}`", self.path.join(".").replace(".[", "[")) }
     }
 
     /// What is looked at, for people: of an item of a list also the list.
@@ -170,7 +172,9 @@ impl<'a> Checker<'a> {
                 _ => continue,
             };
             self.path.push(shorten(name));
+            let outer = std::mem::replace(&mut self.about, schema["description"].as_str());
             self.node(&entry.value, schema, entry.key_span);
+            self.about = outer;
             self.path.pop();
         }
         for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str) {
@@ -181,10 +185,19 @@ impl<'a> Checker<'a> {
                         let inputs = self.inputs.iter().take(12).map(|i| shorten(i)).collect::<Vec<_>>();
                         Some(format!("name the input that triggers: `on: {}`", inputs.join("` or `on: ")))
                     }
-                    _ => None,
+                    _ => self.how_to_write(required, &schema["properties"][required]),
                 };
                 self.report(key, format!("the key `{required}` is missing{}", self.here()), example);
             }
+        }
+    }
+
+    /// How a key that is missing is written.
+    fn how_to_write(&self, key: &str, schema: &'a Json) -> Option<String> {
+        let about = schema["description"].as_str().map(one_line);
+        match constants(self.resolve(schema)).as_slice() {
+            [] => about.map(|about| format!("`{key}:` {about}")),
+            values => Some(format!("write `{key}: {}`: {}", values.join(&format!("` or `{key}: ")), about.unwrap_or_default())),
         }
     }
 
@@ -243,11 +256,15 @@ impl<'a> Checker<'a> {
             (Value::Null, _) => Some("give it a value or remove the key".to_owned()),
             (Value::Integer(_) | Value::Float(_) | Value::Bool(_), [only]) if only == "text" => Some("put it in quotes".to_owned()),
             (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => Some("remove the quotes".to_owned()),
-            _ => None,
+            _ => self.about.map(one_line),
         };
         let expected = expected.join(" or ");
         self.report(span, format!("{} needs {expected}, and this is {}", self.name(), node.describe()), help);
     }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn type_names(schema: &Json) -> Vec<&str> {

@@ -46,7 +46,7 @@ pub struct HostOptions {
 #[derive(Debug, Error)]
 pub enum HostError {
     /// The graph has errors.
-    #[error("the graph has {} errors", .0.errors())]
+    #[error("the graph has {} error{}", .0.errors(), if .0.errors() == 1 { "" } else { "s" })]
     Graph(Diagnostics),
     /// A component could not be brought up.
     #[error("component '{component}' cannot start: {text}")]
