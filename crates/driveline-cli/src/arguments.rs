@@ -17,9 +17,13 @@ Exit codes:
 
 Environment:
   DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)
+  DRIVELINE_GATEWAY         the program that carries topics to other hosts (default: driveline-gateway-zenoh beside this one)
+  DRIVELINE_ROS2_GATEWAY    the program that exchanges topics and services with ROS 2 (default: driveline-gateway-ros2 beside this one)
   DRIVELINE_COMPONENT_PATH  further directories with component libraries, separated by colons
   DRIVELINE_DOMAIN          the domain of programs and tools that name none, instead of `default`
   DRIVELINE_DOMAIN_DIR      the directory in which processes meet, instead of the one that a domain's name stands for
+  DRIVELINE_LOG             which log lines modules write, such as `debug` or `driveline=debug,warn`
+  DRIVELINE_GATEWAY_LOG     which ones the gateway to other hosts writes, Zenoh's own among them (default: none)
   DRIVELINE_PEERS           for `bench`: the directory of other middleware's programs (default: peers beside this program, or one level up)
   NO_COLOR                  no colours
 
@@ -28,6 +32,15 @@ Examples:
   driveline run graph.yaml --set camera.rate_hz=10 --report out/
   driveline topic list
   driveline gateway list --explain";
+
+const SERVICES: &str = "\
+REQUESTS are those that the server has taken since it is there; RESPONSES TO THEM went to the clients that are there now.
+
+Examples:
+  driveline service list
+  driveline service list --domain pilot --json | jq '.[].servers'
+  driveline topic info _service/map/tile/request   # who asks and who answers, and why somebody does not
+  driveline gateway list --explain                 # of services that pass to and from ROS 2, who serves and who calls";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
@@ -83,9 +96,7 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
         domain: Domain,
     },
     /// Services of what runs now
-    #[command(after_help = "Examples:
-  driveline service list
-  driveline topic info _service/map/tile/request   # who asks and who answers, and why somebody does not")]
+    #[command(after_help = SERVICES)]
     Service {
         #[command(subcommand)]
         command: Service,
@@ -126,7 +137,9 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
         arguments: Vec<std::ffi::OsString>,
     },
     /// Print a completion script for a shell
-    #[command(after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline")]
+    #[command(
+        after_help = "Example:\n  driveline completion bash > /etc/bash_completion.d/driveline\n\nWith --json, an object of `shell` and `script`."
+    )]
     Completion {
         /// The shell
         shell: Shell,
@@ -178,6 +191,7 @@ pub(crate) enum Topic {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     /// All services with their types, server, clients and counters
+    #[command(after_help = SERVICES)]
     List,
 }
 

@@ -277,6 +277,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
         "← counter",
     ];
     f.asked(&["topic", "info", "a"], &words);
+    f.asked(&["topic", "info", "/a"], &words);
     let (code, _, err) = f.run(&["topic", "info", "c"]);
     assert_eq!(code, 1);
     assert!(err.contains("there are: a, b"), "{err}");
@@ -491,16 +492,35 @@ fn the_committed_schema_is_the_one_that_is_printed() {
 fn completion_help_and_mistakes_on_the_command_line() {
     let f = Fixture::new(GRAPH);
     for shell in ["bash", "zsh", "fish"] {
-        assert!(f.run(&["completion", shell]).1.contains("driveline"), "{shell}");
+        let script = f.run(&["completion", shell]).1;
+        assert!(script.contains("driveline") && script.contains("validate") && script.contains("--json"), "{shell}");
+        assert!(!script.contains("bench-peer") && !script.contains("bench-workload"), "{shell} is offered what is for other programs");
+        let json = f.json(&["completion", shell, "--json"]);
+        assert_eq!((&json["shell"], &json["script"]), (&shell.into(), &script.into()));
     }
     let (code, out, _) = f.run(&["--help"]);
     assert_eq!(code, 0);
     assert!(out.contains("Exit codes:") && out.contains("Examples:"));
+    for variable in ["HOST", "GATEWAY", "ROS2_GATEWAY", "COMPONENT_PATH", "DOMAIN", "DOMAIN_DIR", "LOG", "GATEWAY_LOG", "PEERS"] {
+        assert!(out.contains(&format!("  DRIVELINE_{variable} ")), "{variable} is not in\n{out}");
+    }
+    for arguments in [["service", "--help"].as_slice(), &["service", "list", "--help"]] {
+        assert!(f.run(arguments).1.contains("driveline service list --domain"), "{arguments:?}");
+    }
     assert!(f.run(&["run", "--help"]).1.contains("Examples:"));
     assert_eq!(f.run(&["rum"]).0, 2);
     let (code, _, err) = f.run(&["run", "none.yaml"]);
     assert_eq!(code, 3);
     assert!(err.contains("cannot read none.yaml"), "{err}");
+    // What is wrong with the graph is said before what is missing to run it.
+    let without_host = |graph: &str| {
+        let Output { status, stderr, .. } = f.command(&["run", graph]).env("DRIVELINE_HOST", "/nowhere/host").output().unwrap();
+        (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+    };
+    let (code, err) = without_host("none.yaml");
+    assert!(code == 3 && err.contains("cannot read none.yaml") && !err.contains("driveline-host"), "{err}");
+    let (code, err) = without_host("g.yaml");
+    assert!(code == 1 && err.starts_with("error: the program driveline-host was not found") && err.lines().count() == 1, "{err}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driveline::types::Schema;
-use driveline::{ClientOptions, Context, ContextOptions, Reach, ServiceOptions};
+use driveline::{ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Reach, ServiceCallback, ServiceOptions};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -47,6 +47,35 @@ fn services_have_a_list_of_their_own_and_their_topics_do_not_stand_among_others(
     let _second = client.raw_service("map/tile", schema("TileRequest"), schema("Tile"), o()).unwrap();
     asked(&domain, &["service", "list"], &["several nodes offer 'map/tile' (", "calls are refused until one is left"]);
     drop(service);
+}
+
+#[test]
+fn requests_of_clients_that_have_gone_still_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let domain = dir.path().join("domain");
+    let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain.clone()) }).unwrap();
+    let (server, client) = (context("map_process").node("map").unwrap(), context("planner_process").node("planner").unwrap());
+    let schema = |name: &'static str| Schema::bytes(name, "raw", "");
+    let o = ServiceOptions { reach: Reach::Host, ..Default::default() };
+    let service = server.raw_service("map/tile", schema("TileRequest"), schema("Tile"), o).unwrap();
+    let executor = Executor::new(ExecutorOptions::default()).unwrap();
+    let callback = ServiceCallback { name: "tile".into(), group: executor.group(GroupKind::MutuallyExclusive) };
+    executor.add_raw_service(service, callback, |asked| drop(asked.responder.send_bytes(b"tile"))).unwrap();
+    executor.start().unwrap();
+    let calls = |n: u32| {
+        let o = ClientOptions { reach: Reach::Host, ..Default::default() };
+        let mut client = client.raw_client("map/tile", schema("TileRequest"), schema("Tile"), o).unwrap();
+        assert!(client.wait_for_server(Duration::from_secs(60)));
+        (0..n).for_each(|_| drop(client.call_bytes(b"where", Duration::from_secs(60)).unwrap()));
+    };
+    calls(2);
+    calls(1);
+    let list = || serde_json::from_str::<serde_json::Value>(&asked(&domain, &["service", "list", "--json"], &["\"map\""])).unwrap();
+    let start = Instant::now();
+    while list()[0]["clients"] != 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "the clients have gone: {}", list());
+    }
+    assert_eq!(list()[0]["requests"], 3, "{}", list());
 }
 
 /// As a gateway to ROS 2 has it: one process that tells what it is.

@@ -42,17 +42,19 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             }
             exit::DONE
         }
-        Topic::Info { topic } => match topics.get(topic.as_str()) {
-            Some(ends) => {
+        // ROS 2 begins names with `/`.
+        Topic::Info { topic } => match topics.get_key_value(topic.strip_prefix('/').unwrap_or(topic)) {
+            Some((topic, ends)) => {
                 topic_info(topic, ends, screen);
                 if !screen.json {
-                    screen.print(&one_sided(&BTreeMap::from([(topic.as_str(), ends)])));
+                    screen.print(&one_sided(&BTreeMap::from([(*topic, ends)])));
                 }
                 exit::DONE
             }
             None => {
                 let known = topics.keys().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "there are none".to_owned() } else { format!("there are: {known}") };
+                let topic = topic.strip_prefix('/').unwrap_or(topic);
                 let hint: String = elsewhere(&place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
                 screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {known}{hint}"));
                 exit::FAILED

@@ -20,14 +20,28 @@ use clap_complete::Shell;
 use driveline_runtime::descriptor::ComponentClass;
 use driveline_runtime::graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
+use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_words(Arguments::command()), "driveline", &mut script);
-    screen.print(&String::from_utf8_lossy(&script));
+    clap_complete::generate(shell, &mut with_words(without_hidden(&Arguments::command())), "driveline", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    if screen.json {
+        screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
+    } else {
+        screen.print(&script);
+    }
     exit::DONE
+}
+
+/// The command line without what is there for other programs: completion knows no hidden commands.
+fn without_hidden(command: &clap::Command) -> clap::Command {
+    clap::Command::new("driveline")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned())
 }
 
 /// The command line with the words that there are for experiments and for peers. They are for completion alone: files go, too, and

@@ -24,7 +24,9 @@ struct Ends<'a> {
     clients: usize,
     request: BTreeSet<&'a str>,
     response: BTreeSet<&'a str>,
+    /// That its servers have taken since they are there.
     requests: u64,
+    /// To the clients that are there.
     responses: u64,
 }
 
@@ -41,19 +43,21 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     if screen.json {
         let entry = |(name, e): (&&str, &Ends<'_>)| {
             json!({
-                "service": name, "request": e.request, "response": e.response, "servers": e.servers, "clients": e.clients,
-                "requests": e.requests, "responses": e.responses,
+                "service": name, "request": e.request, "response": e.response, "servers": e.servers, "requests": e.requests,
+                "clients": e.clients, "responses": e.responses,
             })
         };
         screen.print_json(&services.iter().map(entry).collect::<Vec<_>>());
         return exit::DONE;
     }
     if !services.is_empty() {
-        let head = ["SERVICE", "REQUEST", "RESPONSE", "SERVER", "CLIENTS", "REQUESTS", "RESPONSES"].map(str::to_owned).to_vec();
+        let head = ["SERVICE", "REQUEST", "RESPONSE", "SERVER", "REQUESTS", "CLIENTS", "RESPONSES TO THEM"].map(str::to_owned).to_vec();
         let row = |(name, e): (&&str, &Ends<'_>)| {
             let n = |n: u64| n.to_string();
             let (request, response) = (types(&e.request), types(&e.response));
-            vec![cut(name, NAME), request, response, join(&e.servers), n(e.clients as u64), n(e.requests), n(e.responses)]
+            // Who has taken them tells of them.
+            let requests = if e.servers.is_empty() { "-".to_owned() } else { n(e.requests) };
+            vec![cut(name, NAME), request, response, join(&e.servers), requests, n(e.clients as u64), n(e.responses)]
         };
         use Align::{Left, Right};
         let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
@@ -93,7 +97,6 @@ fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
                 ServiceTopic::Requests(_) => {
                     ends.clients += 1;
                     ends.request.insert(&p.schema.name);
-                    ends.requests += p.stats.published;
                 }
                 ServiceTopic::Responses(..) => {
                     ends.response.insert(&p.schema.name);
@@ -108,6 +111,7 @@ fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
             match topic {
                 ServiceTopic::Requests(_) => {
                     ends.servers.push(&s.node);
+                    ends.requests += s.stats.received;
                     ends.in_ros |= to_ros;
                     ends.request.extend(name);
                 }
