@@ -493,7 +493,7 @@ fn completion_help_and_mistakes_on_the_command_line() {
     let f = Fixture::new(GRAPH);
     for shell in ["bash", "zsh", "fish"] {
         let script = f.run(&["completion", shell]).1;
-        assert!(script.contains("driveline") && script.contains("validate") && script.contains("--json"), "{shell}");
+        assert!(script.contains("driveline") && script.contains("validate") && script.contains("json"), "{shell}");
         assert!(!script.contains("bench-peer") && !script.contains("bench-workload"), "{shell} is offered what is for other programs");
         let json = f.json(&["completion", shell, "--json"]);
         assert_eq!((&json["shell"], &json["script"]), (&shell.into(), &script.into()));

@@ -257,7 +257,7 @@ mod tests {
         let c = catalog(&[("p/A", "int8 x\nB b\n"), ("p/B", "A a\n"), ("p/D", "\nHeader header\n")]);
         let told = closure(&c, "p/A").unwrap_err();
         assert!(told.starts_with("p/msg/B:1: p/msg/A contains itself through 'a'"), "{told}");
-        assert_eq!(c.closure(&"p/D".parse().unwrap()).unwrap_err().missing, Some("p/Header".parse().unwrap()));
+        assert_eq!(c.closure(&"p/D".parse().unwrap()).unwrap_err().missing.as_deref(), Some(&"p/Header".parse().unwrap()));
         let told = closure(&c, "p/D").unwrap_err();
         assert!(told.starts_with("p/msg/D:2: the type p/msg/Header of 'header' is not defined; "), "{told}");
         assert!(closure(&c, "p/Missing").unwrap_err().contains("p/msg/Missing: is not defined"));

@@ -31,7 +31,7 @@ pub struct DefinitionError {
     /// What to do about it.
     pub remedy: String,
     /// The type that has no definition, if that is what is wrong.
-    pub missing: Option<TypeName>,
+    pub missing: Option<Box<TypeName>>,
 }
 
 impl DefinitionError {
@@ -41,7 +41,7 @@ impl DefinitionError {
 
     /// A type that is referred to has no definition.
     pub(crate) fn missing(place: Place, problem: impl Into<String>, remedy: impl Into<String>, name: &TypeName) -> Self {
-        Self { missing: Some(name.clone()), ..Self::new(place, problem, remedy) }
+        Self { missing: Some(Box::new(name.clone())), ..Self::new(place, problem, remedy) }
     }
 }
 

@@ -53,7 +53,8 @@ pub(super) fn check(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopi
     for (i, rule) in spec.services.iter().enumerate().filter(|(i, _)| !wrong.contains(&("services", *i))) {
         let number = i.to_string();
         if let Err(e) = definitions.service(&rule.ros_type) {
-            let message = format!("entry {} of `services`: {} cannot pass: {}", i + 1, rule.ros_type, e.problem);
+            let cannot = if *e.place.file == *rule.ros_type { "" } else { " cannot pass:" };
+            let message = format!("entry {} of `services`: {}{cannot} {}", i + 1, rule.ros_type, e.problem);
             let d = Diagnostic::error(message).at(files.place(document, &["ros2", "services", &number, "type"], Part::Value));
             files.error(of_definition(d, &e));
         }

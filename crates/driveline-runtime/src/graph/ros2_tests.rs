@@ -75,7 +75,7 @@ fn mistakes_in_services_are_told_with_their_line() {
     finds(&with("/plan", "/map/tile"), &[(6, "entry 2 of `services`: an earlier rule decides", "one side")]);
     finds(
         &with("GetTile, server: ros", "GetTiles, server: ros"),
-        &[(6, "map_msgs/srv/GetTiles cannot pass: is not defined", "did you mean `map_msgs/srv/GetTile`?")],
+        &[(6, "map_msgs/srv/GetTiles is not defined", "did you mean `map_msgs/srv/GetTile`?")],
     );
     finds(&with("server: ros", "server: rose"), &[(6, "rose", "ros")]);
     finds(

@@ -131,7 +131,7 @@ impl Definitions {
         self.sound(&name)?;
         let Some(service) = self.catalog.service(&name) else {
             let (problem, remedy) = ("is not defined".to_owned(), self.remedy(&name, true));
-            return Err(DefinitionError { place, problem, remedy, missing: Some(name) });
+            return Err(DefinitionError { place, problem, remedy, missing: Some(Box::new(name)) });
         };
         let of = |half: &TypeName| self.catalog.schema(half).map_err(|e| self.explained(e, &name));
         let (request, response) = (of(&service.request.name)?, of(&service.response.name)?);
@@ -183,7 +183,7 @@ impl Definitions {
 
     /// The same with what helps here. `asked`: the type that was asked for.
     fn explained(&self, error: DefinitionError, asked: &TypeName) -> DefinitionError {
-        let remedy = error.missing.as_ref().map(|missing| self.remedy(missing, missing == asked));
+        let remedy = error.missing.as_deref().map(|missing| self.remedy(missing, missing == asked));
         DefinitionError { remedy: remedy.unwrap_or(error.remedy), ..error }
     }
 
