@@ -5,7 +5,8 @@
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 6] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 7] = [
+    ("ros2_client_services", 2..=9),
     ("live", 10..=24),
     ("kills", 25..=29),
     ("across", 30..=44),
