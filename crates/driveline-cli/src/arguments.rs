@@ -17,14 +17,14 @@ Exit codes:
 
 Environment:
   DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)
-  DRIVELINE_GATEWAY         the gateway to other hosts (default: driveline-gateway-zenoh beside this one)
+  DRIVELINE_GATEWAY         the gateway to hosts (default: driveline-gateway-zenoh beside this one)
   DRIVELINE_ROS2_GATEWAY    the gateway to ROS 2 (default: driveline-gateway-ros2 beside this one)
   DRIVELINE_COMPONENT_PATH  further directories with component libraries, separated by colons
   DRIVELINE_DOMAIN          the domain of programs and tools that name none, instead of `default`
   DRIVELINE_DOMAIN_DIR      the directory in which processes meet, whatever domain is named
   DRIVELINE_LOG             which log lines modules write, such as `debug` or `driveline=debug,warn`
-  DRIVELINE_GATEWAY_LOG     which ones the gateway to other hosts writes, and Zenoh in it (default: none)
-  DRIVELINE_PEERS           for `bench`: other middleware's programs (default: `peers` beside this one, or above)
+  DRIVELINE_GATEWAY_LOG     which ones the gateway to hosts writes, with Zenoh's (default: none)
+  DRIVELINE_PEERS           for `bench`: other middleware (default: peers, beside this or above)
   NO_COLOR                  no colours
 
 Examples:
@@ -34,12 +34,13 @@ Examples:
   driveline gateway list --explain";
 
 const SERVICES: &str = "\
-REQUESTS are those that the server has taken since it is there; RESPONSES TO THEM went to the clients of now.
+REQUESTS: those that the server has taken since it is there.
+RESPONSES TO THEM: those to the clients that are there now.
 
 Examples:
   driveline service list
   driveline service list --domain pilot --json | jq '.[].servers'
-  driveline topic info _service/map/tile/request   # who asks and who answers, and why somebody does not
+  driveline topic info _service/map/tile/request   # who asks and answers, and who does not, why
   driveline gateway list --explain                 # the same of those that pass to and from ROS 2";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
