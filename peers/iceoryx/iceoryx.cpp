@@ -175,7 +175,7 @@ class Iceoryx final : public peers::Middleware {
       shm.own_tool_wait = peers::WaitKind::spin;
       shm.own_tool_sizes = ice::iceperf_sizes();
     } else {
-      shm.note = "its latency tool, iceperf, is one of the examples of libiceoryx-posh-dev, which are not installed here";
+      shm.note = "its latency tool, iceperf, was not built: it is an example in the documentation of libiceoryx-posh-dev, and needs libiceoryx-binding-c-dev";
     }
     shm.settings = {{"queueCapacity", "the job's depth", "as all systems"},
                     {"queueFullPolicy, subscriberTooSlowPolicy", "DISCARD_OLDEST_DATA; reliable: BLOCK_PRODUCER, WAIT_FOR_CONSUMER", "as all systems"},

@@ -35,7 +35,7 @@ Examples:
 
 const SERVICES: &str = "\
 REQUESTS: those that the server has taken since it is there.
-RESPONSES TO THEM: those to the clients that are there now.
+RESPONSES (CLIENTS NOW): those to the clients that are there now.
 
 Examples:
   driveline service list

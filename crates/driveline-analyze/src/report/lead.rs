@@ -57,7 +57,7 @@ fn missed(s: &Summary) -> String {
         None if all == 0 => String::new(),
         None => " Every sample that was to be worked on was worked on.".to_owned(),
         Some(most) => format!(
-            " {} of {} samples that were to be worked on were not, because newer ones had come: {} of them at {}.",
+            " {} of {} samples that were to be worked on were not (newer ones had come, or they were lost on the way): {} of them at {}.",
             grouped(s.missed_by_triggers as f64),
             grouped(all as f64),
             grouped(most.missed as f64),
@@ -130,7 +130,7 @@ pub(super) fn cards(s: &Summary) -> String {
         grouped(missed as f64),
         "samples not worked on".to_owned(),
         format!(
-            "{} of those that were to start a component; newer ones had come",
+            "{} of those that were to start a component; newer ones had come, or they were lost on the way",
             percent(missed as f64, missed.saturating_add(received) as f64)
         ),
         "The newest sample wins: a component that is slower than its source skips what it has no time for. Samples of inputs that start nothing are not counted here; see Subscriptions.",

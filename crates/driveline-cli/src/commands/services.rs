@@ -51,7 +51,8 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
         return exit::DONE;
     }
     if !services.is_empty() {
-        let head = ["SERVICE", "REQUEST", "RESPONSE", "SERVER", "REQUESTS", "CLIENTS", "RESPONSES TO THEM"].map(str::to_owned).to_vec();
+        let head =
+            ["SERVICE", "REQUEST", "RESPONSE", "SERVER", "REQUESTS", "CLIENTS", "RESPONSES (CLIENTS NOW)"].map(str::to_owned).to_vec();
         let row = |(name, e): (&&str, &Ends<'_>)| {
             let n = |n: u64| n.to_string();
             let (request, response) = (types(&e.request), types(&e.response));

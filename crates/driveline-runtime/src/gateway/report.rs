@@ -169,6 +169,8 @@ pub struct NetworkReport {
     pub peers: usize,
     /// … and as routers.
     pub routers: usize,
+    /// It needs a router, and has had none for seconds.
+    pub router_missing: bool,
 }
 
 /// Another host.

@@ -84,9 +84,11 @@ impl Definitions {
     fn add(&mut self, number: usize, file: &Path) {
         let Err(error) = self.catalog.add_file(file) else { return };
         match name_of(file) {
-            // Which of two definitions is meant, nobody knows.
+            // No type can be called that, so nothing refers to it: an editor's lock, a copy.
+            None => {}
             Some(name) if !self.defines(&name) => drop(self.broken.insert(name, (number, error))),
-            _ => self.unusable.push((number, error)),
+            // Which of two definitions is meant, nobody knows.
+            Some(_) => self.unusable.push((number, error)),
         }
     }
 
@@ -389,6 +391,15 @@ mod tests {
             let remedy = read(&dir, &["nav_msgs"]).message(&name("nav_msgs/msg/Odd")).unwrap_err().remedy;
             assert!(remedy.starts_with(says), "{field}: {remedy}");
         }
+    }
+
+    #[test]
+    fn a_file_that_no_type_can_be_called_after_is_in_nobodys_way() {
+        let dir = share(&[("b_msgs/msg/X.msg", "int8 x\n"), ("b_msgs/msg/.#X.msg", "locked\n"), ("b_msgs/msg/copy of X.msg", "int8 x\n")]);
+        let all = read(&dir, &["b_msgs"]);
+        assert_eq!(all.unusable().count(), 0);
+        assert_eq!(all.left_out(&[Rule::new("/a", Direction::Both)]), Vec::new());
+        assert!(all.message(&name("b_msgs/msg/X")).is_ok());
     }
 
     #[test]

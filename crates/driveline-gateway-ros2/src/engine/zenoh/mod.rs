@@ -123,6 +123,7 @@ impl Session {
             connects: self.connects.clone(),
             peers: info.peers_zid().wait().count(),
             routers: info.routers_zid().wait().count(),
+            router_missing: lock(&self.routers).is_missing(),
         }
     }
 

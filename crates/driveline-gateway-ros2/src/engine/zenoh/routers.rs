@@ -23,6 +23,11 @@ impl Routers {
         Self { next: now, away_since: now, met: false, told: false }
     }
 
+    /// Whether one is missing, as was told.
+    pub(super) fn is_missing(&self) -> bool {
+        self.told
+    }
+
     /// What is to be told, if anything. `connects`: where a router was to be; nowhere if others connect to the gateway. `neighbours`: how many routers and
     /// peers there are, asked about once a second.
     pub(super) fn look(&mut self, now: Instant, connects: &[String], neighbours: impl FnOnce() -> (usize, usize)) -> Option<String> {
