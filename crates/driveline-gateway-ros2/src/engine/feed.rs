@@ -20,7 +20,9 @@ use std::time::Duration;
 
 /// What may wait for the thread of a topic, in bytes and in samples.
 const KEPT_BYTES: u64 = 128 << 20;
-const KEPT: std::ops::RangeInclusive<u64> = 16..=4096;
+const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
+/// Samples of a reader that wait at most; over Zenoh, of a topic.
+pub(super) const MOST_KEPT: u64 = 4096;
 
 /// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one; DDS has one bound for all topics, so that there samples of
 /// any may be as long as the longest of any.

@@ -6,6 +6,7 @@ use super::counters::Counters;
 use super::endpoint::{Endpoint, Handle, Profile};
 use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
+use super::leaving::Leaving;
 use super::lock;
 use super::outlet::{Offer, Outlet};
 use super::past::Past;
@@ -313,22 +314,31 @@ impl Shared {
         }
     }
 
+    /// Lets go of inlets whose writers have gone, as soon as everything of them was taken.
+    fn part(&self, leaving: &mut Leaving, is_empty: bool) {
+        let mut writers = lock(&self.writers);
+        let gone = writers.iter().filter(|(_, known)| matches!(known, Known::Open(inlet) if inlet.gone)).map(|(handle, _)| *handle);
+        for handle in leaving.part(gone.collect(), is_empty) {
+            self.let_go(handle, writers.remove(&handle).as_ref());
+        }
+    }
+
     fn run(&self, common: &Common, profile: Profile) {
         let mut scratch = Vec::new();
         let mut patience = Patience::new(Instant::now());
+        let mut leaving = Leaving::default();
         while !self.stop.load(Ordering::Acquire) {
             let taken = self.feed.take(&mut scratch, |came| self.sample(common, profile, came, &mut patience));
             self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
             let waited = match taken {
-                Ok(true) => continue,
+                Ok(true) => {
+                    if leaving.took() {
+                        self.part(&mut leaving, false);
+                    }
+                    continue;
+                }
                 Ok(false) => {
-                    lock(&self.writers).retain(|handle, known| {
-                        let ends = matches!(known, Known::Open(inlet) if inlet.gone);
-                        if ends {
-                            self.let_go(*handle, Some(known));
-                        }
-                        !ends
-                    });
+                    self.part(&mut leaving, true);
                     self.feed.wait(LOOK)
                 }
                 Err(e) => {

@@ -13,6 +13,7 @@ mod error;
 mod feed;
 mod incoming;
 mod inlet;
+mod leaving;
 mod outgoing;
 mod outlet;
 mod past;
