@@ -45,7 +45,7 @@ impl Discovery {
     fn new(participant: &Participant, topic: c::dds_entity_t) -> Result<Self> {
         // SAFETY: numbers, and neither QoS nor listener.
         let reader = unsafe { c::dds_create_reader(participant.participant.0, topic, std::ptr::null(), std::ptr::null()) };
-        Ok(Self { reader: Entity(checked("watch what others have", reader)?) })
+        Ok(Self { reader: Entity::new(checked("watch what others have", reader)?) })
     }
 
     pub(crate) fn of_writers(participant: &Participant) -> Result<Self> {

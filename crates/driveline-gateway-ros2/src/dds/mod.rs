@@ -18,6 +18,7 @@ use crate::said::Gid;
 use cyclors as c;
 use driveline_types::Reliability;
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -47,14 +48,21 @@ fn text(action: &'static str, text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| DdsError { action, reason: "a name with a zero byte".into() })
 }
 
-/// Something of DDS that ends with this value.
+/// Something of DDS that ends with this value, or before: then, whatever is asked of it is an error. (CycloneDDS draws numbers at random, of two thousand million.)
 #[derive(Debug)]
-pub(crate) struct Entity(c::dds_entity_t);
+pub(crate) struct Entity(c::dds_entity_t, AtomicBool);
 
 impl Entity {
+    fn new(number: c::dds_entity_t) -> Self {
+        Self(number, AtomicBool::new(false))
+    }
+
     fn close(&self) {
-        // SAFETY: a number; one that is gone already, by itself or with what it belonged to, is refused.
-        unsafe { c::dds_delete(self.0) };
+        // Once: afterwards the number may be somebody else's.
+        if !self.1.swap(true, Ordering::AcqRel) {
+            // SAFETY: a number; one that is gone already with what it belonged to is refused.
+            unsafe { c::dds_delete(self.0) };
+        }
     }
 }
 
@@ -171,7 +179,7 @@ impl Native {
     }
 }
 
-/// Taking part in a DDS domain. Everything that was made from it ends with it.
+/// Taking part in a DDS domain. Everything that was made from it ends with it, so that it goes when nobody writes any more.
 #[derive(Debug)]
 pub(crate) struct Participant {
     participant: Entity,
@@ -185,11 +193,11 @@ impl Participant {
         let configuration = text("read its configuration", configuration)?;
         // SAFETY: the text ends in NUL, outlives the call, and is copied.
         let domain_entity = unsafe { c::dds_create_domain(domain, configuration.as_ptr()) };
-        let domain_entity = Entity(checked("take part in the network", domain_entity)?);
+        let domain_entity = Entity::new(checked("take part in the network", domain_entity)?);
         let qos = Native::new(user_data);
         // SAFETY: the QoS outlives the call, which copies it; no listener is given.
         let participant = unsafe { c::dds_create_participant(domain, qos.0, std::ptr::null()) };
-        Ok(Self { participant: Entity(checked("create a participant", participant)?), _domain: domain_entity })
+        Ok(Self { participant: Entity::new(checked("create a participant", participant)?), _domain: domain_entity })
     }
 
     pub(crate) fn gid(&self) -> Result<Gid> {
@@ -203,34 +211,35 @@ impl Participant {
         // SAFETY: both texts end in NUL and outlive the call; it takes them as mutable, but only reads and copies them
         // (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
         let topic = unsafe { c::cdds_create_blob_topic(self.participant.0, name.as_ptr().cast_mut(), type_name.as_ptr().cast_mut(), true) };
-        Ok(Entity(checked(ACTION, topic)?))
+        Ok(Entity::new(checked(ACTION, topic)?))
     }
 
+    /// `topic` must outlive it, see [`Writer`].
     pub(crate) fn writer(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Writer> {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
         let writer = unsafe { c::dds_create_writer(self.participant.0, topic.0, qos.0, std::ptr::null()) };
-        Ok(Writer { entity: Entity(checked("create a writer", writer)?) })
+        Ok(Writer { entity: Entity::new(checked("create a writer", writer)?) })
     }
 
     pub(crate) fn reader(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Reader> {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
         let reader = unsafe { c::dds_create_reader(self.participant.0, topic.0, qos.0, std::ptr::null()) };
-        Ok(Reader { entity: Entity(checked("create a reader", reader)?) })
+        Ok(Reader { entity: Entity::new(checked("create a reader", reader)?) })
     }
 
     pub(crate) fn waiting(&self) -> Result<Waiting> {
         // SAFETY: numbers go in and come out.
         let (set, guard) = unsafe { (c::dds_create_waitset(self.participant.0), c::dds_create_guardcondition(self.participant.0)) };
-        let (set, guard) = (Entity(checked("create a wait set", set)?), Entity(checked("create a condition", guard)?));
+        let (set, guard) = (Entity::new(checked("create a wait set", set)?), Entity::new(checked("create a condition", guard)?));
         // SAFETY: numbers; the last one is only given back by `dds_waitset_wait`.
         checked("attach a condition", unsafe { c::dds_waitset_attach(set.0, guard.0, 0) })?;
         Ok(Waiting { set, guard })
     }
 }
 
-/// Writes samples of one topic.
+/// Writes samples of one topic, which must outlive it: whoever has a writer has its topic too, and lets go of it later.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) entity: Entity,

@@ -80,7 +80,9 @@ pub(super) fn write(writer: &Entity, parts: &[&[u8]]) -> Result<()> {
     let pointed = |p: &&[u8]| c::ddsrt_iovec_t { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() };
     let iov: Vec<_> = parts.iter().map(pointed).collect();
     let mut sertype: *const c::ddsi_sertype = std::ptr::null();
-    // SAFETY: room for one pointer; the type belongs to the writer, which outlives this function.
+    // SAFETY: room for one pointer. It points to the type of the writer's topic (CycloneDDS derives another for a writer only if the type says how, and those of
+    // `cdds_create_blob_topic` do not), of which the topic has a reference of its own. Another thread may close the writer at any moment; its topic outlives the
+    // value (see `Writer`), and the value this function. What else would end the topic is its participant, which goes last.
     checked(ACTION, unsafe { c::dds_get_entity_sertype(writer.0, &raw mut sertype) })?;
     // SAFETY: `sertype` is that of a topic made by `cdds_create_blob_topic`. `iov` has as many entries as is said, whose lengths add up to
     // `len`, below 2^31; they are only read (mutable by C's habit) and copied into a block of the sample's own before the call returns.
