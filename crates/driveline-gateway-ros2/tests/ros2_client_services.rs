@@ -199,7 +199,7 @@ fn a_server_on_rust_dds_is_refused_with_the_reason_and_gets_no_request() {
 
 #[test]
 fn a_client_on_rust_dds_is_refused_with_the_reason_and_not_read() {
-    for (mapping, domain_id) in [("cyclone", 6), ("enhanced", 7)] {
+    for (mapping, domain_id) in [("cyclone", 6), ("enhanced", 9)] {
         let rig = rig_of(domain_id, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
         let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));
         let other = rig.node(Vendor::Ros2Client, &format!("call /add add 2 3 1 {mapping}"));
