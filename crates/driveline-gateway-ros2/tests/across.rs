@@ -306,6 +306,21 @@ fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
 }
 
 #[test]
+fn what_cannot_be_called_does_not_pass_across_until_it_can() {
+    let router = Router::new();
+    let rig = with_service(&router, 44, json!({ "server": "ros", "across": true }));
+    let _peer = rig.peer("serve add add 0");
+    let across = || rig.report().services[0].across.clone();
+    let node = Node::new(&router, 44, "observer");
+    let offered = || node.graph().iter().any(|token| token.contains("/SS/"));
+    eventually("offered across", || across().as_deref() == Some("rmw_zenoh") && offered());
+    let second = rig.peer("serve add add 0");
+    eventually("there are two, and neither is called", || across().is_none() && !offered());
+    second.end();
+    eventually("offered again", || across().as_deref() == Some("rmw_zenoh") && offered());
+}
+
+#[test]
 fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     const CALLS: u64 = 5;
     let router = Router::new();

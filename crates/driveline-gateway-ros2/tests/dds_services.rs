@@ -285,6 +285,16 @@ fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
 }
 
 #[test]
+fn a_node_that_says_its_name_late_gets_it() {
+    let rig = rig_of(70, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
+    // Once it has answered.
+    let _peer = rig.named(Vendor::Cyclone, "/math adder", "serve math/add add 0");
+    let mut client = client(&domain(&rig), "math/add", ADD);
+    assert_eq!(sum_of(&call(&mut client, &two(2, 3)).unwrap()), 5);
+    eventually("named", || report(&rig).servers[0].node == "/math/adder");
+}
+
+#[test]
 fn two_servers_in_ros_2_are_told_and_neither_is_called() {
     let rig = rig_of(58, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
     let one = rig.peer("serve add add 0");

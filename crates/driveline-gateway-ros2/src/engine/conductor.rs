@@ -150,6 +150,12 @@ pub(super) struct Conductor {
     _only: OnlyOne,
 }
 
+/// Lines for people, and of the rest how many there are.
+fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    lines.take(most).chain((more > 0).then(|| format!("and {more} more, which are not named here"))).collect()
+}
+
 /// Topics towards ROS 2: those of the graph that a rule covers, and those that a rule names.
 fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     let known = config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
@@ -206,7 +212,7 @@ impl Conductor {
             return Err(GatewayError::Config { key: "topics", message, help: format!("at most {MAX_TOPICS} are possible") });
         }
         let types = Types::new(&spec.types)?;
-        let left_out: Vec<_> = types.left_out(&spec.topics).iter().take(MAX_LEFT_OUT).map(ToString::to_string).collect();
+        let left_out = at_most(MAX_LEFT_OUT, types.left_out(&spec.topics).iter().map(ToString::to_string));
         // Who has started it by hand may not have named the domain.
         let domain = Some(config.domain).filter(|d| !d.is_empty()).unwrap_or_else(|| config.domain_dir.display().to_string());
         let participant =
@@ -302,7 +308,9 @@ impl Conductor {
     /// For how long nothing has to be looked at if nothing comes.
     fn look(&mut self) -> dds::Result<Duration> {
         if let Some(graph) = &mut self.graph {
-            graph.learn(&mut self.nodes, MAX_ENDPOINTS)?;
+            if graph.learn(&mut self.nodes, MAX_ENDPOINTS)? {
+                self.services.named();
+            }
             let (found, services) = graph.take(&self.nodes)?;
             for (writes, change) in found {
                 self.changed(Profile::Dds, writes, change);
@@ -407,5 +415,17 @@ impl Conductor {
             self.told.insert((writing.gid, reader.gid));
             self.common.tell(format!("topic '/{}': a ROS 2 subscription {verdict}: {}", writing.topic, reasons.join("; ")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_off_is_told_of() {
+        let lines = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>();
+        assert_eq!(at_most(2, lines(2).into_iter()), ["0", "1"]);
+        assert_eq!(at_most(2, lines(5).into_iter()), ["0", "1", "and 3 more, which are not named here"]);
     }
 }

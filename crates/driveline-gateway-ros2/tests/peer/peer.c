@@ -8,7 +8,7 @@
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
    peer said TOPIC                         prints USER_DATA of each writer and reader of others on that topic, as they come
    peer serve|call …                       services: service.c
-   NODE in the environment is a namespace and a name: pub and sub say on ros_discovery_info that they are that node. Compiled with HUMBLE, all that is said and
+   NODE in the environment is a namespace and a name: pub and sub say on ros_discovery_info that they are that node, serve once it has answered. Compiled with HUMBLE, all that is said and
    read there is Humble's: ids of 24 bytes.
    QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
 #include "peer.h"
@@ -76,13 +76,11 @@ static rmw_dds_common_msg_dds__Gid_ gid_of(dds_entity_t entity) {
   return gid;
 }
 
-/* What a node of ROS 2 has before any endpoint; 0: it is none. */
-static dds_entity_t graph_writer(dds_entity_t participant) {
+dds_entity_t graph_writer(dds_entity_t participant) {
   return getenv("NODE") ? ok(dds_create_writer(participant, graph_topic(participant), qos_of("rt1"), NULL), "writer") : 0;
 }
 
-/* Says whose node an endpoint is. */
-static void announce(dds_entity_t participant, dds_entity_t graph, dds_entity_t endpoint, int writes) {
+void announce(dds_entity_t participant, dds_entity_t graph, dds_entity_t endpoint, int writes) {
   char *namespace = getenv("NODE"), *name = namespace ? strchr(namespace, ' ') : NULL;
   if (!graph || !name)
     return;

@@ -149,6 +149,7 @@ static int wait_for_client(const End *end, dds_instance_handle_t asks) {
 
 static void serve(dds_entity_t participant, char **arg) {
   int trigger = !strcmp(arg[1], "trigger"), brief = !strcmp(arg[1], "short"), late = !strcmp(arg[1], "late"), number = atoi(arg[2]);
+  dds_entity_t graph = graph_writer(participant);
   End end = end_of(participant, arg[0], arg[1], 1);
   char *text = calloc((size_t)number + 1, 1);
   memset(text, 'x', (size_t)number);
@@ -189,6 +190,8 @@ static void serve(dds_entity_t participant, char **arg) {
         printf("nobody to answer\n");
       else
         ok(dds_write(end.writer, brief ? (void *)&of_brief : trigger ? (void *)&of_trigger : (void *)&of_add), "write");
+      announce(participant, graph, end.reader, 0);
+      graph = 0;
     }
     if (taken > 0)
       dds_return_loan(end.reader, &sample, taken);

@@ -12,8 +12,8 @@ use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long a writer waits for its participant to say whose it is.
-const NAMED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a writer, or a service that passes across, waits for its participant to say whose it is.
+pub(in crate::engine) const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Writers that wait so, and participants of which it is known that they say something.
 const MAX_WAITING: usize = 4096;
 
@@ -87,10 +87,12 @@ impl DdsGraph {
         })
     }
 
-    /// What others say about their nodes; at most about `most` endpoints.
-    pub(in crate::engine) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<()> {
+    /// What others say about their nodes; at most about `most` endpoints. Whether they have said something.
+    pub(in crate::engine) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<bool> {
+        let mut any = false;
         while let Some(sample) = self.reader.take()? {
             let Some(info) = ParticipantInfo::decode(sample.bytes()) else { continue };
+            any = true;
             for gid in self.participants.remove(&info.gid).unwrap_or_default() {
                 nodes.remove(&gid);
             }
@@ -108,7 +110,7 @@ impl DdsGraph {
             }
             self.participants.insert(info.gid, of_participant);
         }
-        Ok(())
+        Ok(any)
     }
 
     /// What has changed. A writer of a participant that says whose its endpoints are is told of once it has said so, or a second later: its

@@ -4,7 +4,7 @@
 mod graph;
 pub(super) mod service;
 
-pub(super) use graph::{DdsGraph, Nodes};
+pub(super) use graph::{DdsGraph, NAMED_WITHIN, Nodes};
 
 use super::error::GatewayError;
 use crate::dds::DdsError;

@@ -78,11 +78,11 @@ impl CallsToRos {
         problem.clone_into(&mut lock(&self.state).problem);
     }
 
-    /// The server, or the way to it, is gone: whoever waits for it is told what has happened.
-    pub(super) fn server_gone(&self, what: &str) {
+    /// The server, or the way to it, is gone: whoever waits for it is told what has happened, and who comes next `problem`.
+    pub(super) fn server_gone(&self, what: &str, problem: &str) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();
-        NOBODY.clone_into(&mut state.problem);
+        problem.clone_into(&mut state.problem);
         let calls = std::mem::take(&mut state.calls);
         drop(state);
         drop(asking);
@@ -196,7 +196,7 @@ impl CallsToRos {
             Ok(Handed::Kept) => {}
             _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
             Ok(Handed::Over) => self.counts.answered(),
-            Err(e) => self.counts.ended("not_sent", &e),
+            Err((reason, text)) => self.counts.ended(reason, &text),
         }
     }
 

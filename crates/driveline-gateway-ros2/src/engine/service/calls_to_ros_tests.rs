@@ -35,7 +35,7 @@ impl Client {
 }
 
 impl Reply for Client {
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended> {
         self.hear(response.cdr[1].first().copied());
         Ok(Handed::Over)
     }
@@ -48,6 +48,10 @@ impl Reply for Client {
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {
+    told_calls(pending, |_| ())
+}
+
+fn told_calls(pending: u32, tell: impl Fn(String) + Send + Sync + 'static) -> CallsToRos {
     let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
     let of = Interface {
         service: "a/b".parse().unwrap(),
@@ -59,7 +63,7 @@ fn calls(pending: u32) -> CallsToRos {
         max_response: 8,
         pending,
     };
-    CallsToRos::new(of, TIMEOUT, Counts::new(|_| (), "a/b".into()))
+    CallsToRos::new(of, TIMEOUT, Counts::new(tell, "a/b".into()))
 }
 
 fn request(calls: &CallsToRos, told: &Told, number: i64, content: &[u8]) {
@@ -105,7 +109,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Server => calls.direct(Arc::new(Asked::default())),
-                Step::Gone => calls.server_gone(WENT_AWAY),
+                Step::Gone => calls.server_gone(WENT_AWAY, NOBODY),
                 Step::Block(blocked) => calls.block(if blocked { "two nodes offer it" } else { "" }),
                 Step::Request(content) => {
                     sent += 1;
@@ -127,7 +131,7 @@ proptest! {
             prop_assert!(calls.under_way() <= pending as usize);
             prop_assert_eq!(lock(&told).len() + calls.under_way(), sent as usize, "each has ended, or is under way");
         }
-        calls.server_gone(WENT_AWAY);
+        calls.server_gone(WENT_AWAY, NOBODY);
         let told = lock(&told);
         prop_assert!(told.values().all(|ends| ends.len() == 1), "{:?}", told);
         let Figures { calls, answered, ended, .. } = calls.counts.figures();
@@ -152,4 +156,39 @@ fn time_runs_for_each_call_by_itself() {
     Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
     assert_eq!(calls.look_at_time(Instant::now() + TIMEOUT), None);
     assert_eq!(*lock(&told), BTreeMap::from([(1, vec![Some(5)]), (2, vec![None])]));
+}
+
+#[test]
+fn who_asks_after_an_end_broke_is_told_that_and_not_that_nobody_is_there() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let to = lines.clone();
+    let calls = told_calls(1, move |line| lock(&to).push(line));
+    calls.direct(Arc::new(Asked::default()));
+    calls.block("");
+    let reason = "the server in ROS 2 cannot be reached any more: its thread has ended";
+    calls.server_gone(reason, reason);
+    request(&calls, &Told::default(), 1, &[1]);
+    let lines = lock(&lines).join("\n");
+    assert!(lines.contains("no_server") && lines.contains("its thread has ended") && !lines.contains(NOBODY), "{lines}");
+}
+
+/// Its reader has gone, and its end knows that.
+struct Gone;
+
+impl Reply for Gone {
+    fn answer(self: Box<Self>, _: Parts<'_>) -> Result<Handed, Ended> {
+        Err(("client_gone", "nobody reads the response".into()))
+    }
+
+    fn refuse(self: Box<Self>, _: &str) {}
+}
+
+#[test]
+fn a_response_that_an_end_cannot_hand_over_counts_under_the_end_s_reason() {
+    let calls = calls(1);
+    calls.direct(Arc::new(Asked::default()));
+    calls.block("");
+    Requests::request(&calls, RequestId { client: [1; 16], sequence: 1 }, Cdr([&[0, 1, 0, 0], &[1]]), Box::new(Gone));
+    Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
+    assert_eq!(calls.counts.figures().ended, BTreeMap::from([("client_gone".to_owned(), 1)]));
 }

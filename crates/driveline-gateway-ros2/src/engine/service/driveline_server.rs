@@ -6,7 +6,8 @@
 use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
-use super::upkeep::{GOING, Upkeep, Wake};
+use super::problem::Problem;
+use super::upkeep::{Upkeep, Wake};
 use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests, offer};
 use crate::engine::conductor::Common;
 use crate::engine::endpoint::Profile;
@@ -52,7 +53,7 @@ pub(super) struct DrivelineServer {
     /// The server's node, as long as it is offered.
     server: Option<String>,
     /// Why it is not offered, by no profile or by some.
-    problems: Vec<String>,
+    problems: Vec<Problem>,
     /// Nodes in ROS 2 that offer the same.
     pub(super) others: Vec<String>,
     pub(super) calls: Arc<CallsToDriveline>,
@@ -89,16 +90,15 @@ impl DrivelineServer {
         }
         let problems = match server {
             Ok(server) => self.offer(common, server),
-            Err(CallError::NoServer { .. }) => vec![NOBODY.to_owned()],
+            Err(CallError::NoServer { .. }) => vec![Problem::quiet(NOBODY)],
             Err(e @ CallError::Mismatch { .. }) => {
                 let of = &self.calls.of.ros;
-                vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response")]
+                vec![format!("{e}; what goes to ROS 2 is served as CDR bytes, with the schemas of {of}_Request and {of}_Response").into()]
             }
-            Err(e) => vec![e.to_string()],
+            Err(e) => vec![e.to_string().into()],
         };
-        let problems: Vec<_> = problems.into_iter().chain(self.doubled()).collect();
-        let news = problems.iter().filter(|p| *p != NOBODY && !p.ends_with(GOING) && !self.problems.contains(p));
-        news.for_each(|p| common.tell(format!("service '/{}' for ROS 2: {p}", self.calls.of.service)));
+        let problems: Vec<_> = problems.into_iter().chain(self.doubled().map(Problem::from)).collect();
+        Problem::tell_news(&problems, &self.problems, |p| common.tell(format!("service '/{}' for ROS 2: {p}", self.calls.of.service)));
         self.problems = problems;
     }
 
@@ -111,17 +111,17 @@ impl DrivelineServer {
     }
 
     pub(super) fn problems(&self) -> Vec<String> {
-        self.problems.clone()
+        Problem::texts(&self.problems)
     }
 
-    fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<String> {
+    fn offer(&mut self, common: &Arc<Common>, server: String) -> Vec<Problem> {
         let node: Result<NodeName, _> = server.parse();
         let node = node.map_or_else(|_| ros_node(&common.node), |node| ros_node(&node));
         let (mut problems, calls, now) = (Vec::new(), &self.calls, Instant::now());
         for (profile, end) in &mut self.ends {
             end.broke(now);
             let kept = end.keep(now, || offer(*profile, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
-            problems.extend(kept.err().map(|reason| format!("by {profile}: {reason}")));
+            problems.extend(kept.err().map(|why| Problem::missing(&format!("by {profile}"), why)));
         }
         self.server = Some(server);
         problems
@@ -185,7 +185,7 @@ impl CallsToDriveline {
             Ok(Handed::Kept) => {}
             _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
             Ok(Handed::Over) => self.counts.answered(),
-            Err(e) => self.counts.ended("not_sent", &e),
+            Err((reason, text)) => self.counts.ended(reason, &text),
         }
     }
 }

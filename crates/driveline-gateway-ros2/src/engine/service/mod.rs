@@ -12,11 +12,13 @@ mod clients;
 mod counts;
 mod driveline_server;
 mod payload;
+mod problem;
 mod ros_server;
 mod services;
 mod upkeep;
 
 pub(in crate::engine) use crate::rmw_cyclonedds::Role;
+pub(in crate::engine) use payload::Ended;
 pub(in crate::engine) use services::{Services, written};
 
 use super::conductor::Common;
@@ -146,7 +148,8 @@ pub(in crate::engine) struct RequestId {
 /// An end that offers a service to ROS 2, made with what takes its [`Requests`]. Others see it come, and go when it is withdrawn or dropped. Dropping it may wait
 /// for what is inside of it.
 pub(in crate::engine) trait Offered: Send {
-    /// From now on nobody finds it, and nothing more comes. Waits for nobody. Only a drop comes after it.
+    /// From now on nobody finds it, and nothing more comes. Waits for no call and no other end; over Zenoh it may wait for a link, as sending does. Only a drop
+    /// comes after it.
     fn withdraw(&self) {}
 
     /// Why nothing comes by it any more although it was not withdrawn; for people.
@@ -255,8 +258,8 @@ pub(in crate::engine) enum Handed {
 /// Answers one request.
 pub(in crate::engine) trait Reply: Send {
     /// # Errors
-    /// Why it could not be sent.
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String>;
+    /// Why it could not be sent: a name for counters, and a text for people.
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended>;
 
     /// There is no response. Tells the client why, if the profile has a way to.
     fn refuse(self: Box<Self>, text: &str);

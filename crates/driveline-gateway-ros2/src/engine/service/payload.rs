@@ -6,7 +6,7 @@ use driveline::RawSample;
 use driveline_rosidl::cdr::Decoder;
 
 /// Why a call ends without its response: a name to count it under, and a text for people.
-pub(super) type Ended = (&'static str, String);
+pub(in crate::engine) type Ended = (&'static str, String);
 
 /// A sample of Driveline's, pinned until whoever sends it has done so.
 pub(super) struct Held(pub(super) RawSample);

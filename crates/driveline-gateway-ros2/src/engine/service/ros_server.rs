@@ -3,10 +3,12 @@
 
 use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
+use super::problem::Problem;
 use super::services::{EndpointKey, listed, whose, written};
-use super::upkeep::{GOING, Upkeep, Wake};
+use super::upkeep::{Upkeep, Wake};
 use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint, ask, offer};
 use crate::engine::conductor::Common;
+use crate::engine::dds::NAMED_WITHIN;
 use crate::engine::endpoint::Profile;
 use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
@@ -33,7 +35,7 @@ pub(super) struct RosServer {
     /// All that have the name.
     pub(super) servers: Vec<(EndpointKey, ServiceEndpoint)>,
     /// Why none is called, or not as it should be.
-    pub(super) problems: Vec<String>,
+    problems: Vec<Problem>,
     blocked: bool,
     passes_across: bool,
     node: Node,
@@ -60,16 +62,17 @@ impl RosServer {
     pub(super) fn look(&mut self, common: &Arc<Common>) {
         let now = Instant::now();
         if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current)) {
-            self.leave(WENT_AWAY);
+            self.leave(WENT_AWAY, NOBODY);
             self.asking.let_go();
             self.current = None;
         } else if let Some(reason) = self.asking.get().and_then(|asking| asking.broken()) {
-            self.leave(&format!("the server in ROS 2 cannot be reached any more: {reason}"));
+            let what = format!("the server in ROS 2 cannot be reached any more: {reason}");
+            self.leave(&what, &what);
             self.asking.broke(now);
         }
         let mut problems = Vec::new();
         let blocked = self.direct(common, now).err();
-        self.calls.block(blocked.as_deref().unwrap_or_default());
+        self.calls.block(blocked.as_ref().map_or("", |p| &p.text));
         self.blocked = blocked.is_some();
         problems.extend(blocked);
         // Who calls is told of what keeps it, so that it is offered if only there is a server.
@@ -77,31 +80,32 @@ impl RosServer {
             self.offered.let_go();
         } else {
             let (node, calls) = (&self.node, &self.calls);
-            problems.extend(self.offered.keep(now, || offer_here(node, calls)).err().map(|e| format!("it cannot be offered here: {e}")));
+            let kept = self.offered.keep(now, || offer_here(node, calls));
+            problems.extend(kept.err().map(|why| Problem::missing("it cannot be offered here", why)));
         }
         problems.extend(self.pass_across(common, now).err());
-        let news = problems.iter().filter(|p| *p != NOBODY && !p.ends_with(GOING) && !self.problems.contains(p));
-        news.for_each(|p| common.tell(format!("service '/{}' of ROS 2: {p}", self.calls.of.service)));
+        Problem::tell_news(&problems, &self.problems, |p| common.tell(format!("service '/{}' of ROS 2: {p}", self.calls.of.service)));
         self.problems = problems;
     }
 
-    /// Nobody is asked any more: whoever waits is told what has happened. Before `asking` is let go, of which `calls` has a share.
-    fn leave(&mut self, what: &str) {
+    /// Nobody is asked any more: whoever waits is told what has happened, and who comes next `problem`. Before `asking` is let go, of which `calls` has a share.
+    fn leave(&mut self, what: &str, problem: &str) {
         self.across.let_go();
-        self.calls.server_gone(what);
+        self.calls.server_gone(what, problem);
     }
 
     /// Has calls go to the one server, or tells why they cannot.
-    fn direct(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), String> {
+    fn direct(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
         let (key, server) = self.one(common)?;
         if self.current.replace(key).is_some_and(|before| before != key) {
-            self.leave(WENT_AWAY);
+            self.leave(WENT_AWAY, "another one is about to be asked");
             self.asking.let_go();
         }
         let (calls, is_new) = (&self.calls, self.asking.get().is_none());
         let make = || ask(common, &calls.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(calls)));
         let kept = self.asking.keep(now, make);
-        kept.map_err(|e| format!("the server {} by {} cannot be asked: {e}", whose(server.node.as_ref()), server.profile))?;
+        let what = || format!("the server {} by {} cannot be asked", whose(server.node.as_ref()), server.profile);
+        kept.map_err(|why| Problem::missing(&what(), why))?;
         if let Some(asking) = self.asking.get().filter(|_| is_new) {
             calls.direct(asking.clone());
         }
@@ -109,15 +113,18 @@ impl RosServer {
     }
 
     /// The one server that can be called.
-    fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), String> {
+    fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
         let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
             let named: Vec<_> = endpoints.iter().map(|(_, p)| format!("{} by {}", listed(p.node.as_ref()), p.profile)).collect();
             named.join(", ")
         };
         let (marked, unmarked): (Vec<_>, Vec<_>) = self.servers.iter().partition(|(_, p)| p.gateway);
         match unmarked.as_slice() {
-            [] if marked.is_empty() => Err(NOBODY.to_owned()),
-            [] => Err(format!("{} is another gateway of Driveline: it would go in circles; domains meet by network reach", named(&marked))),
+            [] if marked.is_empty() => Err(Problem::quiet(NOBODY)),
+            [] => {
+                let who = named(&marked);
+                Err(format!("{who} is another gateway of Driveline: it would go in circles; domains meet by network reach").into())
+            }
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
                 // Over one profile a request is for whoever has the name.
@@ -125,29 +132,41 @@ impl RosServer {
                 if beside.is_empty() {
                     return Ok((*key, server.clone()));
                 }
-                Err(format!("a gateway of Driveline offers it as well ({}), and both would execute requests: stop one", named(&beside)))
+                Err(format!("a gateway of Driveline offers it as well ({}), and both would execute requests: stop one", named(&beside))
+                    .into())
             }
-            several => Err(format!("{} nodes offer it ({}), and one may: stop the others", several.len(), named(several))),
+            several => Err(format!("{} nodes offer it ({}), and one may: stop the others", several.len(), named(several)).into()),
         }
     }
 
-    /// Offers it to nodes of the other profile, if that is wanted and there is somebody to ask.
-    fn pass_across(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), String> {
-        let current = self.current.filter(|_| self.passes_across && self.asking.get().is_some());
-        let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else { return Ok(()) };
+    /// Offers it to nodes of the other profile, if that is wanted and as long as there is one that is called.
+    fn pass_across(&mut self, common: &Arc<Common>, now: Instant) -> Result<(), Problem> {
+        let current = self.current.filter(|_| self.passes_across && self.callable());
+        let Some((_, server)) = self.servers.iter().find(|(key, _)| Some(*key) == current) else {
+            self.across.let_go();
+            return Ok(());
+        };
         let to = server.profile.other();
         if !common.has(to) {
+            return Ok(());
+        }
+        // It keeps the name that it gets now.
+        if server.profile == Profile::Dds && server.node.is_none() && self.asking.since().is_some_and(|since| now < since + NAMED_WITHIN) {
             return Ok(());
         }
         self.across.broke(now);
         let (calls, node) = (&self.calls, ros_name_of(server.node.as_ref(), &server.gid));
         let kept = self.across.keep(now, || offer(to, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
-        kept.map_err(|e| format!("it does not pass from {} to {to}: {e}", server.profile))
+        kept.map_err(|why| Problem::missing(&format!("it does not pass from {} to {to}", server.profile), why))
     }
 
     pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
         let asking = self.asking.get().map(|asking| asking.own());
         asking.into_iter().chain(self.across.get().map(|end| end.own()))
+    }
+
+    pub(super) fn problems(&self) -> Vec<String> {
+        Problem::texts(&self.problems)
     }
 
     pub(super) fn callable(&self) -> bool {
@@ -166,7 +185,7 @@ impl RosServer {
             problem: match &self.current {
                 Some(current) if current == key && !self.blocked => None,
                 _ if p.gateway => Some("it is another gateway of Driveline".into()),
-                _ => self.problems.first().cloned(),
+                _ => self.problems.first().map(|p| p.text.clone()),
             },
         };
         self.servers.iter().map(of).collect()

@@ -48,7 +48,7 @@ pub(in crate::engine) struct Services {
     services: Vec<Service>,
     servers: HashMap<EndpointKey, ServiceEndpoint>,
     clients: HashMap<EndpointKey, ServiceEndpoint>,
-    /// Endpoints have come or gone since they were looked at.
+    /// Endpoints have come or gone, or were named, since they were looked at.
     stirred: bool,
     too_many: bool,
     common: Arc<Common>,
@@ -133,6 +133,11 @@ impl Services {
         }
     }
 
+    /// Somebody has said which node endpoints belong to.
+    pub(in crate::engine) fn named(&mut self) {
+        self.stirred = true;
+    }
+
     /// Does what is to be done. When it has to look again, whatever happens.
     pub(in crate::engine) fn look(&mut self, nodes: &Nodes) -> Option<Instant> {
         let stirred = std::mem::take(&mut self.stirred);
@@ -206,7 +211,7 @@ impl Services {
                     report.callable = !report.servers.is_empty();
                 }
                 Side::Ros(server) => {
-                    (report.problems, report.servers) = (server.problems.clone(), server.told_servers());
+                    (report.problems, report.servers) = (server.problems(), server.told_servers());
                     figures = Some(server.calls.counts.figures());
                     report.under_way = server.calls.under_way();
                     report.across = server.across().map(|profile| profile.to_string());

@@ -13,8 +13,19 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// … and after it has failed again and again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Why something is not there, while the one before goes. Nobody need be told: it ends by itself.
-pub(super) const GOING: &str = "what did it before is still ending: try again";
+/// So long does what is let go wait for others that use it at that moment: longer than they may wait for a link or for room.
+const OTHERS_WITHIN: Duration = Duration::from_secs(10);
+/// Until it looks again whether they still do.
+const OTHERS_LOOK: Duration = Duration::from_millis(10);
+
+/// Why something is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The one before is still going. That ends by itself.
+    Going,
+    /// It could not be made, or broke; for people.
+    Failed(String),
+}
 
 /// Has the conductor look.
 pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -26,8 +37,13 @@ pub(super) trait Upheld: Send + 'static {
         None
     }
 
-    /// Takes it out of others' sight; waits for nobody.
+    /// Takes it out of others' sight. May wait for a link of Zenoh, and for nothing else.
     fn withdraw(&self) {}
+
+    /// Somebody else has a share of it. After it was withdrawn nobody takes one.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 impl Upheld for Executor {}
@@ -43,6 +59,10 @@ impl Upheld for Box<dyn Offered> {
 }
 
 impl Upheld for Arc<dyn Asking> {
+    fn is_shared(&self) -> bool {
+        Self::strong_count(self) > 1
+    }
+
     fn broken(&self) -> Option<String> {
         (**self).broken()
     }
@@ -80,6 +100,14 @@ impl<T: Upheld> Upkeep<T> {
         }
     }
 
+    /// Since when it is there.
+    pub(super) fn since(&self) -> Option<Instant> {
+        match &self.state {
+            State::There { since, .. } => Some(*since),
+            State::Absent | State::Failed { .. } => None,
+        }
+    }
+
     /// It is not wanted any more.
     pub(super) fn let_go(&mut self) {
         self.replace(State::Absent);
@@ -100,18 +128,21 @@ impl<T: Upheld> Upkeep<T> {
     /// It is wanted: makes it if it is not there and may be made now.
     ///
     /// # Errors
-    /// Why it is not there, for people; the same until it is tried again.
-    pub(super) fn keep(&mut self, now: Instant, make: impl FnOnce() -> Result<T, String>) -> Result<(), String> {
+    /// Why it is not there; the same until it is tried again.
+    pub(super) fn keep(&mut self, now: Instant, make: impl FnOnce() -> Result<T, String>) -> Result<(), Missing> {
         match &self.state {
             State::There { .. } => return Ok(()),
-            State::Failed { reason, again } if now < *again => return Err(reason.clone()),
+            State::Failed { reason, again } if now < *again => return Err(Missing::Failed(reason.clone())),
             State::Failed { .. } | State::Absent => {}
         }
         if self.going.as_ref().is_some_and(|going| !going.is_over()) {
-            return Err(GOING.to_owned());
+            return Err(Missing::Going);
         }
         self.going = None;
-        let what = make().inspect_err(|reason| self.fail(now, reason.clone()))?;
+        let what = make().map_err(|reason| {
+            self.fail(now, reason.clone());
+            Missing::Failed(reason)
+        })?;
         self.state = State::There { what, since: now };
         Ok(())
     }
@@ -136,10 +167,15 @@ struct Going {
 }
 
 impl Going {
-    fn of(what: impl Send + 'static, wake: Wake) -> Self {
+    fn of(what: impl Upheld, wake: Wake) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let of_thread = over.clone();
         let go = move || {
+            // What is inside of it ends on this thread: it is over when nobody uses it any more.
+            let end = Instant::now() + OTHERS_WITHIN;
+            while what.is_shared() && Instant::now() < end {
+                std::thread::sleep(OTHERS_LOOK);
+            }
             drop(what);
             of_thread.store(true, Ordering::Release);
             wake();
@@ -164,9 +200,13 @@ impl Drop for Going {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Parts;
     use super::*;
     use std::sync::Mutex;
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+
+    /// Only a failure takes as long.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Why a thing is broken, if it is.
     type Broken = Arc<Mutex<Option<String>>>;
@@ -190,7 +230,7 @@ mod tests {
 
     impl Drop for Thing {
         fn drop(&mut self) {
-            let _ = self.held.recv();
+            let _ = self.held.recv_timeout(PATIENCE);
         }
     }
 
@@ -217,7 +257,7 @@ mod tests {
                 tried.push(second);
                 Err("no room".into())
             });
-            assert_eq!(refused, Err("no room".into()), "the reason stands all the time");
+            assert_eq!(refused, Err(Missing::Failed("no room".into())), "the reason stands all the time");
         }
         assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
         upkeep.let_go();
@@ -236,11 +276,11 @@ mod tests {
         assert_eq!(upkeep.broke(began), None);
         *broken.lock().unwrap() = Some("its thread has ended".into());
         assert_eq!(upkeep.broke(began).as_deref(), Some("its thread has ended"));
-        withdrawn.recv().unwrap();
+        withdrawn.recv_timeout(PATIENCE).unwrap();
         assert!(upkeep.get().is_none() && upkeep.broke(began).is_none(), "told once");
         drop(hold);
-        woken.recv().unwrap();
-        assert_eq!(upkeep.keep(began, || panic!("too early")), Err("its thread has ended".into()));
+        woken.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(upkeep.keep(began, || panic!("too early")), Err(Missing::Failed("its thread has ended".into())));
         let (second, _broken, _withdrawn, hold) = thing();
         drop(hold);
         assert_eq!(upkeep.keep(began + FIRST_PAUSE, || Ok(second)), Ok(()));
@@ -251,15 +291,42 @@ mod tests {
         let (mut upkeep, woken) = upkeep();
         let (first, _broken, withdrawn, hold) = thing();
         upkeep.keep(Instant::now(), || Ok(first)).unwrap();
-        // It returns although the thing cannot go: else this would end here.
+        let before = Instant::now();
         upkeep.let_go();
-        withdrawn.recv().unwrap();
+        assert!(before.elapsed() < PATIENCE, "it returns although the thing cannot go");
+        withdrawn.recv_timeout(PATIENCE).unwrap();
         assert!(upkeep.get().is_none());
-        assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(GOING.into()));
+        assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
         drop(hold);
-        woken.recv().unwrap();
+        woken.recv_timeout(PATIENCE).unwrap();
         let (second, _broken, _withdrawn, hold) = thing();
         drop(hold);
         assert_eq!(upkeep.keep(Instant::now(), || Ok(second)), Ok(()));
+    }
+
+    /// Asks nobody.
+    struct Nobody;
+
+    impl Asking for Nobody {
+        fn ask(&self, _: i64, _: Parts<'_>, _: Duration) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_end_that_somebody_still_asks_with_has_not_gone() {
+        let (sender, woken) = channel();
+        let wake: Wake = Arc::new(move || {
+            let _ = sender.send(());
+        });
+        let mut upkeep: Upkeep<Arc<dyn Asking>> = Upkeep::new(&wake);
+        upkeep.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
+        let asks = upkeep.get().unwrap().clone();
+        upkeep.let_go();
+        assert_eq!(woken.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout), "it is not over");
+        assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
+        drop(asks);
+        woken.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(upkeep.keep(Instant::now(), || Ok(Arc::new(Nobody))), Ok(()));
     }
 }

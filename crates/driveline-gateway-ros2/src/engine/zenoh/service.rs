@@ -5,7 +5,9 @@ use super::endpoint::payload;
 use super::{Announced, text};
 use crate::engine::conductor::Common;
 use crate::engine::lock;
-use crate::engine::service::{Answers, Asking, Cdr, Handed, Interface, Offered, Parts, Reply, RequestId, Requests, ServiceEndpoint, qos};
+use crate::engine::service::{
+    Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests, ServiceEndpoint, qos,
+};
 use crate::names::RosNode;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
 use crate::said::Gid;
@@ -100,10 +102,11 @@ struct ZenohReply {
 }
 
 impl Reply for ZenohReply {
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended> {
         let attachment = stamped(self.id.sequence, self.id.client);
-        let reply = self.query.reply(&self.key, payload(response.cdr, response.slot)?);
-        reply.attachment(&attachment[..]).wait().map(|()| Handed::Over).map_err(text)
+        let not_sent = |why| ("not_sent", why);
+        let reply = self.query.reply(&self.key, payload(response.cdr, response.slot).map_err(not_sent)?);
+        reply.attachment(&attachment[..]).wait().map(|()| Handed::Over).map_err(|e| not_sent(text(e)))
     }
 
     fn refuse(self: Box<Self>, text: &str) {
@@ -116,7 +119,10 @@ struct ZenohAsking {
     session: zenoh::Session,
     key: String,
     answers: Arc<dyn Answers>,
-    announced: Announced,
+    /// Of its token.
+    gid: Gid,
+    /// What others see. `None` when it was withdrawn.
+    announced: Mutex<Option<Announced>>,
 }
 
 /// Asks a server on rmw_zenoh, under a node's name. The key alone says who is asked: whoever offers the service.
@@ -130,12 +136,17 @@ pub(in crate::engine) fn ask(
     let session = common.zenoh()?;
     let (key, endpoint) = place(common, of)?;
     let ((), announced) = session.announce(node, Kind::Client, endpoint, || Ok(()))?;
-    Ok(Arc::new(ZenohAsking { session: session.session.clone(), key, answers, announced }))
+    let (gid, announced) = (announced.gid, Mutex::new(Some(announced)));
+    Ok(Arc::new(ZenohAsking { session: session.session.clone(), key, answers, gid, announced }))
 }
 
 impl Asking for ZenohAsking {
+    fn withdraw(&self) {
+        drop(lock(&self.announced).take());
+    }
+
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String> {
-        let gid = self.announced.gid;
+        let gid = self.gid;
         let state = Arc::new(AtomicU8::new(ASKING));
         let asked = Asked { answers: self.answers.clone(), call, gid, state: state.clone() };
         // As rmw_zenoh asks: of several servers, all would answer.

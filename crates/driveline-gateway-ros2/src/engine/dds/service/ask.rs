@@ -10,7 +10,7 @@ use crate::said::{Gid, is_gateway};
 use driveline_runtime::ros2::Release;
 use driveline_types::EndpointId;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -69,15 +69,14 @@ impl Asking for DdsAsking {
     fn ask(&self, call: i64, request: Parts<'_>, timeout: Duration) -> Result<(), String> {
         let kept = Kept { call, request: request.cdr.concat(), until: Instant::now() + timeout };
         let queue = self.queue.as_ref().ok_or("the gateway does not ask this server any more")?;
-        queue
-            .try_send(kept)
-            .map_err(|_| "as many requests as may be under which wait to be written: the server in ROS 2 does not read".to_owned())
+        enqueue(queue, kept)
     }
 
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // Nobody waits for room any more.
+        // Nobody waits for room any more, and nobody takes it for a client.
         self.shared.wire.writer.close();
+        self.shared.wire.reader.close();
     }
 
     fn broken(&self) -> Option<String> {
@@ -95,6 +94,17 @@ impl Drop for DdsAsking {
         self.withdraw();
         Wire::join(self.threads.drain(..));
     }
+}
+
+/// To the thread that writes.
+fn enqueue<T>(queue: &SyncSender<T>, what: T) -> Result<(), String> {
+    let why = |e| match e {
+        TrySendError::Full(_) => "as many requests as may be under way wait to be written: the server in ROS 2 does not read",
+        TrySendError::Disconnected(_) => {
+            "the gateway's thread that writes requests has ended, and the server in ROS 2 is asked again by a new one: try again in some seconds"
+        }
+    };
+    queue.try_send(what).map_err(|e| why(e).to_owned())
 }
 
 impl Shared {
@@ -149,5 +159,21 @@ impl Shared {
             Ok(_) => {}
             Err(e) => self.answers.stray("header", &e.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_read_is_not_blamed_for_a_thread_that_has_ended() {
+        let (queue, kept) = sync_channel(1);
+        assert_eq!(enqueue(&queue, 1), Ok(()));
+        let full = enqueue(&queue, 2).unwrap_err();
+        assert!(full.contains("may be under way") && full.contains("the server in ROS 2 does not read"), "{full}");
+        drop(kept);
+        let ended = enqueue(&queue, 3).unwrap_err();
+        assert!(ended.contains("the gateway's thread") && !ended.contains("does not read"), "{ended}");
     }
 }

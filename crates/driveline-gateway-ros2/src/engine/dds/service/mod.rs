@@ -37,7 +37,7 @@ const TURN: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
 /// … but never fewer samples than this,
 const KEPT_AT_LEAST: usize = 16;
-/// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under which.
+/// nor more than these that wait for the thread, and these that are not acknowledged, if no more calls may be under way.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
 

@@ -4,7 +4,7 @@
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
 use crate::engine::lock;
-use crate::engine::service::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
+use crate::engine::service::{Cdr, Ended, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, Role};
 use crate::said::is_gateway;
@@ -21,6 +21,9 @@ struct Parked {
     call: CallId,
     response: Vec<u8>,
 }
+
+/// Why a response is given up.
+const NOBODY_READS: &str = "nobody reads the response";
 
 struct Shared {
     wire: Wire,
@@ -57,7 +60,7 @@ pub(in crate::engine) fn offer(
 impl Offered for DdsOffered {
     fn withdraw(&self) {
         self.shared.wire.stop();
-        // Calls under which keep the writer: without a reader nobody takes it for a server.
+        // Calls under way keep the writer: without a reader nobody takes it for a server.
         self.shared.wire.reader.close();
     }
 
@@ -141,7 +144,7 @@ impl Shared {
         drop(parked);
         for p in due {
             if !ids.contains(&p.client.as_str()) {
-                let ended = unknown.as_deref().map_or(("client_gone", "nobody reads the response"), |why| ("not_sent", why));
+                let ended = unknown.as_deref().map_or(("client_gone", NOBODY_READS), |why| ("not_sent", why));
                 self.requests.settled(Err(ended));
                 continue;
             }
@@ -167,17 +170,18 @@ struct DdsReply {
 }
 
 impl Reply for DdsReply {
-    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, String> {
+    fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended> {
         let Self { shared, client, call } = *self;
-        match shared.presence(&client)? {
-            Presence::There => return shared.wire.write(call, response.cdr).map(|()| Handed::Over),
-            Presence::Gone => return Err("its client has gone".into()),
+        let not_sent = |why| ("not_sent", why);
+        match shared.presence(&client).map_err(not_sent)? {
+            Presence::There => return shared.wire.write(call, response.cdr).map(|()| Handed::Over).map_err(not_sent),
+            Presence::Gone => return Err(("client_gone", "its client has gone".into())),
             Presence::Coming => {}
         }
         let id = client.id.unwrap_or_default();
         let mut parked = lock(&shared.parked);
         if shared.wire.stopped() || parked.len() >= shared.pending {
-            return Err("nobody reads the response".into());
+            return Err(("client_gone", NOBODY_READS.into()));
         }
         shared.requests.keep();
         parked.push(Parked { until: Instant::now() + WITHIN, client: id, call, response: response.cdr.concat() });

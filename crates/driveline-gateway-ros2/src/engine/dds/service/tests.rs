@@ -44,7 +44,7 @@ impl Answers for Nobody {
 const DOMAIN: u32 = 1;
 
 /// The reason, once there is one. Only a failure takes long.
-fn reason(broken: impl Fn() -> Option<String>) -> String {
+fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         match broken() {
@@ -55,12 +55,17 @@ fn reason(broken: impl Fn() -> Option<String>) -> String {
     }
 }
 
-#[test]
-fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
+/// A process takes part in a domain once at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn participant() -> Participant {
     let spec = serde_json::from_value(serde_json::json!({ "domain_id": DOMAIN })).unwrap();
-    let dds = Participant::open(DOMAIN, &configuration(&spec, 1024), PARTICIPANT_USER_DATA).unwrap();
+    Participant::open(DOMAIN, &configuration(&spec, 1024), PARTICIPANT_USER_DATA).unwrap()
+}
+
+fn interface() -> Interface {
     let schema = Schema::bytes("a/srv/B_Request", "cdr", "");
-    let of = Interface {
+    Interface {
         service: "a/b".parse().unwrap(),
         ros: "a/srv/B".parse().unwrap(),
         hash: None,
@@ -69,8 +74,11 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
         max_request: 64,
         max_response: 64,
         pending: 1,
-    };
-    let server = ServiceEndpoint {
+    }
+}
+
+fn server(of: &Interface) -> ServiceEndpoint {
+    ServiceEndpoint {
         profile: Profile::Dds,
         handle: 7,
         gid: [7; 16],
@@ -81,8 +89,14 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
         gateway: false,
         node: None,
         unable: None,
-    };
-    let node = RosNode::gateway();
+    }
+}
+
+#[test]
+fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
+    let _alone = lock(&ALONE);
+    let (dds, of) = (participant(), interface());
+    let (node, server) = (RosNode::gateway(), server(&of));
     let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Nobody)).unwrap();
     let asking = ask(&dds, Release::Jazzy, &of, &node, &server, Arc::new(Nobody)).unwrap();
     assert_eq!((offered.broken(), asking.broken()), (None, None));
@@ -93,4 +107,29 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     offered.withdraw();
     asking.withdraw();
     assert_eq!((offered.broken(), asking.broken()), (None, None), "whose end is wanted is not broken");
+}
+
+/// It is dropped later, by a thread that may have to wait.
+#[test]
+fn an_end_that_is_withdrawn_is_out_of_sight_before_it_is_dropped() {
+    let _alone = lock(&ALONE);
+    let (dds, of) = (participant(), interface());
+    let seen = [dds::Discovery::of_readers(&dds).unwrap(), dds::Discovery::of_writers(&dds).unwrap()];
+    let asking = ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Nobody)).unwrap();
+    let own = asking.own();
+    let mut handles = Vec::new();
+    let mut left = || {
+        for found in seen.iter().flat_map(|seen| seen.take().unwrap()) {
+            match found {
+                Found::Here(e) if e.gid == own.readers[0] || e.gid == own.writers[0] => handles.push(e.handle),
+                Found::Here(_) => {}
+                Found::Gone(handle) => handles.retain(|h| *h != handle),
+            }
+        }
+        handles.len()
+    };
+    reason(|| (left() == 2).then(String::new));
+    asking.withdraw();
+    reason(|| (left() == 0).then(String::new));
+    drop(asking);
 }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What keeps a service from being carried, for reports and for people.
+
+use super::upkeep::Missing;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) text: String,
+    /// It ends by itself, or nothing is wrong: nobody need be told, who does not ask.
+    is_quiet: bool,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { text, is_quiet: false }
+    }
+}
+
+impl Problem {
+    pub(super) fn quiet(text: &str) -> Self {
+        Self { text: text.to_owned(), is_quiet: true }
+    }
+
+    /// `what` is not there.
+    pub(super) fn missing(what: &str, why: Missing) -> Self {
+        match why {
+            Missing::Going => Self { text: format!("{what}: what did it before is still ending"), is_quiet: true },
+            Missing::Failed(reason) => Self { text: format!("{what}: {reason}"), is_quiet: false },
+        }
+    }
+
+    /// Tells what was not there before.
+    pub(super) fn tell_news(now: &[Self], before: &[Self], tell: impl Fn(&str)) {
+        now.iter().filter(|p| !p.is_quiet && !before.contains(p)).for_each(|p| tell(&p.text));
+    }
+
+    /// For a report.
+    pub(super) fn texts(problems: &[Self]) -> Vec<String> {
+        problems.iter().map(|p| p.text.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_once_and_not_of_what_ends_by_itself() {
+        let (nobody, several) = (Problem::quiet("nobody offers it"), Problem::from("2 nodes offer it".to_owned()));
+        let going = Problem::missing("by DDS", Missing::Going);
+        let failed = Problem::missing("by DDS", Missing::Failed("no room".into()));
+        assert_eq!((going.text.as_str(), failed.text.as_str()), ("by DDS: what did it before is still ending", "by DDS: no room"));
+        let told = std::cell::RefCell::new(Vec::new());
+        let tell = |text: &str| told.borrow_mut().push(text.to_owned());
+        let first = [nobody.clone(), several.clone(), going];
+        Problem::tell_news(&first, &[], tell);
+        Problem::tell_news(&[several, failed], &first, tell);
+        assert_eq!(*told.borrow(), ["2 nodes offer it", "by DDS: no room"]);
+    }
+}
