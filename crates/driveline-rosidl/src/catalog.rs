@@ -9,6 +9,7 @@ use crate::msg;
 use crate::name::{Namespace, TypeName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Messages may be nested so deep. The deepest of ROS 2's own packages is 7.
@@ -220,12 +221,29 @@ impl Catalog {
     }
 }
 
-/// The text of a file, or what is wrong and what to do.
+/// The text of a file, or what is wrong and what to do. A pipe, which could keep everybody waiting, or a device, which has no end, is
+/// not read.
 fn read(path: &Path) -> Result<String, (String, &'static str)> {
+    const CHECK: &str = "check the path and its permissions";
+    let failed = |e: std::io::Error| (format!("cannot be read: {e}"), CHECK);
+    let regular = |m: std::fs::Metadata| {
+        if m.is_file() {
+            return Ok(());
+        }
+        let what = if m.is_dir() { "a directory" } else { "not a regular file" };
+        Err((format!("cannot be read: it is {what}"), "put a file with the definition there, or remove it"))
+    };
+    // Once before the file is opened, which alone can do something with a device, and once for what was opened.
+    std::fs::metadata(path).map_err(failed).and_then(regular)?;
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).map_err(failed)?;
+    file.metadata().map_err(failed).and_then(regular)?;
     let mut text = String::new();
     let limit = MAX_TEXT_LEN as u64 + 1;
-    let file = std::fs::File::open(path).map_err(|e| (format!("cannot be read: {e}"), "check the path and its permissions"))?;
-    file.take(limit).read_to_string(&mut text).map_err(|e| (format!("cannot be read: {e}"), "it must be a text in UTF-8"))?;
+    file.take(limit).read_to_string(&mut text).map_err(|e| match e.kind() {
+        std::io::ErrorKind::InvalidData => (format!("cannot be read: {e}"), "it must be a text in UTF-8"),
+        _ => failed(e),
+    })?;
     Ok(text)
 }
 
@@ -300,5 +318,24 @@ mod tests {
         write("msg/Bad.msg", "int8 x\nint9 y\n");
         let told = c.add_package(&package).unwrap_err().to_string();
         assert!(told.contains("my_pkg/msg/Bad.msg:2: "), "{told}");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let share = tempfile::tempdir().unwrap();
+        let msg = share.path().join("my_pkg/msg");
+        std::fs::create_dir_all(msg.join("D.msg")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, msg.join("F.msg"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        std::fs::write(msg.join("B.msg"), b"int8 x # \xff\n").unwrap();
+        let mut c = Catalog::new();
+        for (file, says) in [
+            ("D.msg", "it is a directory; put a file with the definition there"),
+            ("F.msg", "it is not a regular file; put a file with the definition there"),
+            ("N.msg", "; check the path and its permissions"),
+            ("B.msg", "; it must be a text in UTF-8"),
+        ] {
+            let told = c.add_file(&msg.join(file)).unwrap_err().to_string();
+            assert!(told.contains(": cannot be read: ") && told.contains(says), "{told}");
+        }
     }
 }

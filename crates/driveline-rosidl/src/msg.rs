@@ -229,12 +229,29 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
             if let Some(bound) = text.strip_prefix("wstring<=") {
                 return Ok(Element::WString { bound: Some(positive(bound, text)?) });
             }
+            if let Some(meant) = meant(text) {
+                return Err(mistake(format!("the type '{}' is none", shown(text)), format!("did you mean {meant}?")));
+            }
             let name = if text.contains('/') { text.parse() } else { TypeName::new(of.package(), Namespace::Msg, text) };
             Element::Nested(name.map_err(|e| {
                 mistake(format!("the type '{}' is none: {}", shown(text), e.reason), "write a primitive type, Name, or package/Name")
             })?)
         }
     })
+}
+
+/// The primitive type that somebody probably meant: other languages' names, and letters in another order.
+fn meant(text: &str) -> Option<String> {
+    const ALL: [&str; 12] = ["bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "string", "wstring"];
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().take(16).collect();
+        letters.sort_unstable();
+        letters
+    };
+    match text {
+        "float" | "double" => Some("`float32` or `float64`".to_owned()),
+        _ => ALL.iter().find(|of| letters(of) == letters(text)).map(|of| format!("`{of}`")),
+    }
 }
 
 #[cfg(test)]
@@ -277,7 +294,9 @@ mod tests {
     fn mistakes_are_told_with_file_line_and_remedy() {
         for (text, line, says) in [
             ("int32 a\nint32 a\n", 2, "'a' is defined twice"),
-            ("\nfloat x\n", 2, "the type 'float' is none"),
+            ("\nfloat x\n", 2, "the type 'float' is none; did you mean `float32` or `float64`?"),
+            ("unit32 x\n", 1, "the type 'unit32' is none; did you mean `uint32`?"),
+            ("int12 x\n", 1, "the type 'int12' is none: a name begins with a capital letter"),
             ("int32 Speed\n", 1, "'Speed' is no name of a field"),
             ("int32\n", 1, "'int32' has no name"),
             ("---\n", 1, "belongs into services"),
