@@ -219,14 +219,14 @@ impl Diagnostic {
             Severity::Error => ("error", "1;31"),
             Severity::Warning => ("warning", "1;33"),
         };
-        let _ = writeln!(out, "{}{}", paint(code, word), paint("1", &format!(": {}", self.message)));
+        let _ = writeln!(out, "{}{}", paint(code, word), paint("1", &format!(": {}", clean(&self.message))));
         let width =
             self.place.iter().chain(self.related.iter().map(|r| &r.place)).map(|p| p.span.line.to_string().len()).max().unwrap_or(1);
         let pad = " ".repeat(width);
         let bar = paint("34", "|");
         let mut show = |place: &Place, arrow: &str, note: &str, code: &str| {
             let Span { line, column, len } = place.span;
-            let file = place.file.display();
+            let (file, note) = (clean(&place.file.display().to_string()), clean(note));
             if line == 0 {
                 let _ = writeln!(out, "{pad}{} {file}{note}", paint("34", arrow));
                 return;
@@ -247,17 +247,21 @@ impl Diagnostic {
             show(&r.place, ":::", &format!(": {}", r.message), "1;34");
         }
         if let Some(help) = &self.help {
-            let _ = writeln!(out, "{pad} {} {help}", paint("1;36", "= help:"));
+            let _ = writeln!(out, "{pad} {} {}", paint("1;36", "= help:"), clean(help));
         }
         out.push('\n');
     }
 }
 
+/// Control characters in files and names must not reach the terminal; one character stays one column.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// The part of a line around a column that fits on a terminal: text, columns before the mark, length of the mark.
 fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
     const WIDTH: usize = 120;
-    // Control characters in a file must not reach the terminal; one character stays one column.
-    let clean: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: Vec<char> = clean(line).chars().collect();
     let at = column.saturating_sub(1).min(clean.len());
     let from = if clean.len() <= WIDTH || at < WIDTH / 2 { 0 } else { at - WIDTH / 2 };
     let text: String = clean.iter().skip(from).take(WIDTH).collect();
@@ -322,7 +326,10 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        let d = Diagnostic::error("x").at(place(1, 3, 500, "a\u{1b}[31mb"));
+        let evil = "a\u{1b}[31mb";
+        let whole = || Place { file: evil.into(), ..place(0, 0, 0, "") };
+        let named = Place { file: evil.into(), ..place(1, 3, 500, evil) };
+        let d = Diagnostic::error(evil).at(named).related(evil, whole()).help(evil);
         assert!(!Diagnostics { list: vec![d] }.render(Colour::No).contains('\u{1b}'));
     }
 
