@@ -68,28 +68,37 @@ impl Definitions {
     /// Reads the definitions of packages, by their directories. Remedies name paths below `base` relative to it. Blocks on files.
     #[must_use]
     pub fn read(directories: &[PathBuf], base: &Path) -> Self {
-        let (directories, base) = (directories.to_vec(), base.to_owned());
+        // A package has its name from its directory, so `.` and `..` are followed to it.
+        let named = |d: &PathBuf| d.file_name().map_or_else(|| d.canonicalize().unwrap_or_else(|_| d.clone()), |_| d.clone());
+        let (directories, base) = (directories.iter().map(named).collect(), base.to_owned());
         let mut this = Self { catalog: Catalog::new(), directories, base, unusable: Vec::new(), broken: BTreeMap::new() };
         for (number, directory) in this.directories.clone().iter().enumerate() {
             let files =
-                Catalog::files_of(directory).and_then(|files| if files.is_empty() { Err(no_package(directory)) } else { Ok(files) });
+                Catalog::files_of(directory).and_then(|files| if files.is_empty() { Err(this.no_package(directory)) } else { Ok(files) });
             match files {
-                Ok(files) => files.iter().for_each(|file| this.add(number, file)),
+                Ok(files) => {
+                    let nameless: Vec<&PathBuf> = files.iter().filter(|file| !this.add(number, file)).collect();
+                    if let Some(first) = nameless.first().filter(|_| nameless.len() == files.len()) {
+                        this.unusable.push((number, no_names(directory, first)));
+                    }
+                }
                 Err(e) => this.unusable.push((number, e)),
             }
         }
         this
     }
 
-    fn add(&mut self, number: usize, file: &Path) {
-        let Err(error) = self.catalog.add_file(file) else { return };
+    /// Whether a type can be called after the file.
+    fn add(&mut self, number: usize, file: &Path) -> bool {
+        let Err(error) = self.catalog.add_file(file) else { return true };
         match name_of(file) {
-            // No type can be called that, so nothing refers to it: an editor's lock, a copy.
-            None => {}
+            // Nothing refers to it: an editor's lock, a copy.
+            None => return false,
             Some(name) if !self.defines(&name) => drop(self.broken.insert(name, (number, error))),
             // Which of two definitions is meant, nobody knows.
             Some(_) => self.unusable.push((number, error)),
         }
+        true
     }
 
     /// Directories that cannot be used as they are, by their number from 0: without definitions, or with one that another package has
@@ -159,13 +168,14 @@ impl Definitions {
         let broken = self.broken.keys().filter(is_message);
         let mut out: Vec<LeftOut> = Vec::new();
         for name in self.catalog.messages().map(|m| &m.name).filter(is_message).chain(broken) {
-            let Err(error) = self.message(name) else { continue };
+            let Err(error) = self.sound(name).and_then(|()| self.catalog.schema(name)) else { continue };
             let directory = self.directory_of(name);
             let package = |e: &DefinitionError| e.missing.as_ref().map(|m| m.package().to_owned());
             let same = |l: &&mut LeftOut| l.directory == directory && l.error.missing.is_some() && package(&l.error) == package(&error);
             match out.iter_mut().find(same) {
                 Some(left) => left.types.push(name.clone()),
-                None => out.push(LeftOut { directory, types: vec![name.clone()], error }),
+                // To explain takes a look at all definitions, so it is done once for all that are told together.
+                None => out.push(LeftOut { directory, types: vec![name.clone()], error: self.explained(error, name) }),
             }
         }
         out.sort_by(|a, b| (a.directory, &a.types).cmp(&(b.directory, &b.types)));
@@ -236,6 +246,20 @@ impl Definitions {
         }
     }
 
+    fn no_package(&self, directory: &Path) -> DefinitionError {
+        let place = Place { file: directory.display().to_string().into(), line: 0 };
+        let within = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).filter(|d| is_package(d));
+        let mut within: Vec<String> = within.map(|d| self.shown(&d)).collect();
+        within.sort_unstable();
+        within.truncate(MOST_NAMED);
+        let remedy = if within.is_empty() {
+            "name the directory that has msg/ or srv/, such as /opt/ros/jazzy/share/tf2_msgs".to_owned()
+        } else {
+            format!("name the packages in it that are needed, such as {}", within.join(", "))
+        };
+        DefinitionError { place, problem: "is no directory of a package with definitions".into(), remedy, missing: None }
+    }
+
     fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
@@ -245,10 +269,12 @@ fn is_package(directory: &Path) -> bool {
     ["msg", "srv"].iter().any(|kind| directory.join(kind).is_dir())
 }
 
-fn no_package(directory: &Path) -> DefinitionError {
+fn no_names(directory: &Path, file: &Path) -> DefinitionError {
     let place = Place { file: directory.display().to_string().into(), line: 0 };
-    let remedy = "name the directory that has msg/ or srv/, such as /opt/ros/jazzy/share/tf2_msgs";
-    DefinitionError { place, problem: "is no directory of a package with definitions".into(), remedy: remedy.into(), missing: None }
+    let file = file.strip_prefix(directory.parent().unwrap_or(directory)).unwrap_or(file).display();
+    let problem = format!("has no definition that a type of ROS 2 can be called after: {file} cannot be one");
+    let remedy = "a package's directory is called like tf2_msgs, and a file in it like msg/TFMessage.msg: rename it";
+    DefinitionError { place, problem, remedy: remedy.into(), missing: None }
 }
 
 /// The type that a file of a package defines, by its path.
@@ -403,12 +429,26 @@ mod tests {
     }
 
     #[test]
+    fn a_package_may_be_named_by_dots_but_not_by_a_name_that_is_none() {
+        let dir = share(&[("p_msgs/srv/S.srv", "---\n"), ("p_msgs/msg/X.msg", "int8 x\n"), ("My-Pkg/msg/X.msg", "int8 x\n")]);
+        for dots in ["p_msgs/.", "p_msgs/msg/.."] {
+            let all = read(&dir, &[dots]);
+            assert!(all.unusable().count() == 0 && all.service("p_msgs/srv/S").is_ok(), "{dots}");
+        }
+        let told: Vec<_> = read(&dir, &["p_msgs", "My-Pkg"]).unusable().map(|(number, e)| (number, e.to_string())).collect();
+        let [(1, told)] = told.as_slice() else { panic!("{told:?}") };
+        assert!(told.contains("/My-Pkg: has no definition that a type") && told.contains(": My-Pkg/msg/X.msg cannot be one; "), "{told}");
+    }
+
+    #[test]
     fn directories_that_cannot_be_used_are_told_by_their_number() {
         let dir = share(&[("a/b_msgs/msg/X.msg", "int8 x\n"), ("c/b_msgs/msg/X.msg", "int16 x\n"), ("c/b_msgs/msg/Y.msg", "X x\n")]);
         let all = read(&dir, &["a/b_msgs", "nowhere", "c/b_msgs"]);
         let told: Vec<_> = all.unusable().map(|(number, e)| (number, e.to_string())).collect();
         let [(1, none), (2, twice)] = told.as_slice() else { panic!("{told:?}") };
-        assert!(none.contains("nowhere: is no directory of a package"), "{none}");
+        assert!(none.contains("nowhere: is no directory of a package") && none.contains("has msg/ or srv/"), "{none}");
+        let above: Vec<_> = read(&dir, &["c"]).unusable().map(|(_, e)| e.remedy.clone()).collect();
+        assert_eq!(above, ["name the packages in it that are needed, such as c/b_msgs"]);
         assert!(twice.contains("b_msgs/msg/X is defined differently in"), "{twice}");
     }
 }
