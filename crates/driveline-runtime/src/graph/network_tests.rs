@@ -50,6 +50,8 @@ fn a_gateway_alone_carries_topics_of_programs_outside_of_the_graph() {
     let config = GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();
     let carried: Vec<_> = config.topics.iter().map(|t| (t.topic.as_str(), t.send, t.receive, t.max_payload)).collect();
     assert_eq!(carried, [("camera/image", true, true, 2 << 20)]);
+    let inside = graph(&text.replace(", external: true", ""));
+    finds(&inside, &[(1, "no modules", "external: true"), (4, "no component uses the topic `camera/image`", "add `external: true`")]);
     finds(&graph(&text.replace(", max_payload: 2 MiB", "")), &[(4, "needs `max_payload`: no component uses it", "max_payload: 2 MiB")]);
 }
 

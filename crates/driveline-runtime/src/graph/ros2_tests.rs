@@ -80,7 +80,7 @@ fn mistakes_in_services_are_told_with_their_line() {
     finds(&with("server: ros", "server: rose"), &[(6, "rose", "ros")]);
     finds(
         &with(", server: ros", ""),
-        &[(6, "the key `server` is missing in `ros2.services[1]`", "write `server: driveline` or `server: ros`: Who answers.")],
+        &[(6, "the key `server` is missing in `ros2.services[1]`", "`server:` Who answers. Write `server: driveline` or `server: ros`")],
     );
     finds(&with("service: /plan, ", ""), &[(6, "the key `service` is missing in `ros2.services[1]`", "`service:` Full name in ROS 2")]);
     finds(&with("server: ros", "server: ros, timeout_ms: 2 s"), &[(6, "`timeout_ms` needs an integer", "in milliseconds. Default 10 s.")]);
@@ -168,6 +168,11 @@ fn a_bridge_is_a_graph_and_knows_the_topics_of_programs_outside_of_it() {
     let topics: Vec<_> = config.topics.iter().map(|t| (t.topic.as_str(), t.max_payload, t.pins)).collect();
     assert_eq!(topics, [("camera/image", 8 << 20, 5), ("camera/info", 1 << 20, 8)], "what the topic does not say, the rule does");
     assert_eq!(config.domain, "car");
+    let inside = BRIDGE.replacen("external: true", "external: false", 1);
+    finds(&graph(&inside), &[(5, "no component uses the topic `camera/image`", "add `external: true`")]);
+    let inside =
+        inside.replace("reach: host, external: true", "reach: host").replace("/camera/**, direction: both", "/a, direction: to_ros");
+    finds(&graph(&inside), &[(5, "no component uses the topic `camera/image`", ""), (6, "no component uses the topic `camera/info`", "")]);
     let beside = CAR.replace("inside: {external: true}", "camera/info: {reach: host, external: true}");
     sound(graph(&beside));
     let with = |topic: &str| graph(&CAR.replace("inside: {external: true}", topic));
@@ -209,4 +214,73 @@ fn mistakes_under_ros2_are_told_with_their_line() {
     finds(&zenoh("zenoh: {router: tcp/10.0.0.1:7447}"), &[(3, "`router`", "")]);
     finds(&zenoh("dds: false"), &[(3, "neither nodes on DDS nor nodes on rmw_zenoh", "zenoh: {}")]);
     finds(&zenoh("zenoh: {}"), &[]);
+}
+
+/// Lanes come from ROS 2 for one component, and those of another go there.
+const BOTH_WAYS: &str = "\
+driveline: 1
+ros2:
+  topics: [{topic: /camera/image, direction: to_ros}, {topic: /road/*, direction: from_ros}]
+topics:
+  camera/image: {reach: host, external: true, max_payload: 2 MiB}
+  road/image: {reach: host, external: true, max_payload: 2 MiB}
+modules:
+  sensing:
+    components:
+      camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}
+      lane: {library: libdemo.so, class: Lane, inputs: {image: road/image}, outputs: {lanes: road/lanes}}
+      fusion: {library: libdemo.so, class: Fusion, inputs: {lanes: road/lanes, scene: scene}, outputs: {scene: scene}, trigger: {kind: any, on: [lanes]}}
+";
+
+#[test]
+fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
+    sound(graph(BOTH_WAYS));
+    let with = |from: &str, to: &str| graph(&BOTH_WAYS.replacen(from, to, 1));
+    finds(
+        &with("road/image: {reach: host, ", "road/image: {"),
+        &[(3, "entry 2 of `topics`: the topic `road/image` does not leave", "reach: host")],
+    );
+    finds(
+        &with("/road/*", "/raod/*"),
+        &[(3, "covered by `/raod/*`, and no rule covers `road/image`, which a component reads", "did you mean `/road/*`?")],
+    );
+    finds(
+        &with("/camera/image", "/camera/imgae"),
+        &[(3, "no rule covers `camera/image`, which a component publishes", "did you mean `/camera/image`?")],
+    );
+    sound(with("/road/*", "/road/image, direction: both}, {topic: /other/*"));
+    finds(
+        &with("/road/*, direction: from_ros", "/road/*, direction: to_ros"),
+        &[(3, "no component publishes `road/image`, so only what programs outside", "`direction: from_ros`")],
+    );
+    sound(with("/road/*, direction: from_ros", "/road/*, direction: both"));
+    // Whether somebody outside publishes as well is only known not to be so where nobody is there.
+    sound(with("/camera/image, direction: to_ros", "/camera/image, direction: from_ros"));
+    let read = BOTH_WAYS
+        .replace("camera/image: {reach: host, external: true", "camera/image: {reach: host")
+        .replace("{image: road/image}", "{image: camera/image}");
+    let read = read.replace("  road/image: {reach: host, external: true, max_payload: 2 MiB}\n", "");
+    sound(graph(&read));
+    finds(
+        &graph(&read.replace("/camera/image, direction: to_ros", "/camera/image, direction: from_ros")),
+        &[(3, "a component publishes `camera/image`, and the rule carries only what ROS 2 nodes publish", "`direction: to_ros`")],
+    );
+}
+
+#[test]
+fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("road_msgs/msg")).unwrap();
+    std::fs::write(dir.path().join("road_msgs/msg/Lane.msg"), "int8 x\n").unwrap();
+    let with = |name: &str| {
+        let types = format!("ros2:\n  types: [{}]\n", dir.path().join("road_msgs").display());
+        graph(&BRIDGE.replace("ros2:\n", &types).replace("info: {", &format!("info: {{type: {name}, ")))
+    };
+    for fine in ["road_msgs/msg/Lane", "driveline.msgs.Lanes", "driveline/Image", "sensor_msgs/msg/Image"] {
+        sound(with(fine));
+    }
+    finds(
+        &with("road_msgs/msg/Lan"),
+        &[(7, "the type `road_msgs/msg/Lan` of the topic `camera/info` cannot come from ROS 2", "did you mean `road_msgs/msg/Lane`?")],
+    );
 }

@@ -194,10 +194,13 @@ impl<'a> Checker<'a> {
 
     /// How a key that is missing is written.
     fn how_to_write(&self, key: &str, schema: &'a Json) -> Option<String> {
-        let about = schema["description"].as_str().map(one_line);
+        let about = schema["description"].as_str().map(|about| format!("`{key}:` {}", one_line(about)));
         match constants(self.resolve(schema)).as_slice() {
-            [] => about.map(|about| format!("`{key}:` {about}")),
-            values => Some(format!("write `{key}: {}`: {}", values.join(&format!("` or `{key}: ")), about.unwrap_or_default())),
+            [] => about,
+            values => {
+                let write = format!("rite `{key}: {}`", values.join(&format!("` or `{key}: ")));
+                Some(about.map_or_else(|| format!("w{write}"), |about| format!("{about} W{write}")))
+            }
         }
     }
 

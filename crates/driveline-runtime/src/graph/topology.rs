@@ -119,7 +119,8 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
         return;
     };
     // A file with topics only is there to be included.
-    if !used.contains_key(&parsed) && !used.is_empty() {
+    let alone = files.modules.is_empty() && files.network.is_none() && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
+    if !used.contains_key(&parsed) && !alone {
         let near = closest(name, used.keys().map(|k| k.as_str()));
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
@@ -394,7 +395,8 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         files.error(Diagnostic::error(m.message).at(place).help(m.help));
     }
     let place = files.place(document, &["network"], Part::Key);
-    if reaching.is_none() {
+    // Of one that is declared and has no end, its declaration is told.
+    if reaching.is_none() && !files.topics.values().any(|t| t.spec.reach == Reach::Network) {
         let d = Diagnostic::warning("`network:` says how this host is reached, and no topic has `reach: network`").at(place.clone());
         files.error(d.help("give the topics that other hosts need `reach: network`"));
     } else if !spec.reaches_anybody() {
