@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let code = match command {
         Command::BenchPeer => return driveline_bench::peer_main(),
         Command::BenchWorkload { .. } => return driveline_workloads::workload_main(),
-        Command::Bench { command } => return commands::bench(command, &screen),
+        Command::Bench { command } => return told(commands::bench(command, &screen), &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
@@ -44,11 +44,16 @@ fn main() -> ExitCode {
         Command::Gateway { command, domain } => commands::gateway::gateway(&command, domain.domain.as_deref(), &screen),
         Command::Completion { shell } => commands::completion(shell, &screen),
     };
-    ExitCode::from(match screen.loss() {
-        Some(why) if code == exit::DONE => {
+    told(ExitCode::from(code), &screen)
+}
+
+/// The exit code, unless what was to be told could not be.
+fn told(code: ExitCode, screen: &screen::Screen) -> ExitCode {
+    match screen.loss() {
+        Some(why) if code == ExitCode::SUCCESS => {
             screen.error(why);
-            exit::FAILED
+            ExitCode::from(exit::FAILED)
         }
         _ => code,
-    })
+    }
 }

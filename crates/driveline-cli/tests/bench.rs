@@ -179,3 +179,14 @@ fn what_is_no_measurement_is_explained() {
         assert!(err.contains("manifest.json") && err.contains("bench run"), "{err}");
     }
 }
+
+#[test]
+fn what_standard_output_does_not_take_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [["bench", "list"].as_slice(), &["bench", "peers"], &["bench", "list", "--schema"], &["--json", "bench", "list"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let out = driveline(dir.path(), arguments).stdout(full).output().unwrap();
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(1) && err.contains("cannot write to standard output"), "{arguments:?}: {err}");
+    }
+}
