@@ -151,8 +151,8 @@ public:
         requires payload::Loanable<Request>
     {
         request.bytes_ = {};
-        return finish([&](dl_sample** response) {
-            return dl_client_call(handle_.get(), request.handle_.place(), detail::timeout_ns(timeout), response, &was_taken_);
+        return finish([&](dl_sample** response, int* was_taken) {
+            return dl_client_call(handle_.get(), request.handle_.place(), detail::timeout_ns(timeout), response, was_taken);
         });
     }
     /// Plain types without a trailing array: sends a copy of `request`.
@@ -178,9 +178,9 @@ public:
     {
         if (!request) return detail::error(DL_ERROR_ARGUMENT, "the request is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const Request>>(std::move(request));
-        return finish([&](dl_sample** response) {
+        return finish([&](dl_sample** response, int* was_taken) {
             const auto* vtable = detail::ObjectType<Request>::vtable();
-            return dl_client_call_object(handle_.get(), object.release(), vtable, detail::timeout_ns(timeout), response, &was_taken_);
+            return dl_client_call_object(handle_.get(), object.release(), vtable, detail::timeout_ns(timeout), response, was_taken);
         });
     }
     [[nodiscard]] Result<Sample<Response>> call(Request&& request, std::chrono::nanoseconds timeout)
@@ -205,9 +205,12 @@ private:
 
     template <class Calling>
     [[nodiscard]] Result<Sample<Response>> finish(Calling calling) {
-        was_taken_ = 0;
         detail::SampleHandle response;
-        if (auto done = detail::checked(calling(response.place())); !done) return std::move(done).error();
+        int was_taken = 0;
+        auto done = detail::checked(calling(response.place(), &was_taken));
+        // Who is turned away because another thread calls leaves that thread's result alone.
+        if (done || done.error().status != DL_ERROR_BUSY) was_taken_ = was_taken;
+        if (!done) return std::move(done).error();
         return Sample<Response>::adopt(std::move(response));
     }
 
