@@ -2,7 +2,7 @@
 //! Arrow files with columns of 64-bit words, and the one of observations.
 
 use crate::words::word;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -10,9 +10,11 @@ use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema};
 use driveline_bench::observations::{Observations, Point};
+use std::cell::Cell;
 use std::fs::File;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 /// A column to be written.
 pub(super) struct Column {
@@ -44,7 +46,31 @@ pub(super) fn write(path: &Path, columns: Vec<Column>) -> Result<()> {
 
 /// Reads all batches of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<RecordBatch>> {
-    Ok(FileReader::try_new_buffered(File::open(path)?, None)?.collect::<Result<_, _>>()?)
+    let file = File::open(path)?;
+    quietly(|| Ok(FileReader::try_new_buffered(file, None)?.collect::<Result<_, _>>()?))
+        .unwrap_or_else(|| Err(anyhow!("places in it lie outside of it")))
+}
+
+thread_local! {
+    /// What panics on this thread is told in another way.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `of` gives; `None` if it panicked, as the reader of Arrow files does where lengths in a file are damaged.
+fn quietly<T>(of: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                before(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(of));
+    QUIET.set(false);
+    outcome.ok()
 }
 
 /// A column of numbers.

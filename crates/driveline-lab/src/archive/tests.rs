@@ -316,3 +316,23 @@ fn the_half_of_a_file_is_in_nobodys_way() {
     fs::write(other.join("thesis.part"), "").unwrap();
     assert!(format!("{:#}", Archive::create(&other, manifest).unwrap_err()).contains("is not empty"));
 }
+
+#[test]
+fn stamps_with_any_byte_damaged_are_refused_or_read_and_never_a_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(dir.path());
+    let case = case(vec![]);
+    archive
+        .add("X", &case, &run(vec![Account { stamps: vec![Sample::default(); 2], ..Account::default() }]), &Observations::default())
+        .unwrap();
+    let path = archive.path("X", &case, 0, ".stamps.arrow");
+    let whole = fs::read(&path).unwrap();
+    let mut outside = 0;
+    for at in (0..whole.len()).step_by(5) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x11;
+        fs::write(&path, damaged).unwrap();
+        outside += usize::from(samples::read(&path).is_err_and(|e| e.to_string().contains("outside")));
+    }
+    assert!(outside > 0, "the reader of Arrow files finds all this itself: nothing is to be caught");
+}
