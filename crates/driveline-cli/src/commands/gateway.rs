@@ -7,6 +7,7 @@ mod ros2_services;
 
 use super::domains::DomainPlace;
 use super::list::print_table;
+use super::services::servers;
 use crate::arguments::Gateway;
 use crate::exit;
 use crate::screen::Screen;
@@ -14,7 +15,7 @@ use crate::table::{bytes, count, cut};
 use driveline_bench::Align;
 use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Time for a gateway to answer.
@@ -85,6 +86,11 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         screen.print_json(&now.iter().map(told).collect::<Vec<_>>());
         return Ok(());
     }
+    let expected = |a: &Answer| match a {
+        Answer::Report(r) => r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::nobody_there),
+        _ => false,
+    };
+    let here = if explained && now.iter().any(expected) { servers(&super::list::ask(domain, screen)?.1) } else { BTreeMap::new() };
     for answer in &now {
         match answer {
             Answer::Report(report) => {
@@ -95,15 +101,16 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
                 }
                 if explained {
                     screen.print(&match &report.ros2 {
-                        Some(ros2) => ros2::explained(report, ros2, &before),
+                        Some(ros2) => ros2::explained(report, ros2, &before, &here),
                         None => explain::topics(report, &before),
                     });
                 }
             }
             Answer::Dead { kind } => {
-                screen.print_error(&format!("warning: the gateway '{kind}' of {place} was killed: it carries nothing\n"))
+                screen.print_error(&format!("warning: the gateway '{}' of {place} was killed: it carries nothing\n", cut(kind, NAME)))
             }
             Answer::Silent { kind, reason } => {
+                let (kind, reason) = (cut(kind, NAME), cut(reason, REASON));
                 screen.print_error(&format!("warning: the gateway '{kind}' of {place} is there and does not answer: {reason}\n"));
             }
         }
@@ -241,7 +248,11 @@ fn clock(h: &HostReport) -> String {
 }
 
 fn dropped(drops: &[(&str, u64)]) -> String {
-    if drops.is_empty() { "-".into() } else { drops.iter().map(|(why, n)| format!("{why} {n}")).collect::<Vec<_>>().join(", ") }
+    if drops.is_empty() {
+        "-".into()
+    } else {
+        drops.iter().map(|(why, n)| format!("{} {n}", cut(why, NAME))).collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn show(report: &Report, before: &Report, screen: &Screen) {
@@ -280,7 +291,7 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         let rows: Vec<_> = std::iter::once(head(&names)).chain(report.topics.iter().flat_map(|t| rows(&t.topic, report, before))).collect();
         print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
     }
-    if report.unknown + report.damaged > 0 {
+    if report.unknown > 0 || report.damaged > 0 {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
         screen.print(&format!("\n{unknown} came for nobody who is here; {damaged} could not be understood\n"));
     }
@@ -329,7 +340,19 @@ fn inlet_state(state: InletState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{Ros2Report, Ros2ServiceReport, Ros2TopicReport};
+    use driveline_runtime::gateway::{NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport, TopicReport};
+
+    #[test]
+    fn figures_and_words_of_a_hostile_report_do_no_harm() {
+        let network = NetworkReport { peers: usize::MAX, routers: 1, ..NetworkReport::default() };
+        let (max_rate_hz, every, publishers) = (None, None, Vec::new());
+        let topics =
+            vec![TopicReport { topic: "camera".into(), send: true, receive: true, max_payload: 1, max_rate_hz, every, publishers }];
+        let report = Report { unknown: u64::MAX, damaged: 1, network, topics, ..Report::default() };
+        show(&report, &Report::default(), &Screen::new(false));
+        assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
+        assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
+    }
 
     #[test]
     fn a_name_that_no_gateway_knows_is_an_error_with_those_that_they_know() {

@@ -122,11 +122,11 @@ impl Ends<'_> {
     }
 
     fn published(&self) -> u64 {
-        self.publishers.iter().map(|(_, p)| p.stats.published).sum()
+        self.publishers.iter().fold(0, |all, (_, p)| all.saturating_add(p.stats.published))
     }
 
     fn missed(&self) -> u64 {
-        self.subscriptions.iter().map(|(_, s)| s.stats.missed).sum()
+        self.subscriptions.iter().fold(0, |all, (_, s)| all.saturating_add(s.stats.missed))
     }
 }
 

@@ -86,6 +86,13 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     exit::DONE
 }
 
+/// Services with the first node of this domain that serves each; gateways to ROS 2 do not count.
+pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, String> {
+    let services = services(participants);
+    let own = services.iter().filter(|(_, e)| !e.in_ros);
+    own.filter_map(|(name, e)| Some(((*name).to_owned(), (*e.servers.first()?).to_owned()))).collect()
+}
+
 fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     let mut services: BTreeMap<&str, Ends<'_>> = BTreeMap::new();
     for participant in participants {
@@ -101,7 +108,7 @@ fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
                 }
                 ServiceTopic::Responses(..) => {
                     ends.response.insert(&p.schema.name);
-                    ends.responses += p.stats.published;
+                    ends.responses = ends.responses.saturating_add(p.stats.published);
                 }
             }
         }
@@ -112,7 +119,7 @@ fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
             match topic {
                 ServiceTopic::Requests(_) => {
                     ends.servers.push(&s.node);
-                    ends.requests += s.stats.received;
+                    ends.requests = ends.requests.saturating_add(s.stats.received);
                     ends.in_ros |= to_ros;
                     ends.request.extend(name);
                 }

@@ -62,7 +62,7 @@ fn others(report: &Report) -> String {
         return format!("; known: {}", there.join(", "));
     }
     let n = &report.network;
-    let neighbours = n.peers + n.routers;
+    let neighbours = n.peers.saturating_add(n.routers);
     let why = match (n.connects.is_empty(), neighbours) {
         (_, 1..) => format!(", and of {} none serves domain '{}'", count(neighbours as u64, "neighbour"), cut(&report.domain, NAME)),
         (true, 0) => ": nobody has connected yet".to_owned(),

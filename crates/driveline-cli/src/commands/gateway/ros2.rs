@@ -159,9 +159,9 @@ fn readers(topic: &Ros2TopicReport) -> String {
 }
 
 /// A paragraph for each topic and direction, and for each service.
-pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report) -> String {
+pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report, here: &services::ServedHere) -> String {
     let topics = ways(ros2).map(|way| explain(report, way, before));
-    topics.chain(ros2.services.iter().map(services::explained)).collect()
+    topics.chain(ros2.services.iter().map(|s| services::explained(s, here))).collect()
 }
 
 fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn text(now: &Report, before: &Report) -> String {
-        explained(now, now.ros2.as_ref().unwrap(), before)
+        explained(now, now.ros2.as_ref().unwrap(), before, &services::ServedHere::new())
     }
 
     #[test]

@@ -50,17 +50,40 @@ pub(super) fn show(services: &[Ros2ServiceReport], screen: &Screen) {
     }
 }
 
-fn server(from_ros: bool, s: &Ros2Server) -> String {
-    let (node, profile) = (node(&s.node), cut(&s.profile, NAME));
-    match &s.problem {
-        Some(problem) => format!("  not called: the server of {node} by {profile}: {}\n", cut(problem, REASON)),
-        None if from_ros => format!("  served in ROS 2 by {node}, by {profile}\n"),
-        None => format!("  served here by {node}, offered by {profile}\n"),
+/// Services whose server is here, with its node.
+pub(super) type ServedHere = BTreeMap<String, String>;
+
+/// Whether somebody here may serve what a rule expects in ROS 2.
+pub(super) fn nobody_there(s: &Ros2ServiceReport) -> bool {
+    s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
+}
+
+/// Servers that are called, a line for each, and those that are not, a line for each reason.
+fn servers(s: &Ros2ServiceReport) -> String {
+    let mut text = String::new();
+    let mut not_called: BTreeMap<&str, BTreeMap<(String, String), u64>> = BTreeMap::new();
+    for Ros2Server { node: name, profile, problem } in &s.servers {
+        let (name, profile) = (node(name), cut(profile, NAME));
+        match problem {
+            Some(problem) => *not_called.entry(problem).or_default().entry((name, profile)).or_default() += 1,
+            None if s.from_ros => text += &format!("  served in ROS 2 by {name}, by {profile}\n"),
+            None => text += &format!("  served here by {name}, offered by {profile}\n"),
+        }
     }
+    for (problem, nodes) in not_called {
+        let several = nodes.values().sum::<u64>() > 1;
+        let each = nodes.iter().map(|((name, profile), n)| match n {
+            n if *n > 1 && *name == node("?") => format!("{n} nodes without a name by {profile}"),
+            _ => format!("{name} by {profile}"),
+        });
+        let each = cut(&each.collect::<Vec<_>>().join(", "), 4 * NAME);
+        text += &format!("  not called: the server{} of {each}: {}\n", if several { "s" } else { "" }, cut(problem, REASON));
+    }
+    text
 }
 
 /// A paragraph.
-pub(super) fn explained(s: &Ros2ServiceReport) -> String {
+pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
     let (name, ros_type) = (cut(&s.service, NAME), cut(&s.ros_type, NAME));
     let place = if s.from_ros { "its server is in ROS 2, its clients are here" } else { "its server is here, its clients are in ROS 2" };
     let calls = format!("{}, {} answered, {} under way", count(s.calls, "call"), s.answered, s.under_way);
@@ -69,7 +92,7 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
     if !strays.is_empty() {
         text += &format!("  came, and ended no call: {}\n", dropped(&strays));
     }
-    s.servers.iter().for_each(|each| text += &server(s.from_ros, each));
+    text += &servers(s);
     if let Some(profile) = &s.across {
         text += &format!("  nodes on {} can call it as well\n", cut(profile, NAME));
     }
@@ -77,6 +100,8 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
     let clients: Vec<_> = clients.into_iter().collect();
     if !clients.is_empty() {
         text += &format!("  clients in ROS 2: {}\n", cut(&clients.join(", "), 4 * NAME));
+    } else if !s.from_ros && s.callable {
+        text += "  nobody in ROS 2 calls it\n";
     }
     let told = |p: &&String| !s.servers.iter().any(|server| server.problem.as_ref() == Some(p));
     for problem in s.problems.iter().filter(told) {
@@ -87,8 +112,11 @@ pub(super) fn explained(s: &Ros2ServiceReport) -> String {
         };
         text += &format!("  {what}: {}\n", cut(problem, REASON));
     }
-    if !s.callable && s.servers.is_empty() && s.from_ros && !s.left_out {
-        text += "  have both the same ROS_DOMAIN_ID and the same network?\n";
+    if nobody_there(s) {
+        text += &match here.get(&s.service) {
+            Some(by) => format!("  {} serves `{name}` here: write `server: driveline` in its rule, for ROS 2 to call it\n", node(by)),
+            None => "  have both the same ROS_DOMAIN_ID and the same network?\n".to_owned(),
+        };
     }
     text
 }
@@ -118,16 +146,39 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_several_servers_stands_there_once_and_nameless_ones_are_counted() {
+        let mut s = service(true, Some("several servers"));
+        let server = |node: &str| Ros2Server { node: node.into(), profile: "DDS".into(), problem: Some("several servers".into()) };
+        s.servers = ["?", "/a", "?", "/b"].map(server).to_vec();
+        let text = explained(&s, &ServedHere::new());
+        assert!(
+            text.contains("not called: the servers of '/a' by DDS, '/b' by DDS, 2 nodes without a name by DDS: several servers\n"),
+            "{text}"
+        );
+        assert_eq!(text.matches("several servers").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_service_that_nobody_in_ros_2_calls_says_so_and_reasons_have_no_control_characters() {
+        let mut s = Ros2ServiceReport { clients: Vec::new(), ..service(false, None) };
+        s.ended = BTreeMap::from([("\x1b[2J".to_owned(), 1)]);
+        let text = explained(&s, &ServedHere::new());
+        assert!(text.ends_with("  nobody in ROS 2 calls it\n") && !text.contains('\x1b'), "{text}");
+        s.callable = false;
+        assert!(!explained(&s, &ServedHere::new()).contains("nobody in ROS 2 calls"));
+    }
+
+    #[test]
     fn a_service_that_is_served_has_its_server_clients_and_figures() {
         assert_eq!(
-            explained(&service(false, None)),
+            explained(&service(false, None), &ServedHere::new()),
             "\nmath/add: service example_interfaces/srv/AddTwoInts; its server is here, its clients are in ROS 2; 3 calls, 1 answered, 1 under way; ended \
              otherwise: timed_out 1\n  served here by '/adder', offered by rmw_zenoh\n  clients in ROS 2: /asker, a node without a name\n"
         );
         let mut passes = service(true, None);
         passes.across = Some("DDS".into());
         passes.strays = BTreeMap::from([("late".to_owned(), 2)]);
-        let text = explained(&passes);
+        let text = explained(&passes, &ServedHere::new());
         assert!(text.contains("otherwise: timed_out 1\n  came, and ended no call: late 2\n"), "{text}");
         assert!(text.contains("served in ROS 2 by '/adder', by rmw_zenoh\n  nodes on DDS can call it as well\n"), "{text}");
         assert_eq!((state(&passes), state(&service(false, None))), ("served", "served"));
@@ -136,18 +187,20 @@ mod tests {
     #[test]
     fn what_is_not_served_has_its_reason_once() {
         let refused = service(true, Some("its type has another hash"));
-        let text = explained(&refused);
+        let text = explained(&refused, &ServedHere::new());
         assert_eq!(text.matches("its type has another hash").count(), 1, "{text}");
         assert!(text.contains("not called: the server of '/adder' by rmw_zenoh: its type has another hash\n"), "{text}");
         assert_eq!(state(&refused), "refused");
         let mut nobody = Ros2ServiceReport { servers: Vec::new(), ..service(true, Some("nobody in ROS 2 offers it")) };
-        let text = explained(&nobody);
+        let text = explained(&nobody, &ServedHere::new());
         assert!(text.contains("not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"), "{text}");
         assert_eq!(state(&nobody), "nobody serves there");
+        let text = explained(&nobody, &ServedHere::from([("math/add".into(), "adder".into())]));
+        assert!(text.ends_with("'adder' serves `math/add` here: write `server: driveline` in its rule, for ROS 2 to call it\n"), "{text}");
         nobody.from_ros = false;
         assert_eq!(state(&nobody), "not served here");
         (nobody.from_ros, nobody.left_out, nobody.problems) = (true, true, vec!["no definition".into()]);
-        let text = explained(&nobody);
+        let text = explained(&nobody, &ServedHere::new());
         assert!(text.ends_with("left out: no definition\n") && state(&nobody) == "left out", "{text}");
     }
 }
