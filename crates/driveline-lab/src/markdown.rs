@@ -28,13 +28,13 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
 
 fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &Experiment) {
     let rounds = if planned.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", planned.rounds) };
-    let _ = writeln!(text, "### {} · {}\n", e.id, e.title);
+    let _ = writeln!(text, "### {} · {}\n", e.id, escaped(&e.title));
     let _ = writeln!(
         text,
-        "Microseconds; {rounds}; commit {}, begun {}; `{}`. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
-        m.commit,
-        m.started_at,
-        m.command.join(" ")
+        "Microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
+        escaped(&m.commit),
+        escaped(&m.started_at),
+        code(&m.command.join(" "))
     );
     let table = table(e);
     if table.is_empty() {
@@ -64,6 +64,7 @@ fn table(e: &ExperimentResult) -> Columns {
         let measured = c.case.role == Role::Measured;
         let headline = c.headline();
         let place = match &headline {
+            _ if c.case.role == Role::Control => format!("floor, {}, again (A/A)", c.case.cell),
             _ if !measured => format!("floor, {}", c.case.cell),
             Some((of, _)) if labels.len() > 1 => format!("{} ({})", c.case.cell, of.label()),
             _ => c.case.cell.clone(),
@@ -93,6 +94,18 @@ fn table(e: &ExperimentResult) -> Columns {
     table
 }
 
+/// Text in which nothing means anything to Markdown.
+fn escaped(text: &str) -> String {
+    text.chars().flat_map(|c| "\\`*_[<&".contains(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// Text as it is, in more backticks than it has in a row.
+fn code(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    if longest == 0 { format!("`{text}`") } else { format!("{fence} {text} {fence}") }
+}
+
 fn nothing() -> String {
     NOTHING.to_owned()
 }
@@ -104,7 +117,10 @@ fn microseconds(ns: f64) -> String {
 /// `1.19 (1.06–1.53)`; of a control, which is divided by its floor and not by Driveline, with that.
 fn interval(r: &Ratio, i: Option<&Interval>) -> String {
     let to = if r.to_role == Role::Floor { " ÷ floor" } else { "" };
-    i.map_or_else(nothing, |i| format!("{} ({}–{}){}{to}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i)))
+    i.map_or_else(nothing, |i| {
+        let bounds = if i.rounds == 1 { String::new() } else { format!(" ({}–{})", ratio(i.low), ratio(i.high)) };
+        format!("{}{bounds}{}{to}", ratio(i.estimate), few_rounds(i))
+    })
 }
 
 /// A ping-pong's processor time is of a whole round.
@@ -115,5 +131,16 @@ fn cpu_label(e: &ExperimentResult) -> &'static str {
         (_, true) => "CPU per round",
         (false, _) => "CPU per message",
         _ => "CPU per message, or round of a ping-pong",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_are_no_markdown() {
+        assert_eq!(escaped("a `b` <i>"), "a \\`b\\` \\<i>");
+        assert_eq!([code("run S1"), code("run `x`")], ["`run S1`", "`` run `x` ``"]);
     }
 }

@@ -81,12 +81,19 @@ pub(crate) fn label(q: Quantity) -> &'static str {
 
 /// A ratio with its interval, and with the number of rounds where that is too small.
 pub(crate) fn interval(i: Option<&Interval>) -> String {
-    i.map_or_else(String::new, |i| format!("{} [{}, {}]{}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i)))
+    i.map_or_else(String::new, |i| match i.rounds {
+        // From where to where it goes, one round does not say.
+        1 => format!("{}{}", ratio(i.estimate), few_rounds(i)),
+        _ => format!("{} [{}, {}]{}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i)),
+    })
 }
 
 /// From where to where an interval goes, and its number of rounds where that is too small.
 pub(crate) fn bounds(i: &Interval) -> String {
-    format!("{} to {}{}", ratio(i.low), ratio(i.high), few_rounds(i))
+    match i.rounds {
+        1 => few_rounds(i).trim_start().to_owned(),
+        _ => format!("{} to {}{}", ratio(i.low), ratio(i.high), few_rounds(i)),
+    }
 }
 
 pub(crate) fn few_rounds(i: &Interval) -> String {
@@ -145,9 +152,6 @@ mod tests {
         assert_eq!([0.0123, 0.987, 1.0, 12.345, 123.4].map(ratio), ["0.012", "0.99", "1.00", "12.3", "123"]);
         assert_eq!(quantity(Quantity::ResidentMemory, 3.0 * 1048576.0), "3.00 MiB");
         let of = |rounds| Interval { estimate: 2.0, low: 1.5, high: 2.5, rounds };
-        assert_eq!(
-            [5, 4, 1].map(|n| interval(Some(&of(n)))),
-            ["2.00 [1.50, 2.50]", "2.00 [1.50, 2.50] of 4 rounds", "2.00 [1.50, 2.50] of 1 round"]
-        );
+        assert_eq!([5, 4, 1].map(|n| interval(Some(&of(n)))), ["2.00 [1.50, 2.50]", "2.00 [1.50, 2.50] of 4 rounds", "2.00 of 1 round"]);
     }
 }

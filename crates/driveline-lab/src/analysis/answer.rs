@@ -37,6 +37,11 @@ pub fn standing(i: &Interval) -> Standing {
     }
 }
 
+/// However few rounds there are: of more, it would be narrower.
+fn contains_one(i: &Interval) -> bool {
+    i.rounds >= FEWEST_ROUNDS && i.low <= 1.0 && i.high >= 1.0
+}
+
 /// What the question is about first, then latencies.
 pub(super) fn sentence(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let own = super::question::answered(e, about);
@@ -56,7 +61,7 @@ fn latencies(e: &ExperimentResult) -> String {
         compared += 1;
         if least.1.estimate > 1.0 {
             ahead += 1;
-            undecided += usize::from(standing(&least.1) == Standing::NotShown);
+            undecided += usize::from(contains_one(&least.1));
         } else {
             faster.push(*least);
         }
@@ -71,6 +76,7 @@ fn latencies(e: &ExperimentResult) -> String {
     let mut text = match (ahead, compared) {
         (1, 1) => format!("Driveline has the least {what}"),
         (0, 1) => format!("Driveline does not have the least {what}"),
+        (2, 2) => format!("Driveline has the least {what} in both cells"),
         (a, n) if a == n => format!("Driveline has the least {what} in all {n} cells"),
         (0, n) => format!("Driveline has the least {what} in none of {n} cells"),
         (a, n) => format!("Driveline has the least {what} in {a} of {n} cells"),
@@ -86,7 +92,7 @@ fn latencies(e: &ExperimentResult) -> String {
     if interval.rounds >= FEWEST_ROUNDS {
         let _ = write!(text, " (95 % {low} to {high})");
     }
-    if standing(&interval) == Standing::NotShown {
+    if contains_one(&interval) {
         text.push_str(", which shows no difference");
     }
     faster.retain(|(c, _)| c.case.id != closest.case.id);
