@@ -105,14 +105,14 @@ pub(super) fn cards(s: &Summary) -> String {
             );
         }
         card(
-            percent(e.mean.communication_us, e.mean.total_us()),
+            percent(e.p50.communication_us, e.p50.total_us()),
             "of the latency is communication".to_owned(),
             format!(
-                "on average {} of {}; {} computation, {} waiting",
-                duration(e.mean.communication_us),
-                duration(e.mean.total_us()),
-                duration(e.mean.computation_us),
-                duration(e.mean.idle_us)
+                "{} of {} at the median; {} computation, {} waiting",
+                duration(e.p50.communication_us),
+                duration(e.p50.total_us()),
+                duration(e.p50.computation_us),
+                duration(e.p50.idle_us)
             ),
             "Communication: from publishing a sample to the start of the callback that it triggers, and conversions of messages. Waiting: data lay ready until something else had it read.",
         );
