@@ -46,9 +46,14 @@ Interval once(const peers::Job& job) {
   // It waits for the other one, which takes its settings from it.
   peers::Tool leader(job, job.publisher_cpu, with("iceperf-bench-leader"), {}, package);
   peers::Tool follower(job, job.subscriber_cpu(), {program("iceperf-bench-follower")}, {}, package);
+  std::optional<Interval> measured;
+  // Both are left to end by themselves: killed, they leave locks and sockets behind.
   while (const auto line = leader.line(silence)) {
-    if (const auto interval = parse(*line, job.size)) return *interval;
+    if (!measured) measured = parse(*line, job.size);
   }
+  while (follower.line(silence)) {
+  }
+  if (measured) return *measured;
   throw std::runtime_error("iceperf did not measure " + std::to_string(job.size) + " bytes; it said last: " + leader.last_words());
 }
 
