@@ -4,20 +4,29 @@
 
 Usage: check_experiments.py PROGRAM [ID...]    PROGRAM is the built `driveline`; without ids, all experiments.
 
-Each experiment must plan, run every case of Driveline to its end with an account that closes, and be told in the report. Other
-middleware takes part if it is installed; what happens to it is not judged here (`make peers-test` does). Of all experiments, one between
-hosts may be left out, for it needs `make gateways` and root; one that is named may not.
+Each experiment must plan, run every case of Driveline to its end with an account that closes, and be told: figures of each such case
+and an answer in summary.json, a section with that answer in report.html, distributions in results.csv. Other middleware takes part if it is
+installed; what happens to it is not judged here (`make peers-test` does), but for chains of which Driveline carries a part.
+
+Of all experiments, chains may be SKIPPED that run in programs of `make peers`, and what needs two hosts, which takes `make gateways`
+and root: that is said. One that is named may not.
 Prints "N passed, M failed", an experiment each.
 """
 
+import csv
 import json
 import subprocess
 import sys
 import tempfile
+from html.parser import HTMLParser
 from pathlib import Path
 
 # What a busy machine does to a run says nothing about the program.
 OF_THE_MACHINE = ("the hypervisor took",)
+# Driveline, and what the machine itself can do.
+OWN = ("driveline", "futex", "spin")
+# Answers of what came to nothing.
+NO_ANSWER = ("Nothing can be measured here", "Not run yet", "No valid run")
 
 
 def complaints(run):
@@ -29,15 +38,32 @@ def complaints(run):
     return [s for s in said if not s.startswith(OF_THE_MACHINE)]
 
 
-def check(archive, experiment, may_be_left_out):
+def is_own(case):
+    """Whether Driveline, or a floor beside it, has a part in a case."""
+    edges = (case.get("chain") or {"edges": {}})["edges"].values()
+    return case["system"] in OWN or any(edge["system"] == "driveline" for edge in edges)
+
+
+def excuse(experiment):
+    """Why an experiment has nothing of Driveline here; nothing if that is nobody's choice."""
+    scenario, left_out = experiment["scenario"], experiment["left_out"]
+    if scenario["chain"]:
+        # Stages run in programs that `make peers` builds.
+        reasons = [left["reason"] for left in left_out if left["what"] == "driveline"]
+        return reasons[0] if reasons and all("not installed" in reason for reason in reasons) else None
+    if scenario["link"]["reach"] == "network":
+        return next((f"{left['what']}: {left['reason']}" for left in left_out if left["what"] != "floor"), None)
+    return None
+
+
+def check(archive, experiment):
     """What is wrong with an experiment."""
     name = experiment["scenario"]["id"]
     wrong = []
-    own = [c for c in experiment["cases"] if c["system"] in ("driveline", "futex", "spin")]
-    # Chains run in programs that `make peers` builds.
-    elsewhere = experiment["scenario"]["chain"] or (may_be_left_out and experiment["scenario"]["link"]["reach"] == "network")
-    if not any(c["role"] == "measured" for c in own) and not elsewhere:
+    own = [c for c in experiment["cases"] if is_own(c)]
+    if not any(c["role"] == "measured" for c in own):
         wrong.append("nothing of Driveline was measured")
+        wrong += [f"left out: {left['what']}: {left['reason']}" for left in experiment["left_out"]]
     for case in own:
         directory = archive / "runs" / name / case["directory"]
         runs = sorted(directory.glob("*.json"))
@@ -50,6 +76,74 @@ def check(archive, experiment, may_be_left_out):
             if not raw and not run["failure"]:
                 wrong.append(f"{case['id']}: it left no raw samples")
     return wrong
+
+
+class Sections(HTMLParser):
+    """What a page says in each of its sections, and how many tables are there, by id."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.texts, self.tables = {}, {}
+        self._inside, self._script = None, False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self._script = tag == "script"
+        if tag == "section":
+            self._inside = dict(attrs).get("id")
+            self.texts[self._inside], self.tables[self._inside] = "", 0
+        elif tag == "table" and self._inside is not None:
+            self.tables[self._inside] += 1
+
+    def handle_endtag(self, tag):
+        self._script = False
+        if tag == "section":
+            self._inside = None
+
+    def handle_data(self, data):
+        if self._inside is not None and not self._script:
+            self.texts[self._inside] += data
+
+
+class Told:
+    """What an archive tells people, and programs."""
+
+    def __init__(self, archive):
+        self.summary = {e["id"]: e for e in json.loads((archive / "summary.json").read_text())["experiments"]}
+        self.sections = Sections((archive / "report.html").read_text())
+        with open(archive / "results.csv", newline="") as file:
+            self.distributions = {(row["experiment"], row["case"]) for row in csv.DictReader(file) if row["n"] not in ("", "0")}
+
+    def lacks(self, experiment):
+        """What is not told of an experiment."""
+        name = experiment["scenario"]["id"]
+        of, section = self.summary.get(name), self.sections.texts.get(name)
+        wrong = [] if of else ["summary.json does not tell of it"]
+        wrong += [] if section is not None else ["report.html has no section of it"]
+        if wrong:
+            return wrong
+        if not of["answer"].strip():
+            wrong.append("summary.json has no answer")
+        elif of["answer"] not in section:
+            wrong.append("its section of report.html lacks the answer of summary.json")
+        own = {c["id"]: c["role"] for c in experiment["cases"] if is_own(c)}
+        counts = False
+        for case in (c for c in of["cases"] if c["id"] in own):
+            if not any(not run["reasons"] for run in case["runs"]):
+                continue
+            counts = counts or own[case["id"]] == "measured"
+            figures = [*case["figures"].values(), *(o["figure"] for o in case["observed"])]
+            if not any(figure["n"] > 0 for figure in figures):
+                wrong.append(f"{case['id']}: summary.json has no figures of it")
+            if (name, case["id"]) not in self.distributions:
+                wrong.append(f"{case['id']}: results.csv has no distribution of it")
+        wrong += [f"{missing}: summary.json does not tell of it" for missing in own.keys() - {c["id"] for c in of["cases"]}]
+        if counts and of["answer"].startswith(NO_ANSWER):
+            wrong.append(f"there are figures, and the answer is: {of['answer']}")
+        if counts and not self.sections.tables[name]:
+            wrong.append("its section of report.html has no table")
+        return wrong
 
 
 def main(arguments):
@@ -67,15 +161,22 @@ def main(arguments):
             print("0 passed, 1 failed")
             return 1
         passed = failed = 0
-        for experiment in json.loads((archive / "manifest.json").read_text())["experiments"]:
-            wrong = check(archive, experiment, ids == ["all"])
-            name = experiment["scenario"]["id"]
-            print(f"{'FAILED' if wrong else 'ok    '} {name}", *wrong, sep="\n    " if wrong else " ")
-            failed, passed = failed + bool(wrong), passed + (not wrong)
         for left in ("report.html", "results.csv", "summary.json"):
             if not (archive / left).is_file():
                 print(f"FAILED {left} was not written")
                 failed += 1
+        told = None if failed else Told(archive)
+        for experiment in json.loads((archive / "manifest.json").read_text())["experiments"]:
+            name = experiment["scenario"]["id"]
+            wrong = told.lacks(experiment) if told else []
+            measured = any(is_own(c) and c["role"] == "measured" for c in experiment["cases"])
+            reason = excuse(experiment) if ids == ["all"] and not measured else None
+            if reason and not wrong:
+                print(f"SKIPPED: {name} ({reason})")
+                continue
+            wrong += check(archive, experiment)
+            print(f"{'FAILED' if wrong else 'ok    '} {name}", *wrong, sep="\n    " if wrong else " ")
+            failed, passed = failed + bool(wrong), passed + (not wrong)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- header control_frame plain protobuf_definition graph network rosidl_text rosidl_sample ros2_sample ros2_zenoh
+[ $# -gt 0 ] || set -- header control_frame plain print protobuf_definition graph network rosidl_text rosidl_sample ros2_sample ros2_zenoh
 
 # Stable Rust has LLVM's coverage instrumentation; it is not applied to build scripts, hence the target.
 host=$(rustc -vV | sed -n 's/^host: //p')

@@ -209,7 +209,7 @@ STEPS = [
     Step(
         "hosts-long",
         "Outages, restarts and endpoints that come and go between hosts, for minutes",
-        [cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine", "--test", "faults") + ["--", "--ignored", "--nocapture"]],
+        [cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine", "--test", "faults") + ["--", "--ignored", "--nocapture", "--test-threads=1"]],
         "tests",
         suite="by name",
     ),
@@ -229,7 +229,7 @@ STEPS = [
     ),
     Step(
         "peers",
-        "Other middleware compiles as peers of the evaluation lab, and the usual variants (none that loses datagrams) carry a ping-pong",
+        "Other middleware compiles as peers of the evaluation lab, the usual variants (none that loses datagrams) carry a ping-pong, and chains of real work run",
         [
             cargo("build", "-p", "driveline-capi"),
             [
@@ -240,7 +240,10 @@ STEPS = [
             # Beside the gateways: Zenoh is the same, and need not be built twice.
             cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(GATEWAYS.parent)),
             ["install", "-t", str(PEERS / "peers"), str(GATEWAYS / "iceoryx2"), str(GATEWAYS / "zenoh")],
-            cargo("test", "-p", "driveline-bench", "--features", "peers-test", "--test", "conformance"),
+            cargo("build", "-p", "driveline-cli"),
+            cargo("test", "-p", "driveline-bench", "--features", "peers-test", "--test", "conformance", "--test", "chain"),
+            # Their stages are peers' programs, so that `make test` leaves them out.
+            ["python3", "tools/check_experiments.py", str(GATEWAYS / "driveline"), "W9", "S7", "B2"],
         ],
         "tests",
         {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},

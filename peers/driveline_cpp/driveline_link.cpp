@@ -15,8 +15,12 @@ const driveline::Bytes payload_type{"driveline-bench"};
 
 driveline::Reach reach_of(const Job& job) { return job.reach == Reach::host ? driveline::Reach::host : driveline::Reach::process; }
 
+/// How long a reliable publisher waits for slow readers, as all peers that have a limit.
+constexpr std::uint32_t max_blocking_ms = 1000;
+
 driveline::Qos qos_of(const Job& job) {
   driveline::Qos qos;
+  qos.max_blocking_ms = max_blocking_ms;
   qos.depth = job.depth;
   qos.reliability = job.reliability == Reliability::reliable ? driveline::Reliability::reliable : driveline::Reliability::best_effort;
   return qos;

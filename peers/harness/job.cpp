@@ -77,7 +77,8 @@ json to_value(const End& e) {
   if (!e.received_file.empty()) out["received_file"] = e.received_file;
   if (e.first_sample_ns) out["first_sample_ns"] = *e.first_sample_ns;
   if (const auto& t = e.own_tool) {
-    out["own_tool"] = {{"name", t->name}, {"version", t->version}, {"p50_ns", t->p50_ns}, {"p99_ns", or_null(t->p99_ns)}, {"mean_ns", or_null(t->mean_ns)}, {"n", t->n}};
+    out["own_tool"] = {{"name", t->name}, {"version", t->version}, {"p50_ns", t->p50_ns}, {"p99_ns", or_null(t->p99_ns)}, {"mean_ns", or_null(t->mean_ns)}, {"n", t->n},
+                       {"averages_of", or_null(t->averages_of)}};
   }
   return out;
 }

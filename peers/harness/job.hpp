@@ -73,10 +73,13 @@ struct Job {
 struct OwnTool {
   std::string name;
   std::string version;
+  /// Of a tool that says averages only, the median of those.
   std::uint64_t p50_ns = 0;
   std::optional<std::uint64_t> p99_ns;
   std::optional<std::uint64_t> mean_ns;
   std::uint64_t n = 0;
+  /// Of a tool that says averages only: how many round trips each is of.
+  std::optional<std::uint64_t> averages_of = std::nullopt;
 };
 
 /// What one end did.

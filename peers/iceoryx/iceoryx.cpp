@@ -39,6 +39,9 @@ std::filesystem::path connected_file(const Job& job, const std::string& topic, s
   return job.domain_dir / (topic + "." + std::to_string(index) + ".connected");
 }
 
+/// The variant with a history, as the publisher and the subscriber of iceoryx's own latency tool have one.
+std::uint64_t history(const Job& job) { return job.variant == "shm_history" ? 1 : 0; }
+
 class Publisher final : public peers::Sender {
  public:
   Publisher(const Job& job, const std::string& topic) : job_(job), topic_(topic), publisher_(service(job, topic), options(job)) {}
@@ -72,6 +75,7 @@ class Publisher final : public peers::Sender {
  private:
   static iox::popo::PublisherOptions options(const Job& job) {
     iox::popo::PublisherOptions o;
+    o.historyCapacity = history(job);
     o.subscriberTooSlowPolicy = job.reliability == Reliability::reliable ? iox::popo::ConsumerTooSlowPolicy::WAIT_FOR_CONSUMER
                                                                          : iox::popo::ConsumerTooSlowPolicy::DISCARD_OLDEST_DATA;
     return o;
@@ -132,6 +136,7 @@ class Subscriber final : public peers::Receiver {
  private:
   static iox::popo::SubscriberOptions options(const Job& job) {
     iox::popo::SubscriberOptions o;
+    o.historyRequest = history(job);
     o.queueCapacity = job.depth;
     o.queueFullPolicy = job.reliability == Reliability::reliable ? iox::popo::QueueFullPolicy::BLOCK_PRODUCER : iox::popo::QueueFullPolicy::DISCARD_OLDEST_DATA;
     return o;
@@ -170,19 +175,24 @@ class Iceoryx final : public peers::Middleware {
     shm.loans = true;
     shm.max_size = std::size_t{256} << 20;
     shm.keeper = true;
-    if (ice::has_iceperf()) {
-      shm.own_tool = "iceperf";
-      shm.own_tool_wait = peers::WaitKind::spin;
-      shm.own_tool_sizes = ice::iceperf_sizes();
-    } else {
-      shm.note = "its latency tool, iceperf, was not built: it is an example in the documentation of libiceoryx-posh-dev, and needs libiceoryx-binding-c-dev";
-    }
     shm.settings = {{"queueCapacity", "the job's depth", "as all systems"},
                     {"queueFullPolicy, subscriberTooSlowPolicy", "DISCARD_OLDEST_DATA; reliable: BLOCK_PRODUCER, WAIT_FOR_CONSUMER", "as all systems"},
                     {"blocking", "WaitSet, state HAS_DATA", "its examples; spinning rows poll take() instead"},
                     {"mempool", "one, of the payload's size", "chunks of the right size; its manual"},
                     {"RouDi", "started for each run, monitoring off", "it takes no time from the ends"}};
-    return {"iceoryx", "Eclipse iceoryx", ICEORYX_LATEST_RELEASE_VERSION, {shm}};
+    auto with_history = shm;
+    with_history.name = "shm_history";
+    with_history.title = "shared memory, loans, and a history of one, as its own latency tool has it";
+    with_history.tuning = true;
+    with_history.settings.push_back({"historyCapacity, historyRequest", "1", "as in iceperf, which cannot be told otherwise"});
+    if (ice::has_iceperf()) {
+      with_history.own_tool = "iceperf";
+      with_history.own_tool_wait = peers::WaitKind::spin;
+      with_history.own_tool_sizes = ice::iceperf_sizes();
+    } else {
+      shm.note = "its latency tool, iceperf, was not built: it is an example in the documentation of libiceoryx-posh-dev, and needs libiceoryx-binding-c-dev";
+    }
+    return {"iceoryx", "Eclipse iceoryx", ICEORYX_LATEST_RELEASE_VERSION, {shm, with_history}};
   }
 
   std::unique_ptr<peers::Link> join(const Job& job) override { return std::make_unique<IceLink>(job); }

@@ -92,7 +92,7 @@ class RouDi final : public peers::Keeper {
 
  private:
   static void write_configuration(const peers::Job& job, const fs::path& path) {
-    // A queue for each subscriber, a chunk that each looks at, one that is being written, and one that was published last;
+    // A queue for each subscriber, a chunk that each looks at, one that is being written, and one that was published last, which is a history too;
     // for both directions of a ping-pong.
     const auto chunks = 2 * (job.subscribers * (job.depth + 2) + 4);
     const auto size = (job.size + chunk_head + 63) / 64 * 64;

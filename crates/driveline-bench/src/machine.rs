@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::ops::Sub;
@@ -32,6 +33,10 @@ pub struct Machine {
     pub idle_states: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
+    /// What the kernel's TCP has on its way at once is decided by this; new network namespaces have it, too. Empty in archives of releases that did
+    /// not ask.
+    #[serde(default)]
+    pub tcp_congestion_control: String,
     /// CPU limit of the control group, or "none".
     pub cgroup_cpu_limit: String,
     /// Load average over a minute before the measurement.
@@ -56,7 +61,9 @@ impl Machine {
             not_set.push("the frequency governor is not visible, so frequencies may change during the measurement".to_owned());
         }
         let scheduling = rustix::process::getrlimit(rustix::process::Resource::Rtprio);
-        if scheduling.current == Some(0) && !rustix::process::geteuid().is_root() {
+        // Not whether it is root: in a container root may lack the right, and outside of one others may have it.
+        let may_all = rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_NICE));
+        if scheduling.current == Some(0) && !may_all {
             not_set.push("real-time scheduling is not allowed to this user".to_owned());
         }
         if !std::path::Path::new("/sys/bus/event_source/devices/cpu").exists() {
@@ -74,6 +81,7 @@ impl Machine {
             governor: governor.unwrap_or_else(|| "not visible".into()),
             idle_states: idle.unwrap_or_else(|| "not visible".into()),
             memory_bytes: memory("MemTotal:").unwrap_or(0),
+            tcp_congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_else(|| "not visible".into()),
             cgroup_cpu_limit: cgroup_cpu_limit(),
             load_before: read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()),
             not_set,
@@ -252,6 +260,11 @@ mod tests {
         assert!(!cpus.is_empty());
         let m = Machine::examine(&cpus);
         assert!(m.memory_bytes > 1 << 20 && m.clock_cost_ns > 0 && m.kernel.len() > 3, "{m:?}");
+        assert!(!m.tcp_congestion_control.is_empty(), "{m:?}");
+        // Of an archive from before that was asked.
+        let mut old = serde_json::to_value(&m).unwrap();
+        old.as_object_mut().unwrap().remove("tcp_congestion_control");
+        assert_eq!(serde_json::from_value::<Machine>(old).unwrap().tcp_congestion_control, "");
     }
 
     #[test]

@@ -7,14 +7,14 @@ use crate::text::{interval, microseconds};
 use serde::Serialize;
 use std::fmt;
 
-/// How far the medians may differ, as a share of what the tool says.
+/// How far the two may differ, as a share of what the tool says.
 pub const TOLERANCE: f64 = 0.2;
 
 /// What follows from a row and its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Concord {
-    /// The medians differ by no more than [`TOLERANCE`]: the whole interval of their ratio says so.
+    /// They differ by no more than [`TOLERANCE`]: the whole interval of their ratio says so.
     Agrees,
     /// They differ by more: the whole interval lies beyond it. The row is invalid.
     Differs,
@@ -29,25 +29,32 @@ pub struct Agreement {
     pub tool: String,
     /// Its version.
     pub version: String,
-    /// Its median in nanoseconds, one way; of several runs, their median.
+    /// Its median in nanoseconds, one way; of several runs, their median. Of a tool that says averages only, the median of those.
     pub tool_p50_ns: u64,
     /// Its 99th percentile likewise, if it says one.
     pub tool_p99_ns: Option<u64>,
     /// Its round trips, of all runs.
     pub tool_n: u64,
-    /// Median of the row in nanoseconds.
+    /// Median of the row in nanoseconds; beside a tool that says averages only, of averages of as many consecutive samples.
     pub ours_p50_ns: u64,
-    /// The row's median ÷ the tool's, with its 95 % interval by rounds.
+    /// How many round trips each of the averages is of; `None`: medians of single ones are compared.
+    pub averages_of: Option<u64>,
+    /// The row's ÷ the tool's, with its 95 % interval by rounds.
     pub ratio: Interval,
     /// What follows.
     pub concord: Concord,
 }
 
 impl Agreement {
-    /// Compares a row, run `i` of which was measured in round `i`, with what the tool said in which round; nothing if there is no
-    /// round in which both have something to say.
+    /// Compares a row, whose samples of round `i` are `ours[i]` in the order in which they were taken, with what the tool said in
+    /// which round; nothing if there is no round in which both have something to say.
     #[must_use]
-    pub fn of(ours: &Runs, said: &[(u64, OwnTool)], seed: u64) -> Option<Self> {
+    pub fn of(ours: &[Vec<u64>], said: &[(u64, OwnTool)], seed: u64) -> Option<Self> {
+        let (_, first) = said.first()?;
+        let ours = Runs::new(match first.averages_of {
+            Some(samples) => ours.iter().map(|round| averages(round, samples)).collect(),
+            None => ours.to_vec(),
+        });
         let mut medians = vec![Vec::new(); ours.count()];
         for (round, tool) in said {
             if let Some(place) = usize::try_from(*round).ok().and_then(|round| medians.get_mut(round)) {
@@ -55,8 +62,7 @@ impl Agreement {
             }
         }
         let theirs = Runs::new(medians);
-        let ratio = ratio_interval(ours, &theirs, Rank::P50, seed)?;
-        let (_, first) = said.first()?;
+        let ratio = ratio_interval(&ours, &theirs, Rank::P50, seed)?;
         Some(Self {
             tool: first.name.clone(),
             version: first.version.clone(),
@@ -64,6 +70,7 @@ impl Agreement {
             tool_p99_ns: Runs::new(vec![said.iter().filter_map(|(_, t)| t.p99_ns).collect()]).at(Rank::P50),
             tool_n: said.iter().fold(0, |sum, (_, t)| sum.saturating_add(t.n)),
             ours_p50_ns: ours.at(Rank::P50)?,
+            averages_of: first.averages_of,
             concord: concord(&ratio),
             ratio,
         })
@@ -90,6 +97,13 @@ impl Agreement {
     }
 }
 
+/// The average of each so many consecutive samples, and of all if there are fewer: what befalls one sample moves one average.
+fn averages(samples: &[u64], each: u64) -> Vec<u64> {
+    let each = usize::try_from(each).unwrap_or(usize::MAX).clamp(1, samples.len().max(1));
+    let average = |part: &[u64]| (part.iter().map(|x| u128::from(*x)).sum::<u128>() / part.len() as u128) as u64;
+    samples.chunks_exact(each).map(average).collect()
+}
+
 fn concord(ratio: &Interval) -> Concord {
     let (least, most) = (1.0 - TOLERANCE, 1.0 + TOLERANCE);
     match ratio {
@@ -104,9 +118,10 @@ impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "own tool {}: {} µs, ours {} µs, {}: {}",
+            "own tool {}: {} µs{}, ours {} µs, {}: {}",
             self.tool,
             microseconds(self.tool_p50_ns as f64),
+            self.averages_of.map_or_else(String::new, |n| format!(" (averages of {n})")),
             microseconds(self.ours_p50_ns as f64),
             interval(Some(self.ratio)),
             self.verdict()
@@ -119,12 +134,20 @@ mod tests {
     use super::*;
 
     fn said(p50_ns: &[u64]) -> Vec<(u64, OwnTool)> {
-        let tool = |p50_ns| OwnTool { name: "ddsperf".into(), version: "1".into(), p50_ns, p99_ns: Some(2 * p50_ns), mean_ns: None, n: 10 };
+        let tool = |p50_ns| OwnTool {
+            name: "ddsperf".into(),
+            version: "1".into(),
+            p50_ns,
+            p99_ns: Some(2 * p50_ns),
+            mean_ns: None,
+            n: 10,
+            averages_of: None,
+        };
         p50_ns.iter().enumerate().map(|(round, ns)| (round as u64, tool(*ns))).collect()
     }
 
     fn of(ours: &[u64], tool: &[u64]) -> Option<Agreement> {
-        Agreement::of(&Runs::new(ours.iter().map(|ns| vec![*ns]).collect()), &said(tool), 1)
+        Agreement::of(&ours.iter().map(|ns| vec![*ns]).collect::<Vec<_>>(), &said(tool), 1)
     }
 
     #[test]
@@ -135,7 +158,7 @@ mod tests {
         assert_eq!(of(&[1], &[]), None);
         assert_eq!(of(&[1], &[0]), None);
         // Not in the same round.
-        assert_eq!(Agreement::of(&Runs::new(vec![vec![], vec![7]]), &said(&[7]), 1), None);
+        assert_eq!(Agreement::of(&[vec![], vec![7]], &said(&[7]), 1), None);
     }
 
     #[test]
@@ -149,6 +172,26 @@ mod tests {
         assert!(wide.to_string().ends_with("whether they agree within 20 %: take more messages or rounds"), "{wide}");
         // Far beyond it, whatever the rounds say.
         assert!(of(&[90_000, 95_000, 99_000, 120_000, 150_000], &[50_000; 5]).unwrap().contradicts());
+    }
+
+    #[test]
+    fn a_tool_that_says_averages_is_compared_with_averages() {
+        // One sample in ten takes ten times as long: the median is 1 µs, and every average of ten 1.9 µs. One average is spoilt.
+        let mut round = [1000, 1000, 1000, 1000, 10_000, 1000, 1000, 1000, 1000, 1000].repeat(3);
+        round[0] = 5_000_000;
+        let averaged = OwnTool { averages_of: Some(10), p50_ns: 1900, ..said(&[0])[0].1.clone() };
+        let tool: Vec<_> = (0..5).map(|i| (i, averaged.clone())).collect();
+        let a = Agreement::of(&vec![round.clone(); 5], &tool, 1).unwrap();
+        assert_eq!((a.ours_p50_ns, a.averages_of, a.concord), (1900, Some(10), Concord::Agrees), "{a}");
+        assert!(a.to_string().starts_with("own tool ddsperf: 1.90 µs (averages of 10), ours 1.90 µs, 1.00"), "{a}");
+        // Medians of single ones are another thing.
+        let single: Vec<_> = tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
+        assert!(Agreement::of(&vec![round; 5], &single, 1).unwrap().contradicts());
+        // What is left over belongs to no average; fewer samples than one takes are averaged all.
+        assert_eq!(
+            (averages(&[1, 3, 5, 7, 100], 2), averages(&[1, 3], 10), averages(&[], 10), averages(&[4], 0)),
+            (vec![2, 6], vec![2], vec![], vec![4])
+        );
     }
 
     #[test]

@@ -196,6 +196,15 @@ pub enum State {
     },
 }
 
+impl Peer {
+    /// Why it cannot be measured, and how to add it, if it is not there.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let State::NotInstalled { how_to_add } = &self.state else { return None };
+        Some(format!("not installed: {how_to_add}"))
+    }
+}
+
 #[derive(Deserialize)]
 struct Known {
     name: String,
@@ -387,8 +396,8 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
                     }
                 }
                 State::Broken { reason, .. } => selection.unavailable.push((peer.name.clone(), format!("does not work: {reason}"))),
-                State::NotInstalled { how_to_add } => {
-                    selection.unavailable.push((peer.name.clone(), format!("not installed: {how_to_add}")));
+                State::NotInstalled { .. } => {
+                    selection.unavailable.extend(peer.missing().map(|reason| (peer.name.clone(), reason)));
                 }
             }
         }

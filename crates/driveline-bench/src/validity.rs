@@ -26,7 +26,7 @@ pub fn validity_rule() -> String {
         "A run is invalid, shown, and left out of the percentiles if a process of it fails, its account does not close \
          (scheduled = sent + not sent; sent = received + missed), a payload does not verify, or the hypervisor takes more than \
          {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A row of a peer is invalid if the latency tool that the \
-         middleware brings was run beside it and the 95 % interval of the ratio of their medians lies beyond {:.0} % off; of fewer than \
+         middleware brings was run beside it and the 95 % interval of their ratio lies beyond {:.0} % off; of fewer than \
          {ENOUGH_ROUNDS} rounds that is not said. A run during which other processes used more than {:.0} % of the machine is called disturbed, \
          and counts.",
         MAX_STOLEN * 100.0,

@@ -242,6 +242,66 @@ fn a_match_that_fails_shows_in_the_pose_error() {
     assert!(o.counters["localization: pose_error_mm"] > 1000, "{:?}", o.counters);
 }
 
+/// A yard with walls around it and posts in it, as a scanner in its middle sees it; some of its beams come back from nowhere.
+fn write_yard(path: &Path) -> u64 {
+    let mut points = Vec::new();
+    let steps = |from: f32, to: f32| (0..).map(move |i| from + 0.2 * i as f32).take_while(move |x| *x < to);
+    for x in steps(-8.0, 8.0) {
+        points.extend(steps(-12.0, 12.0).map(|y| [x, y, -1.8]));
+        // One of the walls is bent, so that the yard is not alike on both sides.
+        points.extend(steps(-1.8, 2.0).flat_map(|z| [[x, -12.0, z], [x, 12.0 - 0.3 * x.max(0.0), z]]));
+    }
+    for y in steps(-12.0, 12.0) {
+        points.extend(steps(-1.8, 2.0).flat_map(|z| [[-8.0, y, z], [8.0, y, z]]));
+    }
+    for (x, y) in [(-3.0, 4.0), (2.0, 7.0), (4.0, -6.0), (-5.0, -2.0)] {
+        points.extend(steps(-1.8, 1.0).flat_map(|z| [[x, y, z], [x + 0.1, y, z], [x, y + 0.1, z]]));
+    }
+    let seen = points.len() as u64;
+    points.extend([[0.0, 0.0, 0.0], [f32::NAN, 1.0, 1.0]]);
+    let head = format!(
+        "ply\nformat binary_little_endian 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\nend_header\n",
+        points.len()
+    );
+    let bytes = points.iter().flatten().flat_map(|v: &f32| v.to_le_bytes());
+    std::fs::write(path, head.into_bytes().into_iter().chain(bytes).collect::<Vec<u8>>()).unwrap();
+    seen
+}
+
+#[test]
+fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
+    if !has_work("ndt") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let cloud = dir.path().join("a yard.ply");
+    let seen = write_yard(&cloud);
+    let given = |path: &Path| {
+        let mut job = localization("driveline", "driveline");
+        for stage in job.stages.iter_mut().filter(|s| ["lidar", "localization"].contains(&s.name.as_str())) {
+            stage.parameters.insert("cloud".into(), json!(path));
+        }
+        job
+    };
+    let o = closed(&given(&cloud));
+    let c = &o.counters;
+    assert_eq!((c["lidar: points"], c["completed"], c["localization: not_converged"], c["planning: decisions"]), (seen, 6, 0, 12), "{c:?}");
+    assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
+    // In the street that is made up it is not: the map is the one that is given, too.
+    let mut elsewhere = given(&cloud);
+    elsewhere.stages.iter_mut().find(|s| s.name == "localization").unwrap().parameters.clear();
+    assert_ne!(closed(&elsewhere).counters["localization: pose_error_mm"], c["localization: pose_error_mm"]);
+    // What is no cloud says so.
+    for (text, says) in [("no street", "is no PLY file"), ("ply\nformat ascii 1.0\nend_header\n", "is not binary and little-endian")] {
+        let wrong = dir.path().join("wrong.ply");
+        std::fs::write(&wrong, text).unwrap();
+        let said = format!("{:#}", run(&given(&wrong)).unwrap_err());
+        assert!(said.contains(says) && said.contains("wrong.ply"), "{said}");
+    }
+    let said = format!("{:#}", run(&given(&dir.path().join("none.ply"))).unwrap_err());
+    assert!(said.contains("none.ply") && said.contains("cannot be opened"), "{said}");
+}
+
 #[test]
 fn a_vision_node_finds_every_tag() {
     if !has_work("apriltag") {

@@ -7,13 +7,15 @@
 //! other there: roscpp asks for a datagram connection once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+mod processes;
+mod traces;
+
+use processes::STALL;
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use traces::{MARK, files, left_behind};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench");
 
@@ -77,6 +79,12 @@ impl Subject {
         command
     }
 
+    /// Whether a process is one of its program's.
+    fn is_run_by(&self, pid: u32) -> bool {
+        let file = self.system.split('/').next().unwrap();
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|p| p.file_name().is_some_and(|n| n == file))
+    }
+
     /// Runs cases and returns what is wrong with those of this peer.
     fn faults(&self, args: &str, expected_cases: usize) -> Vec<String> {
         let out = self.command(args).output().unwrap();
@@ -117,67 +125,6 @@ impl Subject {
             faults.push(format!("{args}: {cases} cases were measured instead of {expected_cases}: {}", m["left_out"]));
         }
         faults
-    }
-}
-
-/// How the names of a middleware's files in shared memory begin or end.
-const TRACES: [(&str, &[&str]); 5] = [
-    ("driveline", &["driveline-"]),
-    ("fastdds", &["fast", "sem.fast"]),
-    ("iceoryx", &["iceoryx_mgmt", "iox"]),
-    ("iceoryx2", &["drv", "iox2_"]),
-    ("zenoh", &[".zenoh"]),
-];
-
-/// In the environment of everything that this run starts, its own number. Others may measure at the same time.
-const MARK: &str = "DRIVELINE_PEERS_TEST";
-
-/// Files of this user in shared memory that a peer, or the benchmark, may have made.
-fn files(name: &str) -> BTreeSet<PathBuf> {
-    let ours = |file: &str| {
-        let own = TRACES.iter().filter(|(peer, _)| [name, "driveline"].contains(peer)).flat_map(|(_, parts)| *parts);
-        own.into_iter().any(|part| file.starts_with(part) || file.ends_with(part))
-    };
-    let uid = rustix::process::geteuid().as_raw();
-    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
-    entries.filter(|e| ours(&e.file_name().to_string_lossy()) && e.metadata().is_ok_and(|m| m.uid() == uid)).map(|e| e.path()).collect()
-}
-
-/// Whether somebody who lives uses it, who is then not of this run: nobody of it lives any more.
-fn is_used(path: &Path) -> bool {
-    if path.is_dir() {
-        let claim = std::fs::File::open(path.join("claim"));
-        return claim.is_ok_and(|file| file.try_lock().is_err());
-    }
-    let name = path.to_string_lossy().into_owned();
-    let uses = |process: PathBuf| {
-        let mapped = std::fs::read_to_string(process.join("maps")).is_ok_and(|maps| maps.contains(&name));
-        let mut open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        mapped || open.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
-    };
-    std::fs::read_dir("/proc").unwrap().flatten().any(|process| uses(process.path()))
-}
-
-/// What this run has left: files that are new and nobody's, and processes that it has started.
-fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
-    let mark = format!("{MARK}={}", std::process::id());
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let new = files(name)
-            .difference(before)
-            .filter(|path| path.exists() && !is_used(path))
-            .map(|p| p.display().to_string())
-            .collect::<Vec<_>>();
-        let marked =
-            |process: &Path| std::fs::read(process.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()));
-        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|e| e.path()).filter(|p| marked(p));
-        let running = processes.map(|p| format!("process {}", std::fs::read_to_string(p.join("comm")).unwrap_or_default().trim()));
-        let all: Vec<String> = new.into_iter().chain(running).collect();
-        // What is just ending may take a moment.
-        if all.is_empty() || Instant::now() > deadline {
-            return all;
-        }
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -269,6 +216,83 @@ fn loses(s: &Subject) -> Vec<String> {
     faults
 }
 
+/// A sample, as `--raw` tells: when it was due, and when it was in hand if it came.
+fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
+    // The name, which may contain commas, stands first.
+    let stamps: Vec<Option<u64>> = line.rsplit(',').take(8).map(|stamp| stamp.parse().ok()).collect();
+    (stamps[7].unwrap(), stamps[2])
+}
+
+/// The receiving end stands still again and again: all that is due meanwhile is reported as late as that made it, whichever program
+/// keeps the schedule, and whichever takes the stamps.
+fn stalled(s: &Subject) -> Vec<String> {
+    const PERIOD: Duration = Duration::from_millis(10);
+    let ns = |d: Duration| d.as_nanos() as u64;
+    let (reach, wait) = (s.reaches().next().unwrap(), s.waits(true));
+    let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
+    let (stamps, said) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    // Room for all that is due in two stalls.
+    let args = format!("--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 --seed 1");
+    let mut bench = s.command(&args).arg("--raw").arg(stamps.path()).stdout(said.reopen().unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let mut stalls = Vec::new();
+    while bench.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            signal(bench.id(), rustix::process::Signal::INT);
+            bench.wait().unwrap();
+            return vec!["it did not end within 120 s".to_owned()];
+        }
+        let started = processes::children(bench.id());
+        let ends: Vec<i32> = started.iter().copied().filter(|pid| s.is_run_by(*pid as u32)).collect();
+        // The keeper was started first, then the receiving end; within a process there is but one.
+        let ends = ends.get(usize::from(s.about["keeper"] == true)..).unwrap_or_default();
+        if ends.len() == if reach == "process" { 1 } else { 2 } {
+            stalls.extend(processes::stall(ends[0], || Instant::now() > deadline));
+        }
+        started.iter().filter(|pid| is_own(**pid as u32)).for_each(|own| signal(*own as u32, rustix::process::Signal::KILL));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let m: Value = serde_json::from_reader(said.reopen().unwrap()).unwrap();
+    let mut faults = s.faults_in(&m, &args, 1);
+    if !faults.is_empty() {
+        return faults;
+    }
+    let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
+    let (run, id) = (&case["runs"][0], format!("\"{}\",", case["id"].as_str().unwrap()));
+    let text = std::fs::read_to_string(stamps.path()).unwrap();
+    let samples: Vec<_> = text.lines().filter(|line| line.starts_with(&id)).map(due_and_in_hand).collect();
+    let (first, last) = (samples.iter().map(|s| s.0).min().unwrap(), samples.iter().map(|s| s.0).max().unwrap());
+    stalls.retain(|s| s.from > first && s.to < last);
+    if stalls.is_empty() {
+        return vec![format!("{args}: it never stood still while samples were due")];
+    }
+    let (mut longest, mut gone) = (0, 0);
+    for stall in &stalls {
+        let due: Vec<_> = samples.iter().filter(|s| s.0 > stall.from && s.0 < stall.to).collect();
+        if (due.len() as u64) < ns(STALL) / ns(PERIOD) - 2 {
+            faults.push(format!("{args}: only {} samples were due in {stall:?}", due.len()));
+        }
+        if let Some(early) = due.iter().find(|s| s.1.is_some_and(|at| at < stall.to)) {
+            faults.push(format!("{args}: {early:?} was in hand while nobody could take it, in {stall:?}"));
+        }
+        gone += due.iter().filter(|s| s.1.is_none()).count() as u64;
+        longest = longest.max(due.iter().find(|s| s.1.is_some()).map_or(0, |s| stall.to - s.0));
+    }
+    // Two buffers, however deep the job is.
+    let replaces = s.system.starts_with("as_published/sim");
+    if gone > 0 && !replaces || gone > run["missed"][0].as_u64().unwrap() {
+        faults.push(format!("{args}: {gone} of what was due meanwhile did not come: {run}"));
+    }
+    if !replaces && longest < ns(STALL) - 2 * ns(PERIOD) {
+        faults.push(format!("{args}: what was due at the beginning of {stalls:?} came {longest} ns late at least"));
+    }
+    let reported = &run["figures"]["schedule_relative"];
+    if reported["n"] != run["received"][0] || reported["max"].as_u64().is_none_or(|max| max < longest.max(1)) {
+        faults.push(format!("{args}: a sample was at least {longest} ns late, and this is reported: {reported}"));
+    }
+    faults
+}
+
 /// What a middleware brings for measuring its latency runs and says something; whether it agrees is a matter of speed.
 fn own_tool(s: &Subject) -> Vec<String> {
     if s.about["own_tool"] == "" {
@@ -332,6 +356,7 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
     }));
     failed.extend(check("losses", loses));
     failed.extend(check("slow reader", falls_behind));
+    failed.extend(check("stalled", stalled));
     failed.extend(check("own tool", own_tool));
     failed.extend(check("torn payloads", tears));
     failed.extend(check("interrupted", |s| ended_early(s, |bench, _| signal(bench.id(), rustix::process::Signal::INT), 130)));
@@ -380,11 +405,10 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
         .unwrap();
     // The order of the cases is the seed's; all but this peer's are ended at once.
     let deadline = Instant::now() + Duration::from_secs(60);
-    let file = s.system.split('/').next().unwrap();
     let mut ended = false;
     while bench.try_wait().unwrap().is_none() && Instant::now() < deadline {
         let started = children(bench.id());
-        let runs = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|p| p.file_name().is_some_and(|n| n == file));
+        let runs = |pid: &u32| s.is_run_by(*pid);
         if started.iter().any(runs) {
             if !ended {
                 // Long enough for the link to be up, most of the time; whenever it comes, nothing may be left.

@@ -7,17 +7,20 @@
 //! from the stall itself; a busy machine makes everything later still.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
-use driveline::types::MonotonicNs;
+mod processes;
+
 use driveline_bench::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use driveline_bench::peers::Selection;
-use driveline_bench::{Account, Conductor, Kind, PEER_COMMAND, Program, Sample, Trial};
-use rustix::process::{Pid, Signal, kill_process};
+use driveline_bench::stats::{Percentiles, Runs};
+use driveline_bench::{Account, Conductor, Kind, Metric, PEER_COMMAND, Program, Sample, Trial};
+use processes::{STALL, Stall, children, stall};
+use serde_json::Value;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-const STALL: Duration = Duration::from_millis(300);
 const RATE_HZ: f64 = 100.0;
 const PERIOD_NS: u64 = 10_000_000;
 /// Four seconds of an open loop.
@@ -27,13 +30,6 @@ const ROUND_TRIPS: u64 = 200_000;
 
 /// Receivers are found among this program's children, so there is one measurement at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// When the receiver stood still, for sure.
-#[derive(Clone, Copy, Debug)]
-struct Stall {
-    from: u64,
-    to: u64,
-}
 
 /// Measures while the receiving end is stopped again and again.
 fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
@@ -77,53 +73,13 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
         let mut stalls = Vec::new();
         while !over.load(Relaxed) {
             // With both ends there, the first one is the receiver.
-            if let [receiver, _] = children().as_slice() {
-                stalls.extend(stall(*receiver, &over));
+            if let [receiver, _] = children(std::process::id()).as_slice() {
+                stalls.extend(stall(*receiver, || over.load(Relaxed)));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
         (measured.join().unwrap().unwrap(), stalls)
     })
-}
-
-/// Stops a process for [`STALL`], and says between which times it surely did nothing.
-fn stall(pid: i32, over: &AtomicBool) -> Option<Stall> {
-    let process = Pid::from_raw(pid)?;
-    kill_process(process, Signal::STOP).ok()?;
-    let mut from = None;
-    while from.is_none() && !over.load(Relaxed) && state(pid)? != 'Z' {
-        from = (state(pid)? == 'T').then(|| MonotonicNs::now().0);
-    }
-    std::thread::sleep(STALL);
-    let to = MonotonicNs::now().0;
-    kill_process(process, Signal::CONT).ok()?;
-    // Some time to catch up.
-    std::thread::sleep(STALL);
-    Some(Stall { from: from?, to })
-}
-
-/// Fields of /proc/PID/stat behind the name.
-fn stat(pid: i32) -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
-}
-
-fn state(pid: i32) -> Option<char> {
-    stat(pid)?.first()?.chars().next()
-}
-
-/// Processes of this one that live, the oldest first.
-fn children() -> Vec<i32> {
-    let own = std::process::id().to_string();
-    let mut found: Vec<(u64, i32)> = std::fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
-        .filter_map(|pid| Some((pid, stat(pid)?)))
-        .filter(|(_, s)| s.get(1) == Some(&own) && s.first().is_some_and(|s| s != "Z"))
-        .filter_map(|(pid, s)| Some((s.get(19)?.parse().ok()?, pid)))
-        .collect();
-    found.sort_unstable();
-    found.into_iter().map(|(_, pid)| pid).collect()
 }
 
 /// When the sender began with a sample. A ping-pong whose payload is not filled takes one stamp only, before it asks for memory.
@@ -147,6 +103,11 @@ fn due_within(account: &Account, stall: Stall) -> Vec<Sample> {
 /// At least as many as are due in the stall, but for one at each edge.
 const DUE_IN_A_STALL: usize = (STALL.as_nanos() as u64 / PERIOD_NS) as usize - 2;
 
+/// What reports say: distributions of the account's figure.
+fn reported(account: &Account, metric: Metric) -> Option<Percentiles> {
+    account.samples.get(&metric).map(|samples| Runs::new(vec![samples.clone()]).percentiles())
+}
+
 #[test]
 fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
     // Room for all: a machine that stands still for longer than a stall must not be what a sample is missed by.
@@ -163,8 +124,17 @@ fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
         }
         let worst = due.iter().map(|s| s.received.unwrap().in_hand - s.sent.scheduled).max().unwrap();
         assert!(worst >= STALL.as_nanos() as u64 - 2 * PERIOD_NS, "{worst}");
+        // The figure that is reported has each of them, no less late than the stall made it.
+        let relative = account.samples.get(&Metric::ScheduleRelative).unwrap();
+        for s in &due {
+            let late = due.iter().filter(|other| other.sent.scheduled <= s.sent.scheduled).count();
+            let told = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
+            assert!(told >= late, "{told} of {late} are told to be {} ns late", stall.to - s.sent.scheduled);
+        }
+        assert!(reported(&account, Metric::ScheduleRelative).unwrap().max >= Some(worst));
     }
     assert_eq!((account.received[0], account.missed[0]), (account.sent, 0));
+    assert_eq!(reported(&account, Metric::ScheduleRelative).unwrap().n, account.sent);
 }
 
 #[test]
@@ -198,4 +168,25 @@ fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
     }
     // Nothing is missed, and nothing says how much was never asked.
     assert_eq!((account.sent, account.missed[0]), (account.scheduled, 0));
+    // So there is no figure of a schedule, and each row of a closed loop is called what it is; none of an open loop is.
+    assert_eq!(reported(&account, Metric::ScheduleRelative), None);
+    for (args, label, has_schedule) in [("", "ping-pong", false), ("--rate 500", "1→1 at 500 Hz", true)] {
+        let args = format!("link --size 64 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 {args}");
+        let said = |more: &[&str]| {
+            let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).args(args.split_whitespace()).args(more).output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let m: Value = serde_json::from_str(&said(&["--json"])).unwrap();
+        let table = said(&[]);
+        let cases = m["cases"].as_array().unwrap();
+        assert!(cases.iter().any(|c| c["system"] == "driveline"), "{m}");
+        for case in cases {
+            let (id, figures) = (case["id"].as_str().unwrap(), &case["runs"][0]["figures"]);
+            assert!(id.contains(label) && id.contains("ping-pong") != has_schedule, "{id}");
+            assert!(!figures["transport"]["n"].is_null(), "{case}");
+            assert_eq!(!figures["schedule_relative"].is_null(), has_schedule, "{case}");
+            assert!(table.contains(id), "no row '{id}' in:\n{table}");
+        }
+        assert!(has_schedule || !table.contains(Metric::ScheduleRelative.label()), "{table}");
+    }
 }

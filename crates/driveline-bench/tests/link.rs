@@ -210,6 +210,41 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
     }
 }
 
+/// Without the right to real-time priorities, whoever runs this: neither by a capability nor by a limit.
+fn without_priorities(args: &str) -> Output {
+    // Root has its capabilities back with each program that it starts, unless they are out of bounds.
+    let bounds: &[&str] = if rustix::process::geteuid().is_root() { &["setpriv", "--bounding-set=-sys_nice", "--"] } else { &[] };
+    let limits = ["prlimit", "--rtprio=0", "--", env!("CARGO_BIN_EXE_driveline-bench"), "link"];
+    let all: Vec<&str> = bounds.iter().copied().chain(limits).chain(args.split_whitespace()).collect();
+    Command::new(all[0]).args(&all[1..]).output().unwrap()
+}
+
+#[test]
+fn a_priority_that_is_refused_is_told_of_every_run_and_by_the_machine() {
+    let args = "--size 64 --wait block --extra none --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    for args in [args.to_owned(), format!("{args} --rate 500 --subscribers 2")] {
+        let said = |more: &str| String::from_utf8(without_priorities(&format!("{args} {more}")).stdout).unwrap();
+        let m: Value = serde_json::from_str(&said("--priority 60 --json")).unwrap();
+        assert_eq!(m["placement"]["priority"], 60);
+        let of_links = cases(&m).filter(|c| c["kind"] == "link" || c["kind"] == "floor").flat_map(|c| c["runs"].as_array().unwrap());
+        let mut runs = 0;
+        for run in of_links {
+            let refused = |u: &&Value| u.as_str().is_some_and(|u| u.starts_with("class Fifo priority 60: ") && u.contains("rtprio limit"));
+            // Once, however many ends say so.
+            assert_eq!(run["unset"].as_array().unwrap().iter().filter(refused).count(), 1, "{run}");
+            runs += 1;
+        }
+        assert!(runs >= 4, "{runs} runs");
+        let not_allowed = |m: &Value| m["machine"]["not_set"].to_string().contains("real-time scheduling is not allowed to this user");
+        assert!(not_allowed(&m), "{}", m["machine"]);
+        let table = said("--priority 60");
+        assert!(table.contains("\nnot set: class Fifo priority 60: ") && table.contains("SCHED_FIFO 60"), "{table}");
+        // What was not asked for is not refused.
+        let m: Value = serde_json::from_str(&said("--json")).unwrap();
+        assert!(not_allowed(&m) && !m["cases"].to_string().contains("Fifo"), "{m}");
+    }
+}
+
 /// The process is told to stop as soon as its first measured process is there, whenever that is.
 #[test]
 fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {

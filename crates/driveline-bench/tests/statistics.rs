@@ -45,6 +45,53 @@ proptest! {
     }
 }
 
+/// Skewness and excess kurtosis by their definition, with central moments that are whole numbers and exact: of n·x − Σx.
+fn by_definition(samples: &[u64]) -> Option<(f64, f64)> {
+    let n = samples.len() as i128;
+    let sum: i128 = samples.iter().map(|&x| i128::from(x)).sum();
+    let moment = |k: u32| samples.iter().map(|&x| (n * i128::from(x) - sum).pow(k)).sum::<i128>() as f64 / n as f64;
+    let variance = moment(2);
+    (variance > 0.0).then(|| (moment(3) / variance.powf(1.5), moment(4) / variance.powi(2) - 3.0))
+}
+
+fn shape(samples: &[u64], cut: usize) -> Option<(f64, f64)> {
+    let (one, other) = samples.split_at(cut.min(samples.len()));
+    let shape = Runs::new(vec![one.to_vec(), other.to_vec()]).shape().unwrap();
+    shape.skewness.zip(shape.excess_kurtosis)
+}
+
+/// Many equal samples and few others, too: that is where moments are large.
+fn samples() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(prop_oneof![3 => 0u64..1_000_000, 2 => 0u64..4], 1..300)
+}
+
+proptest! {
+    #[test]
+    fn skewness_and_kurtosis_are_the_standardised_central_moments(samples in samples(), offset in 0u64..1_000_000, cut in 0usize..300) {
+        let samples: Vec<u64> = samples.into_iter().map(|x| x + offset).collect();
+        let (ours, exact) = (shape(&samples, cut), by_definition(&samples));
+        prop_assert_eq!(ours.is_some(), exact.is_some());
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * (1.0 + b.abs());
+        if let Some((ours, exact)) = ours.zip(exact) {
+            prop_assert!(near(ours.0, exact.0) && near(ours.1, exact.1), "{ours:?} {exact:?}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_turns_skewness_round_and_neither_place_nor_scale_change_either(samples in samples(), scale in 1u64..50, offset in 0u64..1_000_000) {
+        let (of, n) = (|f: &dyn Fn(u64) -> u64| shape(&samples.iter().map(|x| f(*x)).collect::<Vec<_>>(), 0), samples.len() as f64);
+        if let Some((skewness, kurtosis)) = of(&|x| x) {
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * (1.0 + b.abs());
+            let mirrored = of(&|x| 1_000_000 - x).unwrap();
+            prop_assert!(near(mirrored.0, -skewness) && near(mirrored.1, kurtosis), "{mirrored:?} {skewness} {kurtosis}");
+            let moved = of(&|x| scale * x + offset).unwrap();
+            prop_assert!(near(moved.0, skewness) && near(moved.1, kurtosis), "{moved:?} {skewness} {kurtosis}");
+            // What no distribution can be beyond (Pearson), and no n samples can (Wilkins).
+            prop_assert!(kurtosis + 3.0 >= skewness * skewness + 1.0 - 1e-6 && skewness.abs() <= n.sqrt());
+        }
+    }
+}
+
 /// A number between 0 and 1, neither included.
 fn uniform(random: &mut Random) -> f64 {
     (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30)
@@ -104,24 +151,51 @@ fn rounds(random: &mut Random, count: usize, median: f64) -> Runs {
     Runs::new((0..count).map(|_| round(random)).collect())
 }
 
-/// How many of 60 intervals contain the truth, 2.
-fn covered(count: usize, unpaired: bool) -> u32 {
-    let mut random = Random::new(2026);
-    (0..60)
-        .map(|trial| {
-            let (one, other) = (rounds(&mut random, count, 200_000.0), rounds(&mut random, count, 100_000.0));
-            let interval = if unpaired { ratio_interval_unpaired } else { ratio_interval };
-            let i = interval(&one, &other, Rank::P50, trial).unwrap();
-            u32::from(i.low <= 2.0 && 2.0 <= i.high)
+/// The plain percentile bootstrap of Efron, without what makes up for few rounds.
+fn plain_interval(one: &Runs, other: &Runs, unpaired: bool, random: &mut Random) -> (f64, f64) {
+    let n = one.count();
+    let mut draw = || (0..n).map(|_| random.below(n)).collect::<Vec<_>>();
+    let median = |runs: &Runs, drawn: &[usize]| runs.at_of(Rank::P50, drawn).unwrap() as f64;
+    let mut ratios: Vec<f64> = (0..500)
+        .map(|_| {
+            let drawn = draw();
+            median(one, &drawn) / if unpaired { median(other, &draw()) } else { median(other, &drawn) }
         })
-        .sum()
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let beyond = (ratios.len() as f64 * 0.025) as usize;
+    (ratios[beyond], ratios[ratios.len() - 1 - beyond])
+}
+
+/// How many of so many intervals contain the truth, 2: ours, and the plain ones of the same rounds.
+fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
+    let (mut random, mut plain) = (Random::new(2026), Random::new(1979));
+    let mut covered = [0; 2];
+    for trial in 0..trials {
+        let (one, other) = (rounds(&mut random, count, 200_000.0), rounds(&mut random, count, 100_000.0));
+        let interval = if unpaired { ratio_interval_unpaired } else { ratio_interval };
+        let i = interval(&one, &other, Rank::P50, trial).unwrap();
+        let (low, high) = plain_interval(&one, &other, unpaired, &mut plain);
+        for (covered, (low, high)) in covered.iter_mut().zip([(i.low, i.high), (low, high)]) {
+            *covered += u64::from(low <= 2.0 && 2.0 <= high);
+        }
+    }
+    covered
 }
 
 #[test]
 fn intervals_cover_the_truth_about_as_often_as_they_say() {
-    // 95 % of 60 are 57. With five rounds 55 are expected; plain percentiles, which are too narrow, would cover 51.
-    for (count, unpaired, least) in [(12, false, 51), (12, true, 51), (5, false, 51), (5, true, 51)] {
-        let n = covered(count, unpaired);
-        assert!((least..=60).contains(&n), "{count} rounds, unpaired: {unpaired}: {n} of 60");
+    // The seed is fixed, so these are numbers and no chances; one less is left to the logarithms of another C library. 95 % are
+    // promised; of five rounds 92 % can be had, and plain percentiles, which are too narrow, cover 85 %.
+    for (trials, count, unpaired, least) in [(60, 12, false, 55), (60, 12, true, 57), (200, 5, false, 186), (200, 5, true, 191)] {
+        let [ours, plain] = covered(trials, count, unpaired);
+        println!("{count} rounds, unpaired {unpaired}: {ours} of {trials}, plain percentiles {plain}");
+        assert!(ours >= least, "{count} rounds, unpaired: {unpaired}: {ours} of {trials}");
+        assert!(ours >= plain, "{count} rounds, unpaired: {unpaired}: plain percentiles cover {plain} of {trials}, these {ours}");
+        // So that what was mended shows when it breaks.
+        assert!(
+            count > 5 || (plain < least && ours >= plain + trials / 50),
+            "of {trials}, plain percentiles cover {plain} and these {ours}"
+        );
     }
 }

@@ -315,6 +315,11 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     differs("the kernel", m.machine.kernel.clone(), n.machine.kernel.clone());
     differs("the clock source", m.machine.clock_source.clone(), n.machine.clock_source.clone());
     differs("the frequency governor", m.machine.governor.clone(), n.machine.governor.clone());
+    let tcp = [m, n].map(|manifest| manifest.machine.tcp_congestion_control.clone());
+    if tcp.iter().all(|told| !told.is_empty()) {
+        let [one, other] = tcp;
+        differs("TCP's congestion control", one, other);
+    }
     differs("the CPU limit", m.machine.cgroup_cpu_limit.clone(), n.machine.cgroup_cpu_limit.clone());
     for d in &m.peers {
         if let Some(other) = n.peers.iter().find(|p| p.name == d.name) {

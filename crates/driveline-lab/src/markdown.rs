@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The summary of an analysis as Markdown, to be published: a table for each experiment, of the same figures as on the terminal.
+//! The summary of an analysis as Markdown, to be published: for each experiment a table of the same figures as on the terminal, what
+//! it answers of each system, which runs do not count, and what is left out.
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
 use crate::archive::{Experiment, Manifest, Role};
+use crate::scenario::AnswerSpec;
 use crate::table::{LOSSES, digits, few_rounds, ratio, remarks};
 use driveline_bench::Columns;
 use driveline_bench::harness::Pace;
@@ -42,21 +44,114 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     } else {
         let _ = writeln!(text, "{}", table.markdown());
     }
+    answers(text, e, planned.scenario.answer);
+    fairness(text, e);
+    invalid(text, e);
+    left_out(text, e);
+}
+
+/// A list under a line; nothing if it is empty.
+fn list(text: &mut String, about: &str, items: &[String]) {
+    if !items.is_empty() {
+        let _ = writeln!(text, "{about}:\n");
+        for item in items {
+            let _ = writeln!(text, "- {item}");
+        }
+        text.push('\n');
+    }
+}
+
+/// What the question is about, system by system.
+fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
+    // That one has a table, with all cells.
+    if about == Some(AnswerSpec::Fairness) {
+        return;
+    }
+    for answer in told(e, about) {
+        list(text, &escaped(&answer.about), &answer.systems.iter().map(|s| escaped(s)).collect::<Vec<_>>());
+    }
+    let remark = remark(e, about);
+    if !remark.is_empty() {
+        let _ = writeln!(text, "{}\n", escaped(&remark));
+    }
+}
+
+/// How far apart subscribers of the same link are.
+fn fairness(text: &mut String, e: &ExperimentResult) {
+    let head = ["transport of subscribers", "system", "first, p50", "last, p50", "last ÷ first", "most often the last", "for"];
+    let mut table = Columns::new(&head);
+    for (c, f) in e.measured().filter_map(|c| Some((c, c.fairness()?))) {
+        let served = if f.served < f.subscribers { format!(" ({} of {} served)", f.served, f.subscribers) } else { String::new() };
+        let (share, who) = f.most_often_last.unzip();
+        table.row(vec![
+            format!("{}{served}", c.case.cell),
+            c.name(),
+            microseconds(f.first_p50 as f64),
+            microseconds(f.last_p50 as f64),
+            if f.first_p50 > 0 { ratio(f.last_p50 as f64 / f.first_p50 as f64) } else { nothing() },
+            who.unwrap_or_else(nothing),
+            share.map_or_else(nothing, |share| format!("{:.0} %", share * 100.0)),
+        ]);
+    }
+    if !table.is_empty() {
+        let _ = writeln!(text, "{}", table.markdown());
+    }
+}
+
+/// Why runs do not count: of each case every reason once, with its rounds.
+fn invalid(text: &mut String, e: &ExperimentResult) {
+    let mut items = Vec::new();
+    for c in &e.cases {
+        let mut told: Vec<(String, Vec<String>)> = Vec::new();
+        for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
+            let (reason, round) = (r.reasons.join("; "), (r.round + 1).to_string());
+            match told.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, rounds)) => rounds.push(round),
+                None => told.push((reason, vec![round])),
+            }
+        }
+        items.extend(told.into_iter().map(|(reason, rounds)| {
+            let word = if rounds.len() == 1 { "round" } else { "rounds" };
+            format!("{}, {word} {}: {}", escaped(&c.case.id), rounds.join(", "), escaped(&reason))
+        }));
+    }
+    list(text, "Runs that do not count", &items);
+}
+
+/// What is not measured, why, and what to do about it; together what is left out for the same reason in the same cells.
+fn left_out(text: &mut String, e: &ExperimentResult) {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for l in &e.left_out {
+        match told.iter_mut().find(|(reason, _)| *reason == l.told()) {
+            Some((_, what)) => what.push(&l.what),
+            None => told.push((l.told(), vec![&l.what])),
+        }
+    }
+    let items: Vec<String> = told.iter().map(|(reason, what)| format!("{}: {}", escaped(&what.join(", ")), escaped(reason))).collect();
+    list(text, "Left out", &items);
 }
 
 /// The floors first, then every system in every cell.
 fn table(e: &ExperimentResult) -> Columns {
     let with_floors = || e.cases.iter().filter(|c| matches!(c.case.role, Role::Floor | Role::Control)).chain(e.measured());
     let ranks = columns(with_floors().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
-    let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
+    let compared: Vec<&Ratio> = e.measured().filter_map(CaseResult::to_driveline).collect();
+    let is_compared = !compared.is_empty();
+    // Beside whom nobody stands, has its floor.
+    let of = |c: &'_ CaseResult| match c.case.role {
+        Role::Measured => c.to_driveline().or_else(|| c.to_floor().filter(|_| c.is_driveline() || !is_compared)).cloned(),
+        _ => c.ratios.first().cloned(),
+    };
+    let ratios = if is_compared { ratio_columns(compared) } else { ratio_columns(&with_floors().filter_map(of).collect::<Vec<_>>()) };
     // Nobody wonders whether samples were missed: that stands there even of none.
     let losses = || LOSSES.into_iter().filter(|(name, of)| *name == "missed" || e.measured().any(|c| of(&c.totals) > 0));
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::headline).map(|(of, _)| of.label().to_owned()).collect();
     labels.dedup();
     let mut head = vec![if let [one] = labels.as_slice() { one.clone() } else { String::new() }, "system".into(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
-    head.extend(ratios.iter().map(|c| format!("{} ÷ Driveline", c.label())));
-    head.push(cpu_label(e).into());
+    let to = if is_compared { "Driveline" } else { "floor" };
+    head.extend(ratios.iter().map(|c| format!("{} ÷ {to}", c.label())));
+    head.extend([cpu_label(e).into(), "context switches per message".into()]);
     head.extend(losses().map(|(name, _)| name.to_owned()));
     head.extend(["sent".into(), "lost".into(), "runs that count".into()]);
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
@@ -73,11 +168,12 @@ fn table(e: &ExperimentResult) -> Columns {
         if let Some((_, figure)) = headline {
             row.push(figure.percentiles.n.to_string());
             row.extend(ranks.iter().map(|rank| rank.of(&figure.percentiles).map_or_else(nothing, |ns| microseconds(ns as f64))));
-            let other = if measured { c.to_driveline() } else { c.ratios.first() };
-            row.extend(ratios.iter().map(|column| match other {
-                None if c.is_driveline() => "1".to_owned(),
+            let other = of(c);
+            row.extend(ratios.iter().map(|column| match &other {
+                // Whatever its floor is: it is itself.
+                r if c.is_driveline() && is_compared && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) => "1".to_owned(),
                 None => String::new(),
-                Some(r) => interval(r, column.ratio(r)),
+                Some(r) => interval(r, column.ratio(r), is_compared),
             }));
         } else {
             row.push(c.without_figures());
@@ -85,6 +181,7 @@ fn table(e: &ExperimentResult) -> Columns {
         }
         let links = !c.case.links.is_empty();
         row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });
+        row.push(c.switches_per_sample().map_or_else(String::new, digits));
         row.extend(losses().map(|(_, of)| if links { of(&c.totals).to_string() } else { String::new() }));
         let sent = c.lost().filter(|_| !links);
         row.extend(sent.map_or_else(|| [String::new(), String::new()], |(lost, due)| [due.to_string(), lost.to_string()]));
@@ -114,9 +211,9 @@ fn microseconds(ns: f64) -> String {
     digits(ns / 1e3)
 }
 
-/// `1.19 (1.06–1.53)`; of a control, which is divided by its floor and not by Driveline, with that.
-fn interval(r: &Ratio, i: Option<&Interval>) -> String {
-    let to = if r.to_role == Role::Floor { " ÷ floor" } else { "" };
+/// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, with that.
+fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
+    let to = if r.to_role == Role::Floor && is_among_others { " ÷ floor" } else { "" };
     i.map_or_else(nothing, |i| {
         let bounds = if i.rounds == 1 { String::new() } else { format!(" ({}–{})", ratio(i.low), ratio(i.high)) };
         format!("{}{bounds}{}{to}", ratio(i.estimate), few_rounds(i))

@@ -45,6 +45,7 @@ Environment:
   DRIVELINE_PEERS    the directory of other middleware's programs (default: peers beside this program, or one level up)
   DRIVELINE_GATEWAY  the program that carries Driveline's topics between hosts, for W10 (default: as installed)
   COMP_VIDEO, COMP_MODEL  the drive and the network of W9 (default: a rendered drive and a plain detector)
+  S7_CLOUD           the street of S7, a PLY file (default: one that is made up)
 
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the report.";
 

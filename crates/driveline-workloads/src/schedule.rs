@@ -24,6 +24,8 @@ pub(crate) struct Sent {
     pub(crate) sent: u64,
     /// Their time, and that of the next one, had passed before their turn came.
     pub(crate) not_sent: u64,
+    /// Beside them: sent before the run counted.
+    pub(crate) sent_before: u64,
 }
 
 impl Schedule {
@@ -54,6 +56,7 @@ impl Schedule {
                 fill(rest);
                 publisher.publish(loan)?;
                 account.sent += counts;
+                account.sent_before += 1 - counts;
             } else {
                 account.not_sent += counts;
             }

@@ -11,6 +11,7 @@ use crate::part::{Order, Part, PartJob, Superior, wait_matched};
 use crate::record::{Random, Recorder, Window};
 use crate::schedule::{Schedule, due_ns};
 use crate::usage::Watcher;
+use crate::work::Crunch;
 use anyhow::{Result, bail, ensure};
 use driveline::types::limits::MAX_PINS;
 use driveline::{
@@ -74,12 +75,15 @@ pub(crate) struct Topology {
     /// Threads of a multi-threaded executor; 0 takes as many as there are CPUs.
     #[schemars(range(max = 256))]
     threads: u32,
+    /// Processor time of each callback of a subscribing node, in milliseconds.
+    #[schemars(range(min = 0.0, max = 1000.0))]
+    crunch_ms: f64,
 }
 
 impl Default for Topology {
     fn default() -> Self {
         let (topology, executor) = (Shape::T1, ExecutorKind::SingleThreaded);
-        Self { topology, nodes: 2, payload_bytes: 65_536, rate_hz: 10.0, deadline_ms: 0.0, executor, threads: 0 }
+        Self { topology, nodes: 2, payload_bytes: 65_536, rate_hz: 10.0, deadline_ms: 0.0, executor, threads: 0, crunch_ms: 0.0 }
     }
 }
 
@@ -100,6 +104,7 @@ pub(crate) struct TopologySubscriber {
     threads: usize,
     deadline_ns: u64,
     rate_hz: f64,
+    crunch: Crunch,
 }
 
 /// Bytes in front of each message.
@@ -126,15 +131,17 @@ impl TopologyPublisher {
         superior.wait_for_end();
         let mut o = sent.tell();
         o.counters.insert("deliveries due".into(), sent.sent * self.subscriptions as u64);
+        o.counters.insert("deliveries due in warm-up".into(), sent.sent_before * self.subscriptions as u64);
         Ok(o)
     }
 }
 
-/// Deliveries of one node, while the run counts.
+/// Deliveries of one node: while the run counts, and before.
 #[derive(Default)]
 struct Deliveries {
     in_time: AtomicU64,
     late: AtomicU64,
+    before: AtomicU64,
 }
 
 impl TopologySubscriber {
@@ -155,7 +162,7 @@ impl TopologySubscriber {
             let group = executor.group(GroupKind::MutuallyExclusive);
             let inputs = vec![(topic.clone(), subscription)];
             let options = CallbackOptions { name: subject.clone(), group, trigger: Trigger::any(), inputs };
-            let (deliveries, deadline_ns) = (deliveries.clone(), self.deadline_ns);
+            let (deliveries, deadline_ns, crunch) = (deliveries.clone(), self.deadline_ns, self.crunch);
             handles.push(executor.add_callback(options, move |invocation| {
                 let Some(sample) = invocation.sample(0) else { return };
                 let Some(due) = sample.payload().and_then(due_ns) else { return invocation.fail() };
@@ -164,7 +171,10 @@ impl TopologySubscriber {
                     recorder.add(start, start.since(sample.header().publish_time).as_nanos() as u64);
                     let of = if start.0.saturating_sub(due) <= deadline_ns { &deliveries.in_time } else { &deliveries.late };
                     of.fetch_add(1, Relaxed);
+                } else {
+                    deliveries.before.fetch_add(1, Relaxed);
                 }
+                crunch.run();
             })?);
         }
         executor.start()?;
@@ -175,6 +185,9 @@ impl TopologySubscriber {
         recorders.iter().for_each(|(subject, r)| r.finish(subject, Quantity::Latency, &mut o));
         o.counters.insert("deliveries in time".into(), deliveries.in_time.load(Relaxed));
         o.counters.insert("deliveries late".into(), deliveries.late.load(Relaxed));
+        o.counters.insert("deliveries in warm-up".into(), deliveries.before.load(Relaxed));
+        let missed = handles.iter().flat_map(CallbackHandle::inputs).map(|i| i.stats.missed).sum();
+        o.counters.insert("missed by subscriptions".into(), missed);
         let failed: u64 = handles.iter().map(|h| h.stats().failed + h.stats().take_errors).sum();
         if failed > 0 {
             o.invalid.push(format!("{}: {failed} messages could not be read", job.name));
@@ -208,14 +221,16 @@ impl Experiment for Topology {
         ensure!((0.1..=10_000.0).contains(&self.rate_hz), "'rate_hz' is {}; it must be between 0.1 and 10000", self.rate_hz);
         ensure!((0.0..=10_000.0).contains(&self.deadline_ms), "'deadline_ms' is {}; it must be between 0 and 10000", self.deadline_ms);
         ensure!(self.threads <= 256, "'threads' is {}; an executor has at most 256", self.threads);
+        ensure!((0.0..=1000.0).contains(&self.crunch_ms), "'crunch_ms' is {}; it must be between 0 and 1000", self.crunch_ms);
         Ok(())
     }
 
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
+        let crunch = Crunch::calibrated(Duration::from_secs_f64(self.crunch_ms / 1e3))?;
         let mut crew = Crew::new(job)?;
         // All at once: a hundred processes one after the other take their time.
         let subscribers: Vec<usize> = self
-            .subscribers()
+            .subscribers(crunch)
             .into_iter()
             .enumerate()
             .map(|(i, s)| crew.start(&format!("subscribing node {i}"), Part::TopologySubscriber(s)))
@@ -244,14 +259,22 @@ impl Experiment for Topology {
     }
 }
 
-/// Adds what follows from the counters of all ends.
+/// Adds what follows from the counters of all ends, and looks whether the subscriptions say the same: they count on their own what they
+/// did not get, by the numbers of what they got.
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
     let (due, came) = (of("deliveries due"), of("deliveries in time") + of("deliveries late"));
-    if came > due {
-        bail!("{came} messages were delivered where {due} were due: the count is wrong");
+    let (due_before, came_before, missed) = (of("deliveries due in warm-up"), of("deliveries in warm-up"), of("missed by subscriptions"));
+    if came > due || came_before > due_before {
+        bail!("{came} messages were delivered where {due} were due, and {came_before} of {due_before} in the warm-up: the count is wrong");
     }
-    o.counters.insert("deliveries lost".into(), due - came);
+    let (lost, lost_before) = (due - came, due_before - came_before);
+    o.counters.insert("deliveries lost".into(), lost);
+    if lost + lost_before != missed {
+        o.invalid.push(format!(
+            "the account does not close: {lost} messages did not come, and {lost_before} in the warm-up, but subscriptions missed {missed}"
+        ));
+    }
     Ok(())
 }
 
@@ -270,7 +293,7 @@ impl Topology {
             .collect()
     }
 
-    fn subscribers(&self) -> Vec<TopologySubscriber> {
+    fn subscribers(&self, crunch: Crunch) -> Vec<TopologySubscriber> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = match self.executor {
             ExecutorKind::SingleThreaded => 1,
@@ -278,7 +301,7 @@ impl Topology {
             ExecutorKind::MultiThreaded => self.threads as usize,
         };
         let deadline_ms = if self.deadline_ms > 0.0 { self.deadline_ms } else { 1e3 / self.rate_hz };
-        let node = |topics| TopologySubscriber { topics, threads, deadline_ns: (deadline_ms * 1e6) as u64, rate_hz: self.rate_hz };
+        let node = |topics| TopologySubscriber { topics, threads, deadline_ns: (deadline_ms * 1e6) as u64, rate_hz: self.rate_hz, crunch };
         match self.topology {
             Shape::T1 => (0..self.nodes / 2).map(|i| node(vec![(topic(i), format!("subscriber {i}"))])).collect(),
             Shape::T2 => (0..self.nodes - 1).map(|i| node(vec![(topic(0), format!("subscriber {i}"))])).collect(),
@@ -297,7 +320,7 @@ mod tests {
 
     fn edges(topology: Shape, nodes: u32) -> (usize, usize, usize) {
         let t = Topology { topology, nodes, ..Topology::default() };
-        let (publishers, subscribers) = (t.publishers(&mut Random::new(1, "")), t.subscribers());
+        let (publishers, subscribers) = (t.publishers(&mut Random::new(1, "")), t.subscribers(Crunch::NONE));
         for p in &publishers {
             let takes = subscribers.iter().flat_map(|s| &s.topics).filter(|(topic, _)| *topic == p.topic).count();
             assert_eq!(takes, p.subscriptions, "{topology:?} {}", p.topic);
@@ -313,5 +336,30 @@ mod tests {
             assert_eq!(edges(Shape::T2, n), (1, n as usize - 1, n as usize - 1));
             assert_eq!(edges(Shape::T3, n), (n as usize - 1, 1, n as usize - 1));
         }
+    }
+
+    #[test]
+    fn what_subscriptions_missed_is_what_did_not_come() {
+        let account = |in_time: u64, in_warm_up: u64, missed: u64| {
+            let mut o = Observations::default();
+            for (name, n) in [
+                ("deliveries due", 100),
+                ("deliveries in time", in_time),
+                ("deliveries late", 5),
+                ("deliveries due in warm-up", 10),
+                ("deliveries in warm-up", in_warm_up),
+                ("missed by subscriptions", missed),
+            ] {
+                o.counters.insert(name.into(), n);
+            }
+            close_account(&mut o).map(|()| (o.counters["deliveries lost"], o.invalid.join("; ")))
+        };
+        assert_eq!(account(95, 10, 0).unwrap(), (0, String::new()));
+        assert_eq!(account(90, 8, 7).unwrap(), (5, String::new()));
+        for missed in [6, 8] {
+            let (lost, invalid) = account(90, 8, missed).unwrap();
+            assert!(lost == 5 && invalid.contains(&format!("subscriptions missed {missed}")), "{invalid}");
+        }
+        assert!(account(96, 10, 0).is_err() && account(95, 11, 0).is_err());
     }
 }

@@ -109,6 +109,32 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 10, 100, 4096].map(primes_up_to), [0, 0, 1, 2, 4, 25, 564]);
     }
 
+    /// What some work takes of this thread's processor time, at best.
+    fn taken_ns(work: Crunch) -> u64 {
+        let one = |_| {
+            let start = cpu_ns();
+            work.run();
+            cpu_ns() - start
+        };
+        (0..20).map(one).min().unwrap()
+    }
+
+    /// Processor time, however little of it the machine gives at a time; where even that is disturbed, it is done once more.
+    #[test]
+    fn calibrated_work_takes_as_long_as_was_asked_for() {
+        let fits = |us: u64| {
+            let wanted = us * 1000;
+            let work = Crunch::calibrated(Duration::from_micros(us)).unwrap();
+            let (once, thrice) = (taken_ns(work), taken_ns(work.for_duration(Duration::from_micros(3 * us))));
+            let near = |ns: u64, wanted: u64| (wanted * 3 / 4..wanted * 4 / 3).contains(&ns);
+            println!("{us} µs: {work:?} takes {once} ns, and {thrice} ns three times");
+            near(once, wanted) && near(work.unit_ns, wanted) && near(thrice, 3 * wanted)
+        };
+        for us in [300, 1500] {
+            assert!((0..20).any(|_| fits(us)), "{us} µs");
+        }
+    }
+
     #[test]
     fn longer_work_counts_further() {
         let [short, long] = [200, 2000].map(|us| Crunch::calibrated(Duration::from_micros(us)).unwrap());

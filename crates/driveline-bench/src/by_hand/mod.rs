@@ -168,7 +168,7 @@ fn progress(runs: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(runs);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left · {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %, {eta} left · {pos} of {len} runs made · {wide_msg}") {
         bar.set_style(style);
     }
     bar

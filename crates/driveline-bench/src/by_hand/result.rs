@@ -155,11 +155,23 @@ pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, see
             };
             let ratios = entry.comparisons.iter().map(ratio).collect();
             let beside = own_tools.iter().find(|(tool, _)| is_beside(tool, entry));
-            let own_tool = beside.and_then(|(_, said)| Agreement::of(figures.get(&Metric::Transport)?, said, seed));
+            let own_tool = beside.and_then(|(_, said)| Agreement::of(&in_order(&runs, rounds), said, seed));
             let figures = figures.iter().map(|(m, r)| (*m, r.percentiles())).collect();
             Outcome { entry: entry.clone(), figures, ratios, own_tool, runs }
         })
         .collect()
+}
+
+/// Transport samples of each round as they were taken; none of those that do not count.
+fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
+    let mut by_round = vec![Vec::new(); rounds as usize];
+    for run in runs.iter().filter(|r| r.is_valid()) {
+        let samples = run.account.iter().filter_map(|a| a.samples.get(&Metric::Transport)).flatten();
+        if let Some(place) = by_round.get_mut(run.round as usize) {
+            place.extend(samples);
+        }
+    }
+    by_round
 }
 
 /// Whether one entry is the own tool of the other, a link.

@@ -61,9 +61,9 @@ impl Cable {
                 let burst = (u64::from(mbit) * 250).max(32_000);
                 within("tc", &format!("qdisc add dev {DEVICE} root tbf rate {mbit}mbit burst {burst}b latency 20ms"))?;
             }
+            // What is sent, limited and lost are packets as they are on a wire, not what the kernel has joined to spare itself work.
+            within("ethtool", &format!("-K {DEVICE} tso off gso off gro off"))?;
             if spec.loss_percent > 0.0 {
-                // What is lost are packets as they are on a wire, not what the kernel has joined to spare itself work.
-                within("ethtool", &format!("-K {DEVICE} tso off gso off gro off"))?;
                 let lost = (spec.loss_percent * 1000.0).round();
                 within("nft", "add table ip cable")?;
                 within("nft", "add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
@@ -172,12 +172,23 @@ mod tests {
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
-        let cable = Cable::new(CableSpec { mbit: Some(100), loss_percent: 1.0 }).unwrap();
+        [0.0, 1.0].into_iter().for_each(hosts_with);
+    }
+
+    fn hosts_with(loss_percent: f64) {
+        let cable = Cable::new(CableSpec { mbit: Some(100), loss_percent }).unwrap();
         let pids = [cable.hosts[0].id(), cable.hosts[1].id()];
         let devices = cable.command(0, Path::new("cat")).arg("/proc/net/dev").output().unwrap();
         let devices = String::from_utf8(devices.stdout).unwrap();
         let names: Vec<&str> = devices.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name.trim()).collect();
         assert!(names.contains(&"lo") && names.contains(&DEVICE) && names.len() == 2, "{names:?}");
+        for side in [0, 1] {
+            let features = cable.command(side, Path::new("ethtool")).args(["-k", DEVICE]).output().unwrap();
+            let features = String::from_utf8(features.stdout).unwrap();
+            for joined in ["tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"] {
+                assert!(features.contains(&format!("{joined}: off")), "{features}");
+            }
+        }
         let there = cable.command(1, Path::new("ip")).args(["route", "get", "10.98.0.1"]).output().unwrap();
         assert!(String::from_utf8_lossy(&there.stdout).contains(DEVICE), "{there:?}");
         drop(cable);

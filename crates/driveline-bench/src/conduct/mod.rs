@@ -190,7 +190,11 @@ impl Conductor<'_> {
         if let Some(job) = jobs.first() {
             self.connect(&mut troupe, job, beside.cable)?;
         }
-        let keeper = jobs.first().map(|job| self.keep(&mut troupe, job)).transpose()?.flatten();
+        // One keeps all links, and has room for all.
+        let subscribers = jobs.iter().map(|job| job.subscribers).sum();
+        let size = jobs.iter().map(|job| job.size).max().unwrap_or(0);
+        let for_all = jobs.first().map(|job| Job { subscribers, size, ..job.clone() });
+        let keeper = for_all.map(|job| self.keep(&mut troupe, &job)).transpose()?.flatten();
         for n in 0..beside.hogs {
             let hog = Job { role: Role::Hog, system: System::Driveline, ..beside.placed(first, None) };
             let hog = troupe.start(&format!("hog {n}"), &hog, None)?;
@@ -220,8 +224,17 @@ impl Conductor<'_> {
                 troupe.wait(*receiver, Until::Done, backlog(job))?;
             }
         }
-        let observations = watch.map(Watch::stop).unwrap_or_default();
+        let mut observations = watch.map(Watch::stop).unwrap_or_default();
         Self::dismiss(&mut troupe, keeper)?;
+        if let Some(throttling) = quota.as_ref().and_then(Quota::throttling) {
+            for (what, n) in [
+                ("quota: periods of 100 ms", throttling.periods),
+                ("quota: periods throttled", throttling.throttled),
+                ("quota: throttled ns", throttling.waited_ns),
+            ] {
+                observations.counters.insert(what.into(), n);
+            }
+        }
         let mut accounts = Vec::new();
         for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
             let mut ends: Vec<End> = receivers.iter().flat_map(|r| troupe.ends_of(*r)).collect();

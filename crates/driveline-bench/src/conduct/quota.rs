@@ -20,6 +20,26 @@ pub struct Quota {
     _claim: File,
 }
 
+/// What a limit did, as the kernel counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Throttling {
+    /// Periods of 100 ms in which anybody in the group wanted to run.
+    pub(crate) periods: u64,
+    /// Of those: in which the limit was reached, so that all had to wait for the next one.
+    pub(crate) throttled: u64,
+    /// How long they waited, on all CPUs together, in nanoseconds.
+    pub(crate) waited_ns: u64,
+}
+
+impl Throttling {
+    /// From the text of `cpu.stat`, of either version of control groups; nothing if it does not say.
+    fn read(text: &str) -> Option<Self> {
+        let of = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok());
+        let waited_ns = of("throttled_usec").map(|us| us.saturating_mul(1000)).or_else(|| of("throttled_time"))?;
+        Some(Self { periods: of("nr_periods")?, throttled: of("nr_throttled")?, waited_ns })
+    }
+}
+
 impl Quota {
     /// So many percent of one CPU.
     ///
@@ -77,6 +97,11 @@ impl Quota {
         bail!("no control group here can limit processor time: it needs the cpu controller (version 1, or version 2 with it enabled below)")
     }
 
+    /// What the limit did so far; nothing if this kernel does not count it.
+    pub(crate) fn throttling(&self) -> Option<Throttling> {
+        Throttling::read(&fs::read_to_string(self.group.join("cpu.stat")).ok()?)
+    }
+
     /// Puts a process into the group, with all its threads.
     ///
     /// # Errors
@@ -111,6 +136,15 @@ fn write(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_versions_of_control_groups_tell_of_their_limit() {
+        let told = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
+        assert_eq!(Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"), told);
+        assert_eq!(Throttling::read("usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec 7\nnr_bursts 0\n"), told);
+        // Without a limit, version 2 says nothing of it.
+        assert_eq!(Throttling::read("usage_usec 9\nuser_usec 9\nsystem_usec 0\n"), None);
+    }
 
     #[test]
     fn groups_of_the_killed_are_removed_and_nothing_else() {

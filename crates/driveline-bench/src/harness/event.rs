@@ -100,7 +100,7 @@ pub struct OwnTool {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Median in nanoseconds.
+    /// Median in nanoseconds; of a tool that says averages only, the median of those.
     pub p50_ns: u64,
     /// 99th percentile in nanoseconds, if it says one.
     pub p99_ns: Option<u64>,
@@ -108,6 +108,9 @@ pub struct OwnTool {
     pub mean_ns: Option<u64>,
     /// Number of round trips.
     pub n: u64,
+    /// Of a tool that says averages only: how many round trips each is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub averages_of: Option<u64>,
 }
 
 impl End {

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const END_LEN: usize = 1;
 /// Least size of a counted sample.
 pub(crate) const MIN_SIZE: usize = 2;
+/// How long a reliable publisher waits for slow readers, as all peers that have a limit.
+const MAX_BLOCKING_MS: u32 = 1000;
 /// What a gateway may hold of one publisher: what it watches with, and what is on its way.
 const GATEWAY_PINS: u32 = 8;
 
@@ -36,7 +38,7 @@ impl Ends {
     pub(crate) fn sender_with(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineSender> {
         let options = PublisherOptions {
             reach: reach(job),
-            qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
+            qos: Qos { depth: job.depth, reliability: reliability(job), max_blocking_ms: MAX_BLOCKING_MS, ..qos },
             max_payload: job.size,
             loans: 1,
             // One held sample for each reader is what a graph would declare for them, and some more for a gateway.

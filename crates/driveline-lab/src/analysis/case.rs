@@ -3,8 +3,8 @@
 
 use super::figure::Figure;
 use super::timeline::Timeline;
-use crate::archive::{Case, Role};
-use driveline_bench::harness::{Payload, System};
+use crate::archive::{Case, Link, Role};
+use driveline_bench::harness::{Pace, Payload, System};
 use driveline_bench::machine::Disturbance;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
@@ -251,6 +251,25 @@ impl CaseResult {
     pub fn to_driveline(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
         self.ratios.iter().find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
+    }
+
+    /// How its headline compares with that of its floor, where there is one.
+    #[must_use]
+    pub fn to_floor(&self) -> Option<&Ratio> {
+        let (of, _) = self.headline()?;
+        self.ratios.iter().find(|r| r.to_role == Role::Floor && r.of == of)
+    }
+
+    /// How often the processes of all ends of watched links are scheduled, for each sample that is due: about, because what they do
+    /// before the first sample and after the last one is in it.
+    #[must_use]
+    pub fn switches_per_sample(&self) -> Option<f64> {
+        let every = self.case.beside.watch_every?.as_secs_f64();
+        let rate = |l: &Link| if let Pace::RateHz(hz) = l.pace { Some(hz) } else { None };
+        let samples: f64 = self.case.links.iter().map(rate).sum::<Option<f64>>()? * every;
+        let means: Vec<f64> =
+            self.observed.iter().filter(|o| o.quantity == Quantity::Switches).filter_map(|o| o.figure.percentiles.mean).collect();
+        (!means.is_empty() && samples > 0.0).then(|| means.iter().sum::<f64>() / samples)
     }
 
     /// How the headline of a chain with Driveline on some of its edges compares with that of the same chain without.

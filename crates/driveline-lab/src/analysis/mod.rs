@@ -7,6 +7,7 @@
 mod answer;
 mod case;
 mod columns;
+mod fairness;
 mod figure;
 mod pooled;
 mod published;
@@ -16,6 +17,7 @@ mod timeline;
 pub use answer::{Standing, standing};
 pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, handling};
 pub(crate) use columns::{Column, columns, ratio_columns};
+pub use fairness::Fairness;
 pub use figure::{Bin, Figure};
 pub use published::{Beside, PublishedRow};
 pub use timeline::Timeline;
@@ -174,3 +176,4 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
 }
 
 pub(crate) use pooled::{contradiction, pooled_headline};
+pub(crate) use question::{remark, told};

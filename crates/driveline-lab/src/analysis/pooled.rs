@@ -25,6 +25,8 @@ pub(super) struct Pooled {
     /// Of each link: what counts most, and how many were late.
     links: Vec<(Runs, u64)>,
     lasts: BTreeMap<(usize, usize), u64>,
+    /// Of a row beside which its own latency tool ran: transport by round, in the order in which it was measured.
+    in_order: Vec<Vec<u64>>,
 }
 
 /// Samples by round; a round that is missing or does not count is empty.
@@ -83,9 +85,12 @@ impl Pooled {
         if by_subscriber.len() < 2 {
             by_subscriber.clear();
         }
+        let beside_tool = e.cases.iter().any(|tool| is_own_tool(tool, case));
+        let in_order = by_metric.get(&Metric::Transport).filter(|_| beside_tool).cloned().unwrap_or_default();
         Ok(Self {
             case: case.clone(),
             runs,
+            in_order,
             metrics: by_metric.into_iter().map(|(m, r)| (m, Runs::new(r))).collect(),
             subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
             observed: observed.collect(),
@@ -181,7 +186,7 @@ impl Pooled {
         let tool = all.iter().find(|p| is_own_tool(&p.case, &self.case))?;
         let runs = tool.runs.iter().filter(|r| r.is_valid());
         let said: Vec<_> = runs.flat_map(|r| r.accounts.iter().filter_map(move |a| Some((r.round, a.own_tool.clone()?)))).collect();
-        Agreement::of(self.metrics.get(&Metric::Transport)?, &said, seed)
+        Agreement::of(&self.in_order, &said, seed)
     }
 
     /// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.

@@ -11,14 +11,43 @@ use driveline_bench::bytes;
 use driveline_bench::harness::Payload;
 use driveline_bench::stats::Interval;
 
+/// One answer, system by system.
+pub(crate) struct Told {
+    /// What is told of each.
+    pub(crate) about: String,
+    /// Each with its name first, Driveline before all.
+    pub(crate) systems: Vec<String>,
+}
+
 /// What the experiment's question is about, in a sentence or two; nothing if it asks for latencies alone, or nothing tells.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+    // Variations of settings are few, and each is an answer of its own.
+    let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
+    let sentences = told(e, about).iter().map(|t| format!("{}: {}.", t.about, listed(&t.systems, most))).collect::<Vec<_>>();
+    [sentences.join(" "), remark(e, about)].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The same, with every system.
+pub(crate) fn told(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Told> {
     match about {
-        None => String::new(),
+        None => Vec::new(),
         Some(AnswerSpec::CarriedLinks) => carried_links(e),
+        Some(AnswerSpec::Fairness) => fairness(e),
         Some(AnswerSpec::Settings) => settings(e),
         Some(AnswerSpec::Throughput) => throughput(e),
     }
+}
+
+/// What must be known of such an answer, if there is one.
+pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+    if about != Some(AnswerSpec::Throughput) || throughput(e).is_empty() {
+        return String::new();
+    }
+    let mut text = "Throughput is the payload's size divided by the median.".to_owned();
+    if e.measured().flat_map(|c| &c.case.links).any(|l| l.payload == Payload::Untouched) {
+        text += " Nobody writes or reads these payloads: where they are lent and not copied, no bytes move, and it is no bandwidth.";
+    }
+    text
 }
 
 /// Cases of each system, with Driveline first.
@@ -49,14 +78,14 @@ fn place(groups: usize, name: &str) -> String {
 }
 
 /// The first few, and how many more there are.
-fn listed(all: &[String]) -> String {
-    let more = if all.len() > MOST_TOLD { format!("; and {} more below", all.len() - MOST_TOLD) } else { String::new() };
-    format!("{}{more}", all.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>().join("; "))
+fn listed(all: &[String], most: usize) -> String {
+    let more = if all.len() > most { format!("; and {} more below", all.len() - most) } else { String::new() };
+    format!("{}{more}", all.iter().take(most).cloned().collect::<Vec<_>>().join("; "))
 }
 
-fn carried_links(e: &ExperimentResult) -> String {
+fn carried_links(e: &ExperimentResult) -> Vec<Told> {
     let groups = groups(e, |c| format!("{} links", c.case.links.len()));
-    let mut sentences = Vec::new();
+    let mut answers = Vec::new();
     for (name, systems) in &groups {
         let mut told: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
         // Driveline first, then who carries most.
@@ -64,14 +93,12 @@ fn carried_links(e: &ExperimentResult) -> String {
             others.sort_by_key(|c| std::cmp::Reverse(c.links));
         }
         let most = systems.iter().flatten().map(|c| c.case.links.len()).max().unwrap_or(0);
-        let words: Vec<String> = told.iter().map(|c| c.words(most)).collect();
-        sentences.push(format!(
-            "Links carried at the same time without a sample lost, late or not sent{}: {}.",
-            place(groups.len(), name),
-            listed(&words)
-        ));
+        answers.push(Told {
+            about: format!("Links carried at the same time without a sample lost, late or not sent{}", place(groups.len(), name)),
+            systems: told.iter().map(|c| c.words(most)).collect(),
+        });
     }
-    sentences.join(" ")
+    answers
 }
 
 /// How many links a system carries.
@@ -131,7 +158,33 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn settings(e: &ExperimentResult) -> String {
+/// Of each system the case with most subscribers, which are furthest apart.
+fn fairness(e: &ExperimentResult) -> Vec<Told> {
+    let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers)));
+    let mut answers = Vec::new();
+    for (name, systems) in &groups {
+        let fair = |c: &&CaseResult| c.fairness().map(|f| (f.subscribers, f, c.name()));
+        let most = systems.iter().flatten().filter_map(fair).map(|(n, ..)| n).max().unwrap_or(0);
+        let of_most = systems.iter().filter_map(|cases| cases.iter().filter_map(fair).find(|(n, ..)| *n == most));
+        let words: Vec<String> = of_most
+            .map(|(_, f, name)| {
+                let last = f.most_often_last.map_or_else(String::new, |(share, _)| format!(" ({:.0} %)", share * 100.0));
+                let served = if f.served < f.subscribers { format!(", {} of them served", f.served) } else { String::new() };
+                format!("{name} {} and {}{last}{served}", duration(f.first_p50), duration(f.last_p50))
+            })
+            .collect();
+        if !words.is_empty() {
+            let about = format!(
+                "Medians of the first and of the last of {most} subscribers, and for how many samples the one that is most often the last is it{}",
+                place(groups.len(), name)
+            );
+            answers.push(Told { about, systems: words });
+        }
+    }
+    answers
+}
+
+fn settings(e: &ExperimentResult) -> Vec<Told> {
     let mut systems: Vec<Changed> = Vec::new();
     for c in e.measured() {
         let Some((r, i)) = c.to_usual().and_then(|r| Some((r, r.p50?))) else { continue };
@@ -141,9 +194,8 @@ fn settings(e: &ExperimentResult) -> String {
             None => systems.push(Changed { name: c.name(), usual: r.to_system.to_string(), cells: vec![cell] }),
         }
     }
-    let words: Vec<String> = systems.iter().map(Changed::words).collect();
-    // All of them: each is an answer of its own.
-    if words.is_empty() { String::new() } else { format!("What settings change, by medians: {}.", words.join("; ")) }
+    let systems: Vec<String> = systems.iter().map(Changed::words).collect();
+    if systems.is_empty() { Vec::new() } else { vec![Told { about: "What settings change, by medians".into(), systems }] }
 }
 
 /// What one variation changes.
@@ -181,23 +233,16 @@ impl Changed<'_> {
     }
 }
 
-fn throughput(e: &ExperimentResult) -> String {
+fn throughput(e: &ExperimentResult) -> Vec<Told> {
     let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| bytes(l.size)));
-    let mut sentences = Vec::new();
+    let mut answers = Vec::new();
     for (name, systems) in &groups {
-        let words: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();
-        if !words.is_empty() {
-            sentences.push(format!("Median and greatest throughput{}: {}.", place(groups.len(), name), listed(&words)));
+        let systems: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();
+        if !systems.is_empty() {
+            answers.push(Told { about: format!("Median and greatest throughput{}", place(groups.len(), name)), systems });
         }
     }
-    if sentences.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("{} Throughput is the payload's size divided by the median.", sentences.join(" "));
-    if e.measured().flat_map(|c| &c.case.links).any(|l| l.payload == Payload::Untouched) {
-        text += " Nobody writes or reads these payloads: where they are lent and not copied, no bytes move, and it is no bandwidth.";
-    }
-    text
+    answers
 }
 
 /// How median and throughput of a system grow from its least to its greatest payload; nothing if it has but one.

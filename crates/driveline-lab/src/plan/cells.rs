@@ -3,7 +3,7 @@
 
 use super::{MAX_CASES, messages, too_small, workload};
 use crate::archive::{Link, Workload};
-use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary};
+use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary, WorkloadSpec};
 use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
@@ -11,6 +11,7 @@ use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::machine::memory;
 use driveline_bench::{Beside, CableSpec, Favour, Placement, Quota, bytes, cable_refused};
 use driveline_runtime::graph::ByteSize;
+use driveline_workloads::workloads;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -75,14 +76,16 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
             continue;
         }
         let case = case.over(&scenario.link);
-        // What varies are links and chains; a workload's parameters are its own.
-        let vary = if case.workload.is_some() { &Vary::default() } else { &scenario.vary };
+        let vary = &case.workload.as_ref().map_or_else(|| scenario.vary.clone(), |w| of_workload(&scenario.vary, w));
         let more = vary.combinations();
         ensure!(
             cells.len().saturating_add(more) <= MAX_CASES,
             "case {name} comes to {more} combinations; all cases to more than {MAX_CASES}: let less vary"
         );
-        for (combination, case) in combinations(vary, case) {
+        for (combination, mut case) in combinations(vary, case) {
+            if let Some(workload) = &mut case.workload {
+                vary_workload(workload, vary, case.size, case.rate_hz).with_context(|| format!("case {name}"))?;
+            }
             let mut parts = Vec::new();
             if scenario.cases.len() > 1 || combination.is_empty() {
                 parts.push(name.clone());
@@ -100,6 +103,37 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
         }
     }
     Ok(cells)
+}
+
+/// The parameters of workloads that mean what varies of links.
+const SIZE_OF_WORKLOAD: &str = "payload_bytes";
+const RATE_OF_WORKLOAD: &str = "rate_hz";
+
+/// Of what varies: what a workload has a parameter for, which its case leaves open. All else of links is not about it.
+fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
+    let known = workloads().into_iter().find(|w| w.name == workload.name);
+    let open =
+        |parameter| known.as_ref().is_some_and(|w| w.defaults.get(parameter).is_some()) && !workload.parameters.contains_key(parameter);
+    let mut heeded = Vary::default();
+    if open(SIZE_OF_WORKLOAD) {
+        heeded.size.clone_from(&vary.size);
+    }
+    if open(RATE_OF_WORKLOAD) {
+        heeded.rate_hz.clone_from(&vary.rate_hz);
+    }
+    heeded
+}
+
+/// Tells a workload its place among what varies.
+fn vary_workload(workload: &mut WorkloadSpec, vary: &Vary, size: Option<ByteSize>, rate_hz: Option<f64>) -> Result<()> {
+    if let Some(size) = size.filter(|_| !vary.size.is_empty()) {
+        workload.parameters.insert(SIZE_OF_WORKLOAD.into(), size.0.into());
+    }
+    if let Some(rate_hz) = rate_hz.filter(|_| !vary.rate_hz.is_empty()) {
+        workload.parameters.insert(RATE_OF_WORKLOAD.into(), rate_hz.into());
+    }
+    // The file was checked without what varies.
+    driveline_workloads::check(&workload.name, &serde_json::Value::Object(workload.parameters.clone()))
 }
 
 fn cell(

@@ -31,18 +31,26 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
     scenario.vary = scenario.vary.changed(&run.vary);
     let mut e = Experiment { rounds: run.rounds.unwrap_or(5), cases: Vec::new(), left_out: Vec::new(), scenario };
     let scenario = e.scenario.clone();
+    let mut compares = false;
     for cell in cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))? {
         let names = run.systems.as_ref().filter(|_| cell.systems.is_none()).or(cell.systems.as_ref()).unwrap_or(&scenario.systems);
         let (with_driveline, selection) = systems(found, names).with_context(|| format!("experiment {}, systems", scenario.id))?;
         for (what, reason) in &selection.unavailable {
             leave_out(&mut e, what, reason, None);
         }
+        compares |= cell.workload.is_none() && names.iter().any(|name| name != "driveline");
         if cell.chain.is_some() {
             add_chain(&mut e, &cell, with_driveline, &selection, found)?;
         } else {
             add_cell(&mut e, &cell, with_driveline, &selection, placement, figure(&scenario, &cell));
         }
         ensure!(e.cases.len() <= MAX_CASES, "experiment {} has more than {MAX_CASES} cases: let less vary", scenario.id);
+    }
+    // Whoever is compared stands in a list, and whoever is not there at all in none: that they are missing is told all the same.
+    if compares {
+        for (peer, reason) in found.iter().filter_map(|p| Some((p, p.missing()?))) {
+            leave_out(&mut e, &peer.name, &reason, None);
+        }
     }
     compare_with_own_edges(&mut e);
     e.scenario.run = run;

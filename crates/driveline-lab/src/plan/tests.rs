@@ -5,12 +5,15 @@ use crate::scenario::{self, ReachSpec, builtin};
 use driveline_bench::peers::{Description, State, Variant, WaitKind};
 use std::collections::BTreeSet;
 
+/// What the experiments that come with the program ask of which systems.
+mod papers;
+
 /// A peer that can do everything, under the names that scenarios ask for.
 fn peer(name: &str, variants: &[&str]) -> Peer {
     let variant = |name: &&str| Variant {
         name: (*name).to_owned(),
         title: format!("as {name}"),
-        tuning: name.contains('_'),
+        tuning: ["_500", "_1500", "_nagle"].iter().any(|end| name.ends_with(end)),
         reach: vec![Reach::Process, Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
         reliability: vec![Reliability::BestEffort, Reliability::Reliable],
@@ -38,11 +41,11 @@ fn peers() -> Vec<Peer> {
         peer("cyclonedds", &["udp", "udp_default", "udp_1500", "udp_500"]),
         peer("iceoryx2", &["ipc"]),
         peer("iceoryx", &["shm"]),
-        peer("fastdds", &["udp", "shm", "udp_1500", "udp_500"]),
+        peer("fastdds", &["udp", "shm", "data_sharing", "udp_1500", "udp_500"]),
         peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]),
         peer("baseline", &["tcp", "tcp_nagle", "udp", "udp_1500", "udp_500"]),
-        peer("as_published", &["sim", "fastcycle"]),
-        peer("zenoh", &["tcp", "shm"]),
+        peer("as_published", &["sim", "sim_code", "fastcycle"]),
+        peer("zenoh", &["tcp", "shm", "shm_implicit"]),
         peer("driveline_cpp", &["sdk"]),
         Peer { name: "ecal".into(), title: "eCAL".into(), state: State::NotInstalled { how_to_add: "buy it".into() } },
     ]
@@ -228,9 +231,27 @@ fn what_varies_multiplies_cases_and_extents_replace_it() {
 
 #[test]
 fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
-    let e = planned("headline", Extent::Default);
+    let mut found = peers();
+    let mut sleepy = peer("sleepy", &["one"]);
+    let State::Installed { description, .. } = &mut sleepy.state else { panic!() };
+    description.variants[0].waits = vec![WaitKind::Block];
+    description.variants[0].reliability = vec![Reliability::Reliable];
+    found.push(sleepy);
+    let headline = scenario::load("headline").unwrap();
+    let e = plan(&headline, Extent::Default, &found, &Placement::automatic(vec![0, 1])).unwrap();
     assert!(e.left_out.iter().any(|l| l.what.contains("spin") && l.reason.contains("room for")), "{:?}", e.left_out);
-    assert!(e.left_out.iter().any(|l| l.reason.contains("best effort") || l.reason.contains("not installed")));
+    // Each cell that it cannot do, with the one thing that it cannot; and it is in all others.
+    let cells_of = |reason: &str| {
+        let told = e.left_out.iter().find(|l| l.what == "sleepy/one" && l.reason == reason).unwrap_or_else(|| panic!("{:?}", e.left_out));
+        told.cells.iter().map(String::as_str).collect::<BTreeSet<_>>()
+    };
+    let (spins, may_lose) = (cells_of("readers cannot wait as 'spin'"), cells_of("is not best effort"));
+    assert!(spins.iter().all(|c| c.contains("spin")) && may_lose.iter().all(|c| c.contains("best effort")), "{spins:?} {may_lose:?}");
+    let does: BTreeSet<_> = e.cases.iter().filter(|c| c.system.to_string() == "sleepy/one").map(|c| c.cell.as_str()).collect();
+    let all: BTreeSet<_> = e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();
+    assert_eq!(&(&spins | &may_lose) | &does, all);
+    assert!(!does.is_empty() && does.iter().all(|c| !spins.contains(c) && !may_lose.contains(c)), "{does:?}");
+    assert!(e.left_out.contains(&LeftOut::new("ecal", "not installed: buy it")), "{:?}", e.left_out);
     // In words, not as programs write values down.
     assert!(e.left_out.iter().all(|l| !l.told().contains("Some(") && !l.told().contains("None")), "{:?}", e.left_out);
 }

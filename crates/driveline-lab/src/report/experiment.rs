@@ -305,35 +305,52 @@ fn published(e: &ExperimentResult) -> String {
 
 /// Whether everything that was due is accounted for.
 fn accounts(e: &ExperimentResult) -> String {
-    let head =
-        ["case", "runs that count", "scheduled", "sent", "not sent", "due at readers", "received", "late", "lost", "torn", "wake calls"];
+    let is_watched = e.measured().any(|c| c.switches_per_sample().is_some());
+    let mut head = vec![
+        "case",
+        "runs that count",
+        "scheduled",
+        "sent",
+        "not sent",
+        "due at readers",
+        "received",
+        "late",
+        "lost",
+        "torn",
+        "wake calls",
+    ];
+    head.extend(Some("context switches").filter(|_| is_watched));
     let mut table = Table::new("", &head, true);
     for c in e.cases.iter().filter(|c| !c.case.links.is_empty()) {
         let t = &c.totals;
         let reasons: Vec<String> = t.not_sent.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
-        table.row(
-            &escape(&c.case.id),
-            &[
-                format!("{} of {}", c.valid_runs(), c.runs.len()),
-                t.scheduled.to_string(),
-                t.sent.to_string(),
-                if reasons.is_empty() { "0".into() } else { format!("<span class=bad>{}</span>", escape(&reasons.join("; "))) },
-                t.deliveries.to_string(),
-                t.received.to_string(),
-                count(t.late),
-                count(t.missed),
-                count(t.torn),
-                t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
-            ],
-        );
+        let mut cells = vec![
+            format!("{} of {}", c.valid_runs(), c.runs.len()),
+            t.scheduled.to_string(),
+            t.sent.to_string(),
+            if reasons.is_empty() { "0".into() } else { format!("<span class=bad>{}</span>", escape(&reasons.join("; "))) },
+            t.deliveries.to_string(),
+            t.received.to_string(),
+            count(t.late),
+            count(t.missed),
+            count(t.torn),
+            t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
+        ];
+        cells.extend(Some(c.switches_per_sample().map_or_else(String::new, digits)).filter(|_| is_watched));
+        table.row(&escape(&c.case.id), &cells);
     }
     if table.is_empty() {
         return String::new();
     }
     format!(
         "<details><summary>Accounts: scheduled = sent + not sent, sent = received + lost</summary>{}<p class=legend>Late: more than one period after it was due. \
-         'Not sent' includes samples of the warm-up. Wake calls: system calls per publish.</p></details>\n",
-        table.finish()
+         'Not sent' includes samples of the warm-up. Wake calls: system calls per publish.{}</p></details>\n",
+        table.finish(),
+        if is_watched {
+            " Context switches: of all ends together per sample, what they do before and after the samples included."
+        } else {
+            ""
+        }
     )
 }
 
@@ -364,7 +381,7 @@ fn control(e: &ExperimentResult) -> String {
 
 /// What the middleware's own latency tools say of the same links.
 fn own_tools(e: &ExperimentResult) -> String {
-    let head = ["case", "tool", "tool's p50", "p50 here", "÷ tool", "verdict"];
+    let head = ["case", "tool", "what", "it says", "here", "÷ tool", "verdict"];
     let mut table = Table::new("", &head, true);
     for (c, a) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
         let verdict = match a.concord {
@@ -375,6 +392,7 @@ fn own_tools(e: &ExperimentResult) -> String {
             &escape(&c.case.id),
             &[
                 escape(&format!("{} {}", a.tool, a.version)),
+                a.averages_of.map_or_else(|| "p50".to_owned(), |n| format!("averages of {n}, p50")),
                 escape(&duration(a.tool_p50_ns)),
                 escape(&duration(a.ours_p50_ns)),
                 ratio_of(Some(&a.ratio)),
@@ -386,7 +404,7 @@ fn own_tools(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say.</p>",
+        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples.</p>",
         table.finish(),
         driveline_bench::TOLERANCE * 100.0
     )

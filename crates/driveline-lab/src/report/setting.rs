@@ -48,7 +48,7 @@ pub(super) fn sections(m: &Manifest, a: &Analysis) -> String {
 fn rules(m: &Manifest) -> String {
     format!(
         "<h3>Fairness</h3><ul>\
-         <li>Within a cell all systems have the same size, rate, number of subscribers, way of waiting (asleep or spinning), handling of payloads, reliability, history depth, CPUs and priority. Who cannot is left out of the cell, and listed.</li>\
+         <li>Within a cell all systems have the same size, rate, number of subscribers, way of waiting (asleep or spinning), handling of payloads, reliability, history depth, CPUs and priority; reliable senders wait at most a second for who is slow, if they have a limit. Who cannot is left out of the cell, and listed.</li>\
          <li>Every round measures all systems in a new random order, each in fresh processes.</li>\
          <li>Loan-only: the payload is not touched, so a middleware without copies has nothing to do that grows with size. Filled and read: every byte is written and read, sequence and checksum are verified outside the timed window.</li>\
          <li>Each middleware is configured as its own documentation recommends; its settings stand below with why.</li>\
@@ -72,6 +72,9 @@ fn machine(m: &Manifest, a: &Analysis) -> String {
     row("Frequency governor", k.governor.clone());
     row("Idle states", k.idle_states.clone());
     row("Memory", driveline_bench::bytes(k.memory_bytes as usize));
+    if !k.tcp_congestion_control.is_empty() {
+        row("TCP congestion control", k.tcp_congestion_control.clone());
+    }
     row("CPU limit", k.cgroup_cpu_limit.clone());
     row("Load before", k.load_before.map_or_else(|| "unknown".into(), |l| format!("{l:.2}")));
     row(

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum AnswerSpec {
     /// How many links at the same time (`copies`) are carried before a sample is lost, late or not sent.
     CarriedLinks,
+    /// How far apart the first and the last of several subscribers are, and whether it is always the same one that is last.
+    Fairness,
     /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
     Settings,
     /// How latency and throughput grow with the size of payloads.

@@ -7,7 +7,7 @@ use driveline_bench::harness::{Job, PROTOCOL, Reach, Reliability, Wait};
 use driveline_bench::peers::{Description, Setting, Variant, WaitKind};
 use driveline_bench::{Middleware, Received, Receiver, Sender};
 use driveline_peer_stage::{StageReceiver, StageSender};
-use iceoryx2::port::listener::Listener;
+use iceoryx2::port::listener::{Listener, ListenerWaitError};
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
@@ -86,6 +86,14 @@ fn prefix(job: &Job) -> String {
 
 fn say<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Error {
     move |e| anyhow!("{what}: {e:?}")
+}
+
+/// Sleeps until a notice comes, or somebody stops the process and lets it go on: who sleeps looks again in any case.
+fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
+    match listener.timed_wait(|_| (), longest) {
+        Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
+        Err(e) => Err(say("cannot wait")(e)),
+    }
 }
 
 impl Ends {
@@ -281,7 +289,7 @@ impl Receiver for In {
                 match &self.listener {
                     Some(listener) => {
                         let longest = limit.map_or(LONGEST_SLEEP, |l| l.saturating_sub(start.elapsed()).min(LONGEST_SLEEP));
-                        listener.timed_wait(|_| (), longest).map_err(say("cannot wait"))?;
+                        sleep(listener, longest)?;
                         break;
                     }
                     None => std::hint::spin_loop(),
@@ -319,7 +327,7 @@ impl StageReceiver for In {
             let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else { break };
             match &self.listener {
                 Some(listener) => {
-                    listener.timed_wait(|_| (), left).map_err(say("cannot wait"))?;
+                    sleep(listener, left)?;
                 }
                 None => std::hint::spin_loop(),
             }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Processes of a measurement: found, looked at, and stopped for a while.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test uses some of it, and may stop at a surprise")]
+
+use driveline::types::MonotonicNs;
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::Duration;
+
+/// How long one stands still.
+pub(crate) const STALL: Duration = Duration::from_millis(300);
+
+/// When a process stood still, for sure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stall {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+/// Stops a process for [`STALL`], and says between which times it surely did nothing; nothing if it has ended, or `over`.
+pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
+    let process = Pid::from_raw(pid)?;
+    kill_process(process, Signal::STOP).ok()?;
+    let mut from = None;
+    while from.is_none() && !over() && state(pid)? != 'Z' {
+        from = all_stopped(pid)?.then(|| MonotonicNs::now().0);
+    }
+    std::thread::sleep(STALL);
+    let to = MonotonicNs::now().0;
+    kill_process(process, Signal::CONT).ok()?;
+    // Some time to catch up.
+    std::thread::sleep(STALL);
+    Some(Stall { from: from?, to })
+}
+
+/// Whether each of its threads stands still: a middleware's own stop a moment later than the first.
+fn all_stopped(pid: i32) -> Option<bool> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let mut states = threads.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok()?.rsplit_once(") ")?.1.chars().next());
+    Some(states.all(|state| state == 'T'))
+}
+
+/// Fields of /proc/PID/stat behind the name: the third one is the first.
+pub(crate) fn stat(pid: i32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
+}
+
+fn state(pid: i32) -> Option<char> {
+    stat(pid)?.first()?.chars().next()
+}
+
+/// Processes of `parent` that live, the oldest first.
+pub(crate) fn children(parent: u32) -> Vec<i32> {
+    let parent = parent.to_string();
+    let mut found: Vec<(u64, i32)> = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| Some((pid, stat(pid)?)))
+        .filter(|(_, s)| s.get(1) == Some(&parent) && s.first().is_some_and(|s| s != "Z"))
+        .filter_map(|(pid, s)| Some((s.get(19)?.parse().ok()?, pid)))
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, pid)| pid).collect()
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run of peers leaves behind: files in shared memory, processes.
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How the names of a middleware's files in shared memory begin or end.
+const TRACES: [(&str, &[&str]); 5] = [
+    ("driveline", &["driveline-"]),
+    ("fastdds", &["fast", "sem.fast"]),
+    ("iceoryx", &["iceoryx_mgmt", "iox"]),
+    ("iceoryx2", &["drv", "iox2_"]),
+    ("zenoh", &[".zenoh"]),
+];
+
+/// In the environment of everything that this run starts, its own number. Others may measure at the same time.
+pub(crate) const MARK: &str = "DRIVELINE_PEERS_TEST";
+
+/// Files of this user in shared memory that a peer, or the benchmark, may have made.
+pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
+    let ours = |file: &str| {
+        let own = TRACES.iter().filter(|(peer, _)| [name, "driveline"].contains(peer)).flat_map(|(_, parts)| *parts);
+        own.into_iter().any(|part| file.starts_with(part) || file.ends_with(part))
+    };
+    let uid = rustix::process::geteuid().as_raw();
+    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    entries.filter(|e| ours(&e.file_name().to_string_lossy()) && e.metadata().is_ok_and(|m| m.uid() == uid)).map(|e| e.path()).collect()
+}
+
+/// Whether somebody who lives uses it, who is then not of this run: nobody of it lives any more.
+fn is_used(path: &Path) -> bool {
+    if path.is_dir() {
+        let claim = std::fs::File::open(path.join("claim"));
+        return claim.is_ok_and(|file| file.try_lock().is_err());
+    }
+    let name = path.to_string_lossy().into_owned();
+    let uses = |process: PathBuf| {
+        let mapped = std::fs::read_to_string(process.join("maps")).is_ok_and(|maps| maps.contains(&name));
+        let mut open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        mapped || open.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().any(|process| uses(process.path()))
+}
+
+/// What this run has left: files that are new and nobody's, and processes that it has started.
+pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
+    let mark = format!("{MARK}={}", std::process::id());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let new = files(name)
+            .difference(before)
+            .filter(|path| path.exists() && !is_used(path))
+            .map(|p| p.display().to_string())
+            .collect::<Vec<_>>();
+        let marked =
+            |process: &Path| std::fs::read(process.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()));
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|e| e.path()).filter(|p| marked(p));
+        let running = processes.map(|p| format!("process {}", std::fs::read_to_string(p.join("comm")).unwrap_or_default().trim()));
+        let all: Vec<String> = new.into_iter().chain(running).collect();
+        // What is just ending may take a moment.
+        if all.is_empty() || Instant::now() > deadline {
+            return all;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+
+#[test]
+fn who_is_not_installed_is_told_wherever_systems_are_compared() {
+    let mut alone = Vec::new();
+    for b in builtin() {
+        let with_lists = scenario::load(b.id).unwrap();
+        for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
+            let e = planned(b.id, extent);
+            let told: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
+            let others = e.cases.iter().any(|c| matches!(c.system, System::Peer { .. }));
+            if others || with_lists.systems.iter().any(|s| s != "driveline") {
+                assert_eq!(told, [&LeftOut::new("ecal", "not installed: buy it")], "{} {extent:?}", b.id);
+            } else {
+                assert!(told.is_empty(), "{} {extent:?}", b.id);
+                alone.push(b.id);
+            }
+        }
+    }
+    alone.dedup();
+    // What Driveline's own graphs do has nobody beside it.
+    assert_eq!(alone, ["W6", "B3", "K3", "refsys"]);
+}
+
+#[test]
+fn everything_is_started_anew_often_enough_for_intervals() {
+    for b in builtin() {
+        for extent in [Extent::Default, Extent::Paper] {
+            let rounds = planned(b.id, extent).rounds;
+            assert!(rounds >= ENOUGH_ROUNDS as u64, "{} {extent:?}: {rounds} rounds", b.id);
+        }
+    }
+    // The published number of samples, in each of them.
+    let of_paper = planned("F", Extent::Paper);
+    assert!(of_paper.cases.iter().flat_map(|c| &c.links).all(|l| l.messages == 5000));
+}
+
+#[test]
+fn links_of_the_first_paper_are_reliable_as_there() {
+    for id in ["W1", "W2", "W3", "W4", "W5", "W7", "W8", "W11", "W12", "W13", "W14"] {
+        for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
+            let e = planned(id, extent);
+            let of = |c: &Case| c.links.first().map(|l| l.reliability);
+            let own = || e.cases.iter().filter(|c| c.system == System::Driveline);
+            let is = |c: &str, r| own().any(|case| case.scenario_case == c && of(case) == Some(r));
+            // What a paper does not say may be measured besides.
+            for case in own().map(|c| c.scenario_case.as_str()).filter(|c| !c.contains("best effort")) {
+                let quick = extent == Extent::Quick && is(case, Reliability::BestEffort);
+                assert!(is(case, Reliability::Reliable) || quick, "{id} {extent:?}: {case}");
+            }
+        }
+    }
+    // At the same rate and at once: nobody but Driveline and two others.
+    let quick = planned("W1", Extent::Quick);
+    let who: BTreeSet<_> =
+        quick.cases.iter().filter(|c| c.role == Role::Measured && c.cell.contains("host")).map(|c| c.system.to_string()).collect();
+    assert_eq!(who.len(), 3, "{who:?}");
+}
+
+#[test]
+fn transports_within_a_process_stand_among_those_of_the_first_paper() {
+    // As ROS 1's nodelets are.
+    let mut inside = peer("inside", &["intra"]);
+    let State::Installed { description, .. } = &mut inside.state else { panic!() };
+    description.variants[0].reach = vec![Reach::Process];
+    description.variants[0].reliability = vec![Reliability::BestEffort];
+    let e = plan(&scenario::load("W1").unwrap(), Extent::Default, &[inside], &Placement::automatic(vec![0, 1])).unwrap();
+    let cases: BTreeSet<_> =
+        e.cases.iter().filter(|c| c.system.to_string() == "inside/intra").map(|c| (c.scenario_case.as_str(), c.links[0].reach)).collect();
+    let expected = ["imu", "camera", "lidar-light", "lidar-heavy", "radar"].map(|c| (c, Reach::Process));
+    assert_eq!(cases, BTreeSet::from(expected));
+}
+
+#[test]
+fn what_sleeping_costs_is_watched_where_periods_vary() {
+    let e = planned("W11", Extent::Default);
+    assert!(e.cases.iter().filter(|c| c.role == Role::Measured).all(|c| c.beside.watch_every.is_some()));
+}
+
+#[test]
+fn all_topologies_have_all_sizes_and_rates() {
+    let sizes = [32, 64 << 10, 512 << 10, 1 << 20, 2 << 20];
+    let e = planned("K2", Extent::Paper);
+    for topology in ["T1", "T2", "T3"] {
+        let of = |c: &&Case| c.system == System::Driveline && c.scenario_case.starts_with(&format!("{topology} 8"));
+        let mut seen = BTreeSet::new();
+        for c in e.cases.iter().filter(of) {
+            let (size, hz) = match (&c.workload, c.links.first()) {
+                (Some(w), _) => (w.parameters["payload_bytes"].as_u64().unwrap() as usize, w.parameters["rate_hz"].as_f64().unwrap()),
+                (_, Some(Link { size, pace: Pace::RateHz(hz), payload: Payload::Filled, .. })) => (*size, *hz),
+                other => panic!("{other:?}"),
+            };
+            seen.insert((size, hz as u64));
+        }
+        let expected: BTreeSet<_> = sizes.into_iter().flat_map(|s| [(s, 10), (s, 100)]).collect();
+        assert_eq!(seen, expected, "{topology}");
+    }
+    assert!(e.cases.iter().any(|c| c.id == "T3 64 nodes · 2 MiB · 100 Hz · driveline"));
+}
+
+#[test]
+fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
+    let mut s = scenario::load("K3").unwrap();
+    s.vary = scenario::Vary {
+        size: vec![driveline_runtime::graph::ByteSize(64), driveline_runtime::graph::ByteSize(128)],
+        ..Default::default()
+    };
+    let planned = |s: &scenario::Scenario| plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1]));
+    let size = |c: &Case| c.workload.as_ref().unwrap().parameters["payload_bytes"].as_u64().unwrap();
+    let sizes = |s: &scenario::Scenario| planned(s).unwrap().cases.iter().map(size).collect::<BTreeSet<_>>();
+    // It says its own.
+    assert_eq!(sizes(&s), BTreeSet::from([65536]));
+    s.cases.values_mut().for_each(|c| drop(c.workload.as_mut().unwrap().parameters.remove("payload_bytes")));
+    assert_eq!(sizes(&s), BTreeSet::from([64, 128]));
+    s.vary.size = vec![driveline_runtime::graph::ByteSize(1 << 40)];
+    let text = format!("{:#}", planned(&s).unwrap_err());
+    assert!(text.contains("case 8 nodes, single-threaded") && text.contains("payload_bytes"), "{text}");
+}
+
+#[test]
+fn both_protocols_of_the_second_paper_are_asked_for_torn_reads() {
+    for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
+        let e = planned("S5", extent);
+        let who: Vec<_> = e.cases.iter().filter(|c| c.cell == "torn reads").map(|c| c.system.to_string()).collect();
+        for expected in ["driveline", "as_published/sim", "as_published/sim_code"] {
+            assert!(who.iter().any(|w| w == expected), "{expected}: {who:?}");
+        }
+    }
+}
+
+#[test]
+fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
+    for id in ["W9", "S7", "B2"] {
+        let e = planned(id, Extent::Default);
+        let notes = e.scenario.notes.join(" ");
+        for p in peers() {
+            let State::Installed { description, .. } = &p.state else { continue };
+            for v in description.variants.iter().filter(|v| !v.tuning) {
+                let system = format!("{}/{}", p.name, v.name);
+                let carries = e.cases.iter().any(|c| c.system.to_string() == system);
+                let told =
+                    notes.contains(&system) || notes.contains(&format!("(peer {})", p.name)) || notes.contains(&format!("({})", p.name));
+                assert!(carries || told, "{id}: {system}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_environment_gives_a_street_to_whoever_needs_it() {
+    let scenario = scenario::load("S7").unwrap();
+    let stages = scenario.chain.unwrap().stages;
+    let street = |variable: &str| (variable == "S7_CLOUD").then(|| "no/such street.ply".into());
+    for (name, stage) in &stages {
+        let given = cells::parameters(stage, street).unwrap();
+        let is_source_or_map = ["lidar", "localization"].contains(&name.as_str());
+        assert_eq!(given.get("cloud").and_then(|c| c.as_str()), is_source_or_map.then_some("no/such street.ply"), "{name}");
+        assert!(!cells::parameters(stage, |_| None).unwrap().contains_key("cloud"), "{name}");
+    }
+}

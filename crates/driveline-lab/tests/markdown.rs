@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is printed to be published beside the table of figures: Driveline beside its floor, answers of every system, subscribers, runs
+//! that do not count, what is left out.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod fixture;
+
+use driveline_bench::harness::{Payload, System};
+use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_bench::{Beside, Comparison, LeftOut};
+use driveline_lab::archive::{Archive, Case, Experiment, Link, Role, Run};
+use driveline_lab::scenario::AnswerSpec;
+use driveline_lab::{ReportArgs, report};
+use fixture::{case, experiment, floors, link, manifest, peer, run};
+use std::time::Duration;
+
+/// What is printed of an experiment; with what the terminal shows.
+fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let rounds = e.rounds;
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
+    for c in &archive.manifest.experiments[0].cases {
+        for round in 0..rounds {
+            let (run, observations) = make(c, round);
+            archive.add("X", c, &run, &observations).unwrap();
+        }
+    }
+    let args = |markdown| ReportArgs { directory: archive.directory().into(), out: None, markdown, json: false };
+    (report(&args(true)).unwrap(), report(&args(false)).unwrap())
+}
+
+fn plain(ns: u64) -> impl Fn(&Case, u64) -> (Run, Observations) {
+    move |c, round| (run(c, round, &[ns; 100]), Observations::default())
+}
+
+/// The cells of the row that begins so.
+fn row<'a>(text: &'a str, first: &str, system: &str) -> Vec<&'a str> {
+    let cells = |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
+    let mut rows = text.lines().filter(|l| l.starts_with('|')).map(cells);
+    rows.find(|c| c[0] == first && c[1] == system).unwrap_or_else(|| panic!("no row '{first}', {system} in:\n{text}"))
+}
+
+#[test]
+fn driveline_stands_beside_its_floor() {
+    let one = |system| case(system, "cell", 2, vec![link(64, 1, Payload::Untouched)]);
+    let cases = |with_peer: bool| {
+        let mut own = one(System::Driveline);
+        own.comparisons = vec![Comparison { metric: own.figure, to: "floor".into(), of: own.figure }];
+        let mut cases: Vec<Case> = floors(0).into_iter().chain([own]).collect();
+        cases.extend(with_peer.then(|| Case { directory: "003".into(), ..one(peer("fastdds/shm")) }));
+        cases
+    };
+    let latencies = |c: &Case, round: u64| {
+        let ns = if c.role != Role::Measured { 10_000 } else { 10_500 + 500 * round * u64::from(c.system == System::Driveline) };
+        (run(c, round, &[ns; 100]), Observations::default())
+    };
+    let (text, _) = told(experiment("X", 5, cases(true)), latencies);
+    assert!(text.contains("| p50 ÷ Driveline | p99 ÷ Driveline |"), "{text}");
+    assert_eq!(row(&text, "cell", "Driveline")[5..7], ["1.15 (1.05–1.25) ÷ floor", "1.25 (1.10–1.25) ÷ floor"], "{text}");
+    // Where there are too few samples for that, it is what it is.
+    let (text, _) = told(experiment("X", 5, cases(true)), |c, round| {
+        let n = if c.role == Role::Measured { 100 } else { 40 };
+        (run(c, round, &vec![10_000; n]), Observations::default())
+    });
+    assert_eq!(row(&text, "cell", "Driveline")[6..8], ["1.00 (1.00–1.00) ÷ floor", "1"], "{text}");
+    // Nobody beside it: all that is divided is divided by the floor.
+    let (text, _) = told(experiment("X", 5, cases(false)), latencies);
+    assert!(text.contains("| p50 ÷ floor | p99 ÷ floor |"), "{text}");
+    assert_eq!(row(&text, "cell", "Driveline")[5..7], ["1.15 (1.05–1.25)", "1.25 (1.10–1.25)"], "{text}");
+}
+
+#[test]
+fn every_system_answers() {
+    let links = |n: usize| (0..n).map(|i| Link { topic: format!("camera{i}"), ..link(64, 1, Payload::Untouched) }).collect::<Vec<_>>();
+    let mut cases = Vec::new();
+    let names: Vec<String> = (0..8).map(|i| format!("p{i}/x")).collect();
+    for system in names.iter().map(|n| peer(n)).chain([System::Driveline]) {
+        cases.push(case(system, "4 links", cases.len(), links(4)));
+    }
+    let mut e = experiment("X", 1, cases);
+    e.scenario.answer = Some(AnswerSpec::CarriedLinks);
+    let (text, terminal) = told(e, plain(20_000));
+    let (_, list) = text.split_once("Links carried at the same time without a sample lost, late or not sent:\n\n").unwrap();
+    let items: Vec<&str> = list.lines().take_while(|l| l.starts_with("- ")).collect();
+    assert_eq!((items.len(), items[0], items[8]), (9, "- Driveline all 4", "- p7/x all 4"), "{text}");
+    assert!(terminal.contains("p4/x all 4; and 3 more below."), "{terminal}");
+}
+
+#[test]
+fn throughput_is_told_with_what_must_be_known_of_it() {
+    let sized = |system: System, size: usize, i| case(system, &driveline_bench::bytes(size), i, vec![link(size, 1, Payload::Untouched)]);
+    let mut e = experiment("X", 1, vec![sized(System::Driveline, 1 << 10, 0), sized(System::Driveline, 1 << 20, 1)]);
+    e.scenario.answer = Some(AnswerSpec::Throughput);
+    let (text, _) = told(e, plain(20_000));
+    assert!(text.contains("Median and greatest throughput:\n\n- Driveline 20.0 µs at 1 KiB to 20.0 µs at 1 MiB, 52.4 GB/s"), "{text}");
+    assert!(text.contains("and it is no bandwidth."), "{text}");
+}
+
+/// Each subscriber takes a tenth longer than the one before it.
+#[test]
+fn subscribers_are_told_apart() {
+    let mut cases = Vec::new();
+    for n in [1, 4] {
+        for system in [System::Driveline, peer("fastdds/shm"), peer("zenoh/shm")] {
+            cases.push(case(system, &format!("1→{n}"), cases.len(), vec![link(64, n, Payload::Untouched)]));
+        }
+    }
+    let mut e = experiment("X", 1, cases);
+    e.scenario.answer = Some(AnswerSpec::Fairness);
+    let (text, terminal) = told(e, |c, round| {
+        let mut run = run(c, round, &[20_000; 100]);
+        if c.system == peer("zenoh/shm") && c.cell == "1→4" {
+            // The third one gets nothing.
+            let a = &mut run.accounts[0];
+            a.stamps.iter_mut().filter(|s| s.subscriber == 2).for_each(|s| (s.received, s.transport_ns) = (None, 0));
+            (a.received[2], a.missed[2]) = (0, 100);
+        }
+        (run, Observations::default())
+    });
+    assert!(
+        text.contains("| transport of subscribers | system | first, p50 | last, p50 | last ÷ first | most often the last | for |"),
+        "{text}"
+    );
+    let (_, table) = text.split_once("transport of subscribers").unwrap();
+    assert_eq!(row(table, "1→4", "Driveline")[2..], ["20.0", "26.0", "1.30", "subscriber 3", "100 %"], "{text}");
+    assert_eq!(row(table, "1→4 (3 of 4 served)", "zenoh/shm")[2..], ["20.0", "26.0", "1.30", "–", "–"], "{text}");
+    // With one there is nothing to tell.
+    assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
+    let answer = "Medians of the first and of the last of 4 subscribers, and for how many samples the one that is most often the last is it: \
+                  Driveline 20.0 µs and 26.0 µs (100 %); fastdds/shm 20.0 µs and 26.0 µs (100 %); zenoh/shm 20.0 µs and 26.0 µs, 3 of them served.";
+    assert!(terminal.contains(answer), "{terminal}");
+}
+
+#[test]
+fn it_is_told_why_runs_do_not_count_and_what_is_left_out() {
+    let cases = vec![
+        case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
+        case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
+    ];
+    let mut e = experiment("X", 5, cases);
+    let somewhere = |what: &str| LeftOut { cells: vec!["cell".into()], ..LeftOut::new(what, "is not reliable") };
+    e.left_out.extend([somewhere("ros1/tcp"), somewhere("ros1/udp")]);
+    let (text, _) = told(e, |c, round| {
+        let mut run = run(c, round, &[20_000; 100]);
+        if c.system != System::Driveline && round < 3 {
+            run.invalid.push(if round == 1 { "it was <warm>".into() } else { "it was cold".to_owned() });
+        }
+        (run, Observations::default())
+    });
+    let reasons =
+        "Runs that do not count:\n\n- cell · fastdds/shm, rounds 1, 3: it was cold\n- cell · fastdds/shm, round 2: it was \\<warm>\n\n";
+    assert!(text.contains(reasons) && text.contains("3 of 10 runs do not count; their reasons are listed."), "{text}");
+    let left = "Left out:\n\n- ecal: not installed: apt install \\<ecal>\n- ros1/tcp, ros1/udp: is not reliable (in cell)\n\n";
+    assert!(text.contains(left), "{text}");
+    // Of nothing there is no list.
+    let mut e = experiment("X", 1, vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])]);
+    e.left_out.clear();
+    let (text, _) = told(e, plain(20_000));
+    assert!(!text.contains("Left out") && !text.contains("Runs that do not count"), "{text}");
+}
+
+#[test]
+fn context_switches_are_told_per_message() {
+    let watched = |system, i| {
+        let c = case(system, "cell", i, vec![link(64, 1, Payload::Untouched)]);
+        Case { beside: Beside { watch_every: Some(Duration::from_millis(100)), ..Beside::default() }, ..c }
+    };
+    let e = experiment("X", 1, vec![watched(System::Driveline, 0), watched(peer("fastdds/shm"), 1)]);
+    let (text, terminal) = told(e, |c, round| {
+        let mut o = Observations::default();
+        // 50 Hz: five messages in each tenth of a second.
+        for (subject, switches) in [("publisher", 5), ("subscriber 0", if c.system == System::Driveline { 5 } else { 15 })] {
+            o.put(subject, Quantity::Switches, (0..20).map(|i| Point { time_ns: i * 100_000_000, value: switches }));
+        }
+        (run(c, round, &[20_000; 100]), o)
+    });
+    let column = text
+        .lines()
+        .find(|l| l.starts_with("| transport"))
+        .unwrap()
+        .split('|')
+        .position(|c| c.trim() == "context switches per message")
+        .unwrap();
+    let of = |system| row(&text, "cell", system)[column - 1].to_owned();
+    assert_eq!([of("Driveline"), of("fastdds/shm")], ["2.00", "4.00"], "{text}");
+    assert!(terminal.contains("switches/message"), "{terminal}");
+}
