@@ -4,7 +4,11 @@
 //! Reasons and rules: `docs/protocols/network.md`, section 6. No guess about delays goes in, only that they are not negative.
 
 use driveline_types::MonotonicNs;
+use std::time::Duration;
 
+/// How often another host is asked for the time. When a clock steps, the figures are wrong until the next answer: that is less than a thousandth of
+/// ten minutes.
+pub const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Greatest drift of two clocks that is believed: 100 ns each millisecond. Crystals stay below 50 ppm each.
 const DRIFT_PER_MILLION: i128 = 100;
 

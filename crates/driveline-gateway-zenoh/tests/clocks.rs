@@ -29,8 +29,12 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
     for shift_s in [3, -3] {
         let rig = Rig::with_shifted_clock(&small(), &deep(), shift_s);
         let (mut publisher, mut subscription) = pair(&rig, &deep());
+        // When each was published, in this process's time, which is the first host's.
+        let mut published = Vec::new();
         for number in 1..=50 {
+            let before = MonotonicNs::now();
             say(&mut publisher, number);
+            published.push((before, MonotonicNs::now()));
             std::thread::sleep(Duration::from_millis(5));
         }
         let mut told = None;
@@ -42,11 +46,27 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
         let truth = -i64::from(shift_s) * 1_000_000_000;
         assert!((offset - truth).unsigned_abs() <= error, "{offset} is not within {error} of {truth}");
         assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
-        let sample = subscription.take().unwrap().expect("fifty were sent");
-        let remote = sample.header().remote.unwrap();
-        let here = sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
-        assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
-        assert!(here <= MonotonicNs::now().0 as i64, "it is published in that host's time");
+        let mut seen = 0;
+        while let Some(sample) = subscription.take().unwrap() {
+            let remote = sample.header().remote.unwrap();
+            // In that host's time, brought back by what nobody there knows.
+            let arrived = sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
+            let (before, after) = published[sample.view().unwrap().number as usize - 1];
+            let (longest, shortest) = (arrived - before.0 as i64, arrived - after.0 as i64);
+            let error = remote.offset_error_ns as i64;
+            assert!((shortest - error..=longest + error).contains(&remote.transit_ns), "it took {shortest} to {longest} ns: {remote:?}");
+            assert!(arrived <= MonotonicNs::now().0 as i64, "it is published in that host's time");
+            seen += 1;
+        }
+        assert!(seen > 0, "fifty were sent");
+        // The host that sends knows the other one's clock from acknowledgements.
+        let mut told = None;
+        eventually("reported by the other one", || {
+            told = known(&rig.a);
+            told.is_some()
+        });
+        let (offset, error) = told.unwrap();
+        assert!((offset + truth).unsigned_abs() <= error, "{offset} is not within {error} of {}", -truth);
     }
 }
 

@@ -6,104 +6,110 @@
 
 mod rig;
 
-use driveline::{Publisher, Subscription};
+use driveline::types::{Qos, Reliability};
 use rig::net::Net;
-use rig::readings::{Heard, Reading, TOPIC, deep, pair, say, small};
+use rig::readings::{Reading, TOPIC, deep, say, small};
+use rig::talk::{LOOSELY, PROMISED, Promise, Speech, Talk};
 use rig::{Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// A publisher that publishes without a pause, and what is heard of it on the other host.
-struct Talk {
-    publisher: Publisher<Reading>,
-    subscription: Subscription<Reading>,
-    heard: Heard,
-    number: u64,
+/// A way to cut the link, or to mend it. `false`: there is none that could be cut.
+type Cut = fn(&Rig, bool) -> bool;
+/// Everybody sees that the link is gone, or nobody is told.
+const CUTS: [(&str, Cut); 2] = [("cable pulled", |rig, cut| rig.cable.set_up(!cut)), ("silent", |rig, cut| rig.cable.drop_silently(cut))];
+
+/// 64 small samples are kept; the newest counts.
+fn fast() -> Speech {
+    Speech::small(&deep())
 }
 
-impl Talk {
-    fn new((publisher, subscription): (Publisher<Reading>, Subscription<Reading>)) -> Self {
-        Self { publisher, subscription, heard: Heard::default(), number: 0 }
-    }
-
-    fn say(&mut self) {
-        self.number += 1;
-        let began = Instant::now();
-        say(&mut self.publisher, self.number);
-        assert!(began.elapsed() < rig::NOT_KEPT_WAITING, "the publisher was kept waiting");
-        std::thread::sleep(Duration::from_millis(5));
-        self.heard.read(&mut self.subscription);
-    }
-
-    fn go_on_for(&mut self, time: Duration) {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            self.say();
-        }
-    }
-
-    /// Goes on until so many more have arrived. Gives the time that the first of them took.
-    #[track_caller]
-    fn until_heard(&mut self, more: usize) -> Duration {
-        let (began, before) = (Instant::now(), self.heard.numbers.len());
-        let mut first = None;
-        eventually("received again", || {
-            self.say();
-            if self.heard.numbers.len() > before {
-                first.get_or_insert_with(|| began.elapsed());
-            }
-            self.heard.numbers.len() >= before + more
-        });
-        first.unwrap_or_default()
-    }
-
-    /// Each sample since the first that was heard has arrived or is counted.
-    #[track_caller]
-    fn all_accounted_for(&mut self) {
-        self.heard.until(&mut self.subscription, self.number);
-        let first = self.heard.numbers[0];
-        assert_eq!(self.heard.numbers.len() as u64 + self.heard.missed + first - 1, self.number, "each was received or counted");
-    }
+/// The publisher waits for whoever is slow, for a while.
+fn reliable() -> Speech {
+    Speech::small(&Qos { reliability: Reliability::Reliable, max_blocking_ms: 200, ..deep() })
 }
 
-/// Cuts the link in some way for some time, and sees what is lost and what comes back.
-fn outage(cut_ms: u64, what: &str, cut: impl Fn(&Rig, bool) -> bool) {
-    let rig = Rig::new(&small(), &deep());
-    let mut talk = Talk::new(pair(&rig, &deep()));
+/// Many packets each, so that a cut is in the middle of one; 3 MB/s.
+fn large(reliability: Reliability) -> Speech {
+    let qos = Qos { depth: 4, reliability, max_blocking_ms: 200, ..Qos::default() };
+    Speech { qos, len: 256 << 10, pause: Duration::from_millis(80) }
+}
+
+/// Cuts the link in some way for some time, and sees what is lost, what comes back and when, and that nobody waits for it.
+fn outage(speech: &Speech, cut_ms: u64, (how, cut): (&str, Cut), promise: Promise) {
+    let rig = Rig::new(&speech.topics(), &speech.qos);
+    let mut talk = Talk::new(&rig, speech, promise);
     talk.until_heard(20);
     if !cut(&rig, true) {
         rig::skipped("a link that is cut", "the loopback device cannot be");
         return;
     }
     talk.go_on_for(Duration::from_millis(cut_ms));
+    talk.heard.perhaps_from = talk.heard.numbers.last().copied().filter(|_| cut_ms >= KEPT_MS);
     cut(&rig, false);
-    let took = talk.until_heard(20);
-    println!("{what} for {cut_ms} ms: received again after {} ms, {} missed", took.as_millis(), talk.heard.missed);
+    talk.recovers(Instant::now(), &format!("{how} for {cut_ms} ms"));
     talk.all_accounted_for();
+    let report = rig.b.report().expect("a report");
+    assert_eq!(report.inlets.len(), 1, "dead inlets: {report:?}");
 }
 
-#[test]
-fn a_cable_that_is_pulled_and_plugged_in_costs_what_is_counted() {
-    // Shorter than anybody notices, and longer than a lease.
+/// As long as what a host has published is kept for its return, which is a little later than the cut.
+const KEPT_MS: u64 = 60_000;
+
+/// Shorter than anybody notices, and longer than a lease.
+fn short_outages(cut: (&str, Cut)) {
     for ms in [300, 3_000] {
-        outage(ms, "cable pulled", |rig, cut| rig.cable.set_up(!cut));
+        outage(&fast(), ms, cut, LOOSELY);
     }
 }
 
 #[test]
+fn a_cable_that_is_pulled_and_plugged_in_costs_what_is_counted() {
+    short_outages(CUTS[0]);
+}
+
+#[test]
 fn a_link_that_falls_silent_costs_what_is_counted() {
-    for ms in [300, 3_000] {
-        outage(ms, "silent", |rig, cut| rig.cable.drop_silently(cut));
+    short_outages(CUTS[1]);
+}
+
+#[test]
+fn an_outage_costs_a_reliable_topic_what_its_publisher_does_not_wait_for() {
+    for cut in CUTS {
+        outage(&reliable(), 3_000, cut, LOOSELY);
+    }
+}
+
+#[test]
+fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
+    for (reliability, cut) in [Reliability::BestEffort, Reliability::Reliable].into_iter().zip(CUTS) {
+        outage(&large(reliability), 3_000, cut, LOOSELY);
     }
 }
 
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
-fn long_outages_cost_what_is_counted() {
-    // Up to the minute for which what a host has published is kept for its return.
-    for ms in [15_000, 50_000] {
-        outage(ms, "cable pulled", |rig, cut| rig.cable.set_up(!cut));
-        outage(ms, "silent", |rig, cut| rig.cable.drop_silently(cut));
+fn outages_are_over_in_time() {
+    // Also as long as a lease, where both ends of a connection may differ on whether it is still there.
+    for ms in [300, 1_000, 1_500, 2_000, 2_500, 3_000, 15_000] {
+        for cut in CUTS {
+            outage(&fast(), ms, cut, PROMISED);
+        }
+    }
+    for speech in [reliable(), large(Reliability::BestEffort), large(Reliability::Reliable)] {
+        for cut in CUTS {
+            outage(&speech, 3_000, cut, PROMISED);
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+fn outages_of_a_minute_are_over_in_time_whether_or_not_what_was_there_is_kept() {
+    for ms in [50_000, KEPT_MS] {
+        for cut in CUTS {
+            outage(&fast(), ms, cut, PROMISED);
+        }
     }
 }
 
@@ -111,57 +117,44 @@ fn long_outages_cost_what_is_counted() {
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
 fn after_an_outage_of_more_than_a_minute_all_begins_anew() {
     let rig = Rig::new(&small(), &deep());
-    let mut talk = Talk::new(pair(&rig, &deep()));
+    let mut talk = Talk::new(&rig, &fast(), PROMISED);
     talk.until_heard(20);
     if !rig.cable.drop_silently(true) {
         rig::skipped("a link that is cut", "the loopback device cannot be");
         return;
     }
     talk.go_on_for(Duration::from_secs(70));
-    eventually("forgotten", || talk.subscription.raw().matched() == 0);
-    rig.cable.drop_silently(false);
+    eventually("forgotten", || talk.subscription.matched() == 0);
     talk.heard.from = talk.heard.numbers.last().copied();
-    let took = talk.until_heard(20);
-    println!("silent for 70 s: received again after {} ms", took.as_millis());
+    rig.cable.drop_silently(false);
+    talk.recovers(Instant::now(), "silent for 70 s");
+    talk.all_accounted_for();
 }
 
 /// Kills one side's gateway and starts it again, so many times in turn.
-fn restarts(times: usize) {
+fn restarts(times: usize, promise: Promise) {
     let mut rig = Rig::new(&small(), &deep());
-    let mut talk = Talk::new(pair(&rig, &deep()));
-    for n in 0..2 * times {
-        talk.until_heard(3);
-        let side = n % 2;
-        if side == 0 {
-            rig.a.kill_gateway()
-        } else {
-            rig.b.kill_gateway()
-        }
-        talk.heard.read(&mut talk.subscription);
-        rig.start(side);
-        if side == 1 {
-            // With a new gateway there the subscription has a new publisher, whose losses count from its first sample on.
-            talk.heard.from = talk.heard.numbers.last().copied();
-            let subscription = &mut talk.subscription;
-            eventually("the old publisher is gone", || subscription.raw().matched() == 0);
-        }
-    }
+    let mut talk = Talk::new(&rig, &fast(), promise);
     talk.until_heard(20);
+    for n in 0..2 * times {
+        talk.restart(&mut rig, n % 2);
+    }
     let sender = rig.a.report().expect("a report");
     assert_eq!(sender.edges.iter().filter(|e| !e.parked).count(), 1, "dead routes: {sender:?}");
     let receiver = rig.b.report().expect("a report");
     assert_eq!(receiver.inlets.len(), 1, "dead inlets: {receiver:?}");
+    talk.all_accounted_for();
 }
 
 #[test]
 fn restarted_gateways_leave_no_dead_routes() {
-    restarts(3);
+    restarts(3, LOOSELY);
 }
 
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
 fn gateways_restarted_twenty_times_leave_no_dead_routes() {
-    restarts(20);
+    restarts(20, PROMISED);
 }
 
 /// Publishers come, say something that is heard on the other host, and go. What stays in the gateways does not grow with them: the
@@ -227,17 +220,15 @@ fn ten_thousand_publishers_that_come_and_go_leave_nothing_behind() {
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
 fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
     let mut rig = Rig::new(&small(), &deep());
-    let mut talk = Talk::new(pair(&rig, &deep()));
+    let mut talk = Talk::new(&rig, &fast(), PROMISED);
     let mut memory = Vec::new();
     for _ in 0..6 {
         for _ in 0..20 {
-            rig.a.kill_gateway();
-            rig.start(0);
-            talk.until_heard(3);
+            talk.restart(&mut rig, 0);
         }
         // What is kept for its return goes after a minute.
         eventually("those before it forgotten", || {
-            talk.say();
+            talk.read();
             rig.b.report().is_some_and(|r| r.hosts.len() == 1)
         });
         memory.push(rig.b.private_memory());

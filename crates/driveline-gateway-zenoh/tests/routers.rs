@@ -17,7 +17,7 @@ fn router(directory: &Path, name: &str, words: Vec<String>, listen: &[String], c
         "mode": "router",
         "listen": { "endpoints": listen },
         "connect": { "endpoints": connect, "timeout_ms": -1, "exit_on_failure": false,
-                     "retry": { "period_init_ms": 200, "period_max_ms": 1000, "period_increase_factor": 2 } },
+                     "retry": { "period_init_ms": 200, "period_max_ms": 200, "period_increase_factor": 1 } },
         "scouting": { "multicast": { "enabled": false } },
         "transport": { "unicast": { "open_timeout": 2000, "accept_timeout": 2000 }, "link": { "tx": { "lease": 2000, "batch_size": 16384 } } },
     });

@@ -40,20 +40,49 @@ fn tls(directory: &Path, host: &str) -> Value {
     json!({ "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")), "private_key": file(&format!("{host}.key")) })
 }
 
-/// A fleet whose second host has a certificate of `signer`, or connects without any.
-fn fleet(signer: Option<&str>) -> Rig {
+/// What the second host shows.
+#[derive(Clone, Copy, Debug)]
+enum Shows {
+    /// A certificate that this authority has signed.
+    Signed(&'static str),
+    /// The fleet's, or none, though it speaks TLS and knows the authority: by Zenoh's own configuration, as ours always has one.
+    Own { certificate: bool },
+    /// It does not even speak TLS.
+    Plain,
+}
+
+fn fleet(shows: Shows) -> Rig {
     Rig::with(&[Carried::from_a("command", 64)], &Qos::default(), 0, &|directory, endpoint| {
         authority(directory, "fleet");
         authority(directory, "stranger");
         certificate(directory, "a", "fleet");
         let listen = endpoint.replace("tcp/", "tls/");
         let a = json!({ "host": "a", "listen": [listen], "tls": tls(directory, "a") });
-        let b = match signer {
-            Some(signer) => {
+        let b = match shows {
+            Shows::Signed(signer) => {
                 certificate(directory, "b", signer);
                 json!({ "host": "b", "connect": [listen], "tls": tls(directory, "b") })
             }
-            None => json!({ "host": "b", "connect": [endpoint] }),
+            Shows::Own { certificate } => {
+                self::certificate(directory, "b", "fleet");
+                let mut of_tls = json!({ "root_ca_certificate": directory.join("fleet.pem") });
+                if certificate {
+                    of_tls["enable_mtls"] = json!(true);
+                    of_tls["connect_certificate"] = json!(directory.join("b.pem"));
+                    of_tls["connect_private_key"] = json!(directory.join("b.key"));
+                }
+                let config = json!({
+                    "mode": "peer",
+                    "connect": { "endpoints": [listen], "timeout_ms": -1, "exit_on_failure": false },
+                    "listen": { "endpoints": [] },
+                    "scouting": { "multicast": { "enabled": false } },
+                    "transport": { "link": { "tls": of_tls } },
+                });
+                let file = directory.join("b.json5");
+                std::fs::write(&file, config.to_string()).unwrap();
+                json!({ "host": "b", "zenoh": file })
+            }
+            Shows::Plain => json!({ "host": "b", "connect": [endpoint] }),
         };
         [a, b]
     })
@@ -61,22 +90,24 @@ fn fleet(signer: Option<&str>) -> Rig {
 
 #[test]
 fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
-    let rig = fleet(Some("fleet"));
-    let qos = Qos::default();
-    let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
-    eventually("matched", || publisher.matched() == 2);
-    eventually("received", || {
-        let loan = publisher.loan(8).unwrap();
-        publisher.publish(loan).unwrap();
-        subscription.take().unwrap().is_some()
-    });
+    for shows in [Shows::Signed("fleet"), Shows::Own { certificate: true }] {
+        let rig = fleet(shows);
+        let qos = Qos::default();
+        let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
+        let mut subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
+        eventually("matched", || publisher.matched() == 2);
+        eventually("received", || {
+            let loan = publisher.loan(8).unwrap();
+            publisher.publish(loan).unwrap();
+            subscription.take().unwrap().is_some()
+        });
+    }
 }
 
 #[test]
 fn a_stranger_and_one_without_a_certificate_are_not() {
-    for signer in [Some("stranger"), None] {
-        let rig = fleet(signer);
+    for shows in [Shows::Signed("stranger"), Shows::Own { certificate: false }, Shows::Plain] {
+        let rig = fleet(shows);
         let qos = Qos::default();
         let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
         let subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
@@ -84,7 +115,7 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
         eventually("watched", || publisher.matched() == 1);
         let end = Instant::now() + LONG;
         while Instant::now() < end {
-            assert_eq!((publisher.matched(), subscription.matched()), (1, 0), "{signer:?} was let in");
+            assert_eq!((publisher.matched(), subscription.matched()), (1, 0), "{shows:?} was let in");
             std::thread::sleep(Duration::from_millis(50));
         }
         for host in [&rig.a, &rig.b] {

@@ -178,6 +178,7 @@ impl Edge {
             standing: BTreeMap::new(),
             held: None,
             period,
+            newest: period.is_some() && !reliable && mark.durability == Durability::Volatile,
             every: u64::from(parts.topic.every.unwrap_or(1).max(1)),
             next_take: MonotonicNs(0),
             senders: Vec::new(),
@@ -220,6 +221,8 @@ struct Sender {
     /// The sample in flight that may have to be sent again.
     held: Option<(Bytes, SampleHead)>,
     period: Option<Duration>,
+    /// Where a rate is asked for, the newest sample is, however many are kept; not where each counts.
+    newest: bool,
     /// Of a publisher's samples only each whose number is a multiple of this is sent.
     every: u64,
     next_take: MonotonicNs,
@@ -341,7 +344,8 @@ impl Sender {
 
     /// Takes the next sample and hands it to Zenoh. `false`: there is none.
     fn take(&mut self) -> bool {
-        let sample = match self.subscription.take_next() {
+        let taken = if self.newest { self.subscription.take_latest() } else { self.subscription.take_next() };
+        let sample = match taken {
             Ok(Some(sample)) => sample,
             Ok(None) => return false,
             Err(_) => {

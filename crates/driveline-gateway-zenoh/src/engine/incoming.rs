@@ -5,7 +5,7 @@ use super::conductor::Common;
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
-use crate::clock::{ClockEstimate, Exchange};
+use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal};
@@ -25,7 +25,6 @@ const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// The first questions for the time come fast, so that there is an estimate when the first sample comes.
 const QUICK_PROBES: u32 = 5;
 const QUICK_PROBE: Duration = Duration::from_millis(50);
-const PROBE: Duration = Duration::from_secs(1);
 
 /// Of which host, publishers with which offer, of which topic.
 type WantKey = (HostId, QosMark, TopicName);
@@ -194,7 +193,7 @@ impl Incoming {
             }
             if now >= probing.next {
                 probing.probes = probing.probes.saturating_add(1);
-                probing.next = now + if probing.probes < QUICK_PROBES { QUICK_PROBE } else { PROBE };
+                probing.next = now + if probing.probes < QUICK_PROBES { QUICK_PROBE } else { ASK_EVERY };
                 ask_for_time(common, id, host.clock.clone());
             }
             next = Some(next.map_or(probing.next, |n| n.min(probing.next)));
@@ -335,6 +334,6 @@ fn ask_for_time(common: &Common, host: &HostId, clock: Arc<Mutex<ClockEstimate>>
         // Now its samples can be wanted.
         inbox.push(News::Counted { host: host.clone(), changes });
     });
-    // It is asked again in a second.
+    // It is asked again soon.
     let _ = asked.wait();
 }

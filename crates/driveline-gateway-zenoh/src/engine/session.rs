@@ -7,8 +7,12 @@ use driveline_runtime::network::{GatewayConfig, NetworkSpec};
 use serde_json::Value;
 use zenoh::Config;
 
-/// A peer without a sign of life for so long is gone; a link that is back is found again within this time.
+/// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
+/// How long opening a connection may take. The kernel knocks at once and after a second, so that not only the first packet finds a link that is back.
+const OPEN_WITHIN_MS: u64 = 2_000;
+/// The pause before the next attempt, always the same: longer ones would leave a link that is back unused for longer.
+const RETRY_MS: u64 = 200;
 /// A batch is what a small sample waits for while a large one is sent: 1.3 ms of what the link carries. Zenoh's lengths have 16 bits.
 const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
 /// Of the kernel's queue 2.6 ms, which it doubles. What it holds bounds what is on its way unacknowledged, too: with less, TCP finds a lost packet by
@@ -43,6 +47,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let mbit = spec.bandwidth_mbit();
     let (batch, send_buffer) = (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
     let (lease, batch, buffer) = (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());
+    let open_within = OPEN_WITHIN_MS.to_string();
+    let retry = format!("{{ period_init_ms: {RETRY_MS}, period_max_ms: {RETRY_MS}, period_increase_factor: 1 }}");
     let longest = (longest + MESSAGE_HEAD_BYTES).to_string();
     let (listen, connect) = (list(&sized(spec.listen_endpoints(), send_buffer)), list(&sized(spec.connect.clone(), send_buffer)));
     let sessions = MAX_SESSIONS.to_string();
@@ -53,15 +59,15 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         // The session opens at once; whoever is not there yet is tried again and again.
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
-        ("connect/retry", "{ period_init_ms: 200, period_max_ms: 1000, period_increase_factor: 2 }"),
+        ("connect/retry", retry.as_str()),
         ("scouting/gossip/enabled", "true"),
         ("scouting/multicast/enabled", if spec.interface.is_some() { "true" } else { "false" }),
         ("timestamping/enabled", "false"),
         ("queries_default_timeout", "2000"),
         ("routing/interests/timeout", "2000"),
         ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
-        ("transport/unicast/open_timeout", lease.as_str()),
-        ("transport/unicast/accept_timeout", lease.as_str()),
+        ("transport/unicast/open_timeout", open_within.as_str()),
+        ("transport/unicast/accept_timeout", open_within.as_str()),
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", lease.as_str()),
         ("transport/link/tx/batch_size", batch.as_str()),
@@ -159,6 +165,25 @@ mod tests {
         ] {
             of(good).unwrap();
         }
+    }
+
+    /// Section 7 of the protocol adds it up.
+    #[test]
+    fn a_link_that_is_back_is_knocked_at_soon_enough() {
+        /// When Linux repeats the first packet of a connection.
+        const REPEATED_AFTER_MS: u64 = 1_000;
+        let config = of("{}").unwrap();
+        let number = |key: &str| config.get_json(key).unwrap().parse::<f64>().unwrap() as u64;
+        let retry: Value = serde_json::from_str(&config.get_json("connect/retry").unwrap()).unwrap();
+        let (first, longest) = (retry["period_init_ms"].as_u64().unwrap(), retry["period_max_ms"].as_u64().unwrap());
+        let open_within = number("transport/unicast/open_timeout");
+        // While packets are lost: the repeated one, and the first of the next attempt.
+        let lost = REPEATED_AFTER_MS.max(open_within - REPEATED_AFTER_MS + first.max(longest));
+        // Before the lease is over TCP repeats what it has; whichever comes first of that and of a new connection.
+        let lease = number("transport/link/tx/lease");
+        let (flush, repeated_first) = (lease / 4, 300);
+        let kept = (lease + flush + longest + repeated_first) / 2;
+        assert!(lost <= 1_200 && kept <= 1_500, "{lost} {kept}: nothing is left of 2 s for the rest");
     }
 
     #[test]

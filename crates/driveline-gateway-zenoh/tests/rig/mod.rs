@@ -6,6 +6,7 @@
 pub(crate) mod net;
 pub(crate) mod readings;
 pub(crate) mod relay;
+pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_runtime::gateway::{Answer, Report, ask};
@@ -19,8 +20,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// A publisher that waits for nobody takes no longer, however slow the machine is.
-pub(crate) const NOT_KEPT_WAITING: Duration = Duration::from_secs(10);
 const GATEWAY: &str = env!("CARGO_BIN_EXE_driveline-gateway-zenoh");
 
 /// Waits for something that others bring about; only a failure takes that long.
@@ -199,6 +198,15 @@ impl Host {
         self.gateway.as_ref().map_or(0, Child::id)
     }
 
+    pub(crate) fn domain_dir(&self) -> &Path {
+        &self.domain_dir
+    }
+
+    /// The file that its gateway is started with.
+    pub(crate) fn config(&self) -> &Path {
+        &self.config
+    }
+
     /// What its gateway says about itself.
     pub(crate) fn report(&self) -> Option<Report> {
         match ask(&self.domain_dir, Duration::from_secs(5)).expect("the domain's directory").pop()? {
@@ -219,6 +227,8 @@ impl Host {
         let signal = if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
         let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).expect("a gateway");
         rustix::process::kill_process(pid, signal).expect("to signal it");
+        let stands = || std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status").contains("State:\tT");
+        eventually("stopped, or going on", || stands() == still);
     }
 
     /// Ends the gateway as a crash does.
@@ -247,11 +257,13 @@ pub(crate) struct Carried<'a> {
     pub(crate) from_b: bool,
     /// Only one sample of so many is sent.
     pub(crate) every: Option<u32>,
+    /// And so many each second at most.
+    pub(crate) max_rate_hz: Option<f64>,
 }
 
 impl<'a> Carried<'a> {
     pub(crate) fn from_a(topic: &'a str, max_payload: u64) -> Self {
-        Self { topic, max_payload, from_a: true, from_b: false, every: None }
+        Self { topic, max_payload, from_a: true, from_b: false, every: None, max_rate_hz: None }
     }
 }
 
@@ -279,6 +291,7 @@ impl Rig {
                     let (send, receive) = if side == 0 { (t.from_a, t.from_b) } else { (t.from_b, t.from_a) };
                     let mut topic = carried(t.topic, send, receive, t.max_payload, qos);
                     topic["every"] = json!(t.every);
+                    topic["max_rate_hz"] = json!(t.max_rate_hz);
                     topic
                 })
                 .collect();
@@ -294,6 +307,15 @@ impl Rig {
         rig.start(0);
         rig.start(1);
         rig
+    }
+
+    /// Lets so many bits through the cable each second, or says that `what` is not tested.
+    pub(crate) fn limit(&self, mbit: u32, what: &str) -> bool {
+        let limited = self.cable.limit(mbit);
+        if !limited {
+            skipped(what, "the loopback device cannot be slowed down");
+        }
+        limited
     }
 
     pub(crate) fn start(&mut self, side: usize) {

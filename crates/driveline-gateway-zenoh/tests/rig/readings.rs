@@ -2,8 +2,9 @@
 //! Numbered samples from one host to another, and what must hold of each that arrives.
 
 use super::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+use driveline::types::SampleHeader;
 use driveline::types::{Qos, plain_type};
-use driveline::{Publisher, Subscription};
+use driveline::{Publisher, RawSubscription, Subscription};
 
 /// What goes over the network here.
 #[plain_type(name = "test/Reading", crate = driveline::types)]
@@ -40,25 +41,47 @@ pub(crate) struct Heard {
     pub(crate) missed: u64,
     /// The last one of a publisher here that is gone: what is missing directly after it nobody can count.
     pub(crate) from: Option<u64>,
+    /// The last one before a pause after which that publisher may be gone or not.
+    pub(crate) perhaps_from: Option<u64>,
+    /// What nobody could count after that one.
+    pub(crate) not_counted: u64,
 }
 
 impl Heard {
     /// Reads all there is, and checks what must hold of each sample.
     pub(crate) fn read(&mut self, subscription: &mut Subscription<Reading>) {
         while let Some(sample) = subscription.take().unwrap() {
-            let number = sample.view().unwrap().number;
-            let remote = sample.header().remote.expect("it came over the network");
-            assert_eq!(sample.header().sequence, number, "the publisher's own numbers");
-            assert!(self.numbers.last().is_none_or(|last| *last < number), "{number} after {:?}", self.numbers.last());
-            let last = self.numbers.last().filter(|last| self.from != Some(**last));
-            let expected = last.map_or(0, |last| number - last - 1);
-            assert_eq!(sample.missed(), expected, "before {number}");
-            // Both hosts have one clock here, so the way took as long as is said, to within what is said.
-            assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
-            assert_eq!(sample.header().clock_error_ns, remote.offset_error_ns);
-            self.missed += sample.missed();
-            self.numbers.push(number);
+            self.note(sample.view().unwrap().number, sample.header(), sample.missed());
         }
+    }
+
+    /// The same where each sample is so many times its number's last byte.
+    pub(crate) fn read_raw(&mut self, subscription: &mut RawSubscription, len: usize) {
+        while let Some(sample) = subscription.take().unwrap() {
+            let (number, payload) = (sample.header().sequence, sample.payload().unwrap());
+            let whole = payload.len() == len && [payload[0], payload[len / 2], payload[len - 1]] == [number as u8; 3];
+            assert!(whole, "{number} is damaged");
+            self.note(number, sample.header(), sample.missed());
+        }
+    }
+
+    fn note(&mut self, number: u64, header: &SampleHeader, missed: u64) {
+        let remote = header.remote.expect("it came over the network");
+        assert_eq!(header.sequence, number, "the publisher's own numbers");
+        assert!(self.numbers.last().is_none_or(|last| *last < number), "{number} after {:?}", self.numbers.last());
+        let last = self.numbers.last().copied();
+        let gap = last.map_or(0, |last| number - last - 1);
+        if last.is_some() && last == self.from || missed == 0 && last.is_some() && last == self.perhaps_from {
+            assert_eq!(missed, 0, "before {number}, of a publisher that is new here");
+            self.not_counted += gap;
+        } else {
+            assert_eq!(missed, gap, "before {number}");
+        }
+        // Both hosts have one clock here, so the way took as long as is said, to within what is said.
+        assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
+        assert_eq!(header.clock_error_ns, remote.offset_error_ns);
+        self.missed += missed;
+        self.numbers.push(number);
     }
 
     pub(crate) fn until(&mut self, subscription: &mut Subscription<Reading>, last: u64) {

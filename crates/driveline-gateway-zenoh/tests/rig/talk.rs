@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Somebody who publishes without a pause on a thread of his own, somebody beside him who listens, and what is heard on the other host. So what
+//! a test does to the network meanwhile delays neither by itself.
+
+use super::readings::{Heard, TOPIC};
+use super::{Carried, Rig, eventually, publisher_options, subscription_options};
+use driveline::types::{MonotonicNs, Qos};
+use driveline::{RawPublisher, RawSubscription, WaitMode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What is published.
+#[derive(Clone)]
+pub(crate) struct Speech {
+    pub(crate) qos: Qos,
+    /// Of each sample, in bytes.
+    pub(crate) len: usize,
+    /// Between two.
+    pub(crate) pause: Duration,
+}
+
+impl Speech {
+    pub(crate) fn small(qos: &Qos) -> Self {
+        Self { qos: qos.clone(), len: 16, pause: Duration::from_millis(5) }
+    }
+
+    pub(crate) fn topics(&self) -> Vec<Carried<'static>> {
+        vec![Carried::from_a(TOPIC, self.len as u64)]
+    }
+}
+
+/// What must hold while something goes wrong with the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    /// Until the first sample is heard after a link is back, or a gateway was started again.
+    pub(crate) recovery: Duration,
+    /// What publishing may take beyond the topic's `max_blocking_ms`, and what a sample may take to a subscription beside the publisher. So the
+    /// longest pause there is both and the publisher's own, which a machine that sleeps makes longer.
+    pub(crate) local: Duration,
+}
+
+/// What is promised of a machine that has nothing else to do.
+pub(crate) const PROMISED: Promise = Promise { recovery: Duration::from_secs(2), local: Duration::from_millis(100) };
+/// And of one on which other tests run: more than anything here takes by its own time-outs, less than what waits for somebody who is gone.
+pub(crate) const LOOSELY: Promise = Promise { recovery: Duration::from_secs(5), local: Duration::from_secs(2) };
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Number of the last sample.
+    said: AtomicU64,
+    longest_publish_us: AtomicU64,
+    longest_way_us: AtomicU64,
+    longest_gap_us: AtomicU64,
+}
+
+/// See the module.
+pub(crate) struct Talk {
+    pub(crate) subscription: RawSubscription,
+    pub(crate) heard: Heard,
+    speech: Speech,
+    promise: Promise,
+    shared: Arc<Shared>,
+    speaks: Option<JoinHandle<RawPublisher>>,
+    listens: Option<JoinHandle<()>>,
+    /// Silent and still there.
+    _publisher: Option<RawPublisher>,
+}
+
+impl Talk {
+    /// Begins, when all are matched from end to end.
+    pub(crate) fn new(rig: &Rig, speech: &Speech, promise: Promise) -> Self {
+        let Speech { qos, len, pause } = speech.clone();
+        let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
+        let beside = rig.a.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        // The one beside; the gateway watches with one, and sends with another.
+        eventually("matched over the network", || publisher.matched() == 3);
+        let shared = Arc::new(Shared::default());
+        let (of_speaker, of_listener) = (shared.clone(), shared.clone());
+        let speaks = std::thread::spawn(move || speak(publisher, len, pause, &of_speaker));
+        let listens = std::thread::spawn(move || listen(beside, &of_listener));
+        let (speech, heard) = (speech.clone(), Heard::default());
+        Self { subscription, heard, speech, promise, shared, speaks: Some(speaks), listens: Some(listens), _publisher: None }
+    }
+
+    /// Reads all there is.
+    pub(crate) fn read(&mut self) {
+        self.heard.read_raw(&mut self.subscription, self.speech.len);
+    }
+
+    pub(crate) fn go_on_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.read();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Goes on until so many more have arrived.
+    #[track_caller]
+    pub(crate) fn until_heard(&mut self, more: usize) {
+        let until = self.heard.numbers.len() + more;
+        eventually("received again", || {
+            self.read();
+            self.heard.numbers.len() >= until
+        });
+    }
+
+    /// What was wrong until `since` is so no longer: the first sample since then is in time.
+    #[track_caller]
+    pub(crate) fn recovers(&mut self, since: Instant, what: &str) {
+        self.until_heard(1);
+        let took = since.elapsed();
+        println!("{what}: received again after {} ms, {} missed", took.as_millis(), self.heard.missed);
+        assert!(took <= self.promise.recovery, "{what}: received again after {took:?}");
+        self.until_heard(20);
+    }
+
+    /// Kills the gateway of one side and starts it again.
+    #[track_caller]
+    pub(crate) fn restart(&mut self, rig: &mut Rig, side: usize) {
+        if side == 0 {
+            rig.a.kill_gateway()
+        } else {
+            rig.b.kill_gateway()
+        }
+        if side == 1 {
+            // The new one makes a new publisher there, whose losses count from its first sample on.
+            let subscription = &mut self.subscription;
+            eventually("the old publisher is gone", || subscription.matched() == 0);
+        }
+        // What the one that was killed has published.
+        self.read();
+        if side == 1 {
+            self.heard.from = self.heard.numbers.last().copied();
+        }
+        let since = Instant::now();
+        rig.start(side);
+        self.recovers(since, ["sending gateway killed and started", "receiving gateway killed and started"][side]);
+    }
+
+    /// Ends. Each sample since the first that was heard has arrived or is counted, and nobody on the publisher's host waited for the network.
+    #[track_caller]
+    pub(crate) fn all_accounted_for(&mut self) {
+        self.stop();
+        let (last, shared) = (self.shared.said.load(SeqCst), self.shared.clone());
+        eventually(&format!("received {last}"), || {
+            self.read();
+            self.heard.numbers.last() == Some(&last)
+        });
+        let heard = &self.heard;
+        assert_eq!(
+            heard.numbers.len() as u64 + heard.missed + heard.not_counted + heard.numbers[0] - 1,
+            last,
+            "each was received or counted: {} missed, {} before a new publisher",
+            heard.missed,
+            heard.not_counted
+        );
+        let us = |us: &AtomicU64| Duration::from_micros(us.load(SeqCst));
+        let (publish, way, gap) = (us(&shared.longest_publish_us), us(&shared.longest_way_us), us(&shared.longest_gap_us));
+        println!("longest publish {publish:?}; to the subscription beside it {way:?}, longest pause there {gap:?}");
+        let reliable = self.speech.qos.reliability == driveline::Reliability::Reliable;
+        let may_block = Duration::from_millis(if reliable { self.speech.qos.max_blocking_ms.into() } else { 0 });
+        assert!(publish <= may_block + self.promise.local, "publishing took {publish:?}");
+        // A publish time is from before the wait.
+        assert!(way <= may_block + self.promise.local, "the subscription beside it got one after {way:?}");
+        assert!(gap <= may_block + LOOSELY.local + self.speech.pause, "the subscription beside it got nothing for {gap:?}");
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        self._publisher = self.speaks.take().map(|thread| thread.join().unwrap());
+        self.listens.take().into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        // What they have panicked with is told already.
+        let _ = self.speaks.take().map(JoinHandle::join);
+        let _ = self.listens.take().map(JoinHandle::join);
+    }
+}
+
+fn speak(mut publisher: RawPublisher, len: usize, pause: Duration, shared: &Shared) -> RawPublisher {
+    let mut next = Instant::now();
+    while !shared.stop.load(SeqCst) {
+        let mut loan = publisher.loan(len).unwrap();
+        let number = shared.said.load(SeqCst) + 1;
+        loan.payload_mut().fill(number as u8);
+        let began = Instant::now();
+        assert_eq!(publisher.publish(loan).unwrap(), number);
+        let took = began.elapsed();
+        shared.said.store(number, SeqCst);
+        shared.longest_publish_us.fetch_max(took.as_micros() as u64, SeqCst);
+        next = (next + pause).max(Instant::now());
+        std::thread::sleep(next - Instant::now());
+    }
+    publisher
+}
+
+fn listen(mut subscription: RawSubscription, shared: &Shared) {
+    let mut last: Option<Instant> = None;
+    while !shared.stop.load(SeqCst) {
+        if !subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap() {
+            continue;
+        }
+        let now = Instant::now();
+        while let Some(sample) = subscription.take().unwrap() {
+            let way = MonotonicNs::now().since(sample.header().publish_time);
+            shared.longest_way_us.fetch_max(way.as_micros() as u64, SeqCst);
+        }
+        if let Some(last) = last.replace(now) {
+            shared.longest_gap_us.fetch_max((now - last).as_micros() as u64, SeqCst);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a topic's settings and a host's do between two hosts: lifespan, deadline, rate, several readers, what came from elsewhere, finding each
+//! other, and a gateway inside another process.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::types::{MonotonicNs, Qos, Reliability, Remote, SampleHeader, Schema};
+use driveline::{EndpointEvent, Publisher, Subscription};
+use driveline_gateway_zenoh::engine::Gateway;
+use driveline_runtime::gateway::EdgeFigures;
+use driveline_runtime::network::GatewayConfig;
+use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
+use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
+use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// The figures of the first host's only edge, once something holds of them.
+#[track_caller]
+fn edge(host: &Host, what: &str, holds: impl Fn(&EdgeFigures) -> bool) -> EdgeFigures {
+    let mut figures = None;
+    eventually(what, || {
+        figures = host.report().and_then(|r| Some(r.edges.first()?.figures));
+        figures.as_ref().is_some_and(&holds)
+    });
+    figures.unwrap()
+}
+
+/// Publishes until one more is heard.
+fn until_heard(number: &mut u64, publisher: &mut Publisher<Reading>, subscription: &mut Subscription<Reading>, heard: &mut Heard) {
+    let before = heard.numbers.len();
+    eventually("heard", || {
+        *number += 1;
+        say(publisher, *number);
+        std::thread::sleep(Duration::from_millis(5));
+        heard.read(subscription);
+        heard.numbers.len() > before
+    });
+}
+
+#[test]
+fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
+    const LIFESPAN: Duration = Duration::from_millis(500);
+    let qos = Qos { lifespan_ms: Some(LIFESPAN.as_millis() as u32), ..deep() };
+    let rig = Rig::new(&small(), &qos);
+    let (mut publisher, mut subscription) = pair(&rig, &qos);
+    let (mut heard, mut number, mut stale, mut there) = (Heard::default(), 0, Vec::new(), None);
+    // Where the sending gateway is kept from its work for as long, it is the one that drops it.
+    eventually("one that is too old when it arrives", || {
+        until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
+        rig.b.stand_still(true);
+        number += 1;
+        stale.push(number);
+        say(&mut publisher, number);
+        std::thread::sleep(LIFESPAN + Duration::from_millis(200));
+        rig.b.stand_still(false);
+        until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
+        there = rig.b.report().and_then(|r| Some(r.inlets.first()?.figures));
+        there.is_some_and(|f| f.expired > 0)
+    });
+    heard.until(&mut subscription, number);
+    assert!(stale.iter().all(|n| !heard.numbers.contains(n)), "{stale:?} were published into a time that was over: {:?}", heard.numbers);
+    assert_eq!(heard.numbers.len() as u64 + heard.missed + heard.numbers[0] - 1, number, "each was received or counted");
+    let there = there.unwrap();
+    assert!(there.lost >= there.expired, "{there:?}");
+    edge(&rig.a, "told to the sender", |f| f.refused >= there.expired);
+}
+
+#[test]
+fn a_link_that_falls_silent_is_a_missed_deadline_there() {
+    let qos = Qos { deadline_ms: Some(500), ..deep() };
+    let rig = Rig::new(&small(), &qos);
+    let (mut publisher, mut subscription) = pair(&rig, &qos);
+    let (mut heard, mut number) = (Heard::default(), 0);
+    until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
+    if !rig.cable.drop_silently(true) {
+        rig::skipped("a link that is cut", "the loopback device cannot be");
+        return;
+    }
+    heard.read(&mut subscription);
+    while subscription.raw().poll_event().is_some() {}
+    let mut missed = false;
+    eventually("told", || {
+        // Here it goes on, and nobody hears it there.
+        number += 1;
+        say(&mut publisher, number);
+        while let Some(event) = subscription.raw().poll_event() {
+            missed |= matches!(event, EndpointEvent::DeadlineMissed { .. });
+        }
+        missed
+    });
+    assert_eq!(subscription.raw().matched(), 1, "its publisher is late, and not gone");
+    rig.cable.drop_silently(false);
+    until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
+}
+
+#[test]
+fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
+    const HZ: f64 = 4.0;
+    // However many are kept: a rate is for who wants few and fresh ones.
+    let topic = Carried { max_rate_hz: Some(HZ), ..Carried::from_a(TOPIC, 64) };
+    let rig = Rig::new(&[topic], &deep());
+    let (mut publisher, mut subscription) = pair(&rig, &deep());
+    let mut heard = Heard::default();
+    let began = Instant::now();
+    (1..=60).for_each(|number| say(&mut publisher, number));
+    let published = began.elapsed();
+    heard.until(&mut subscription, 60);
+    // What comes before the burst is over, the first one, and its end; one by one they would be sixty.
+    let permitted = published.as_secs_f64() * HZ + 3.0;
+    assert!((heard.numbers.len() as f64) < permitted, "{:?} of a burst of {published:?}", heard.numbers);
+    let mut number = 60;
+    while began.elapsed() < Duration::from_secs(3) {
+        number += 1;
+        say(&mut publisher, number);
+        std::thread::sleep(Duration::from_millis(5));
+        heard.read(&mut subscription);
+    }
+    heard.until(&mut subscription, number);
+    let (elapsed, count) = (began.elapsed(), heard.numbers.len() as f64);
+    assert!(count <= elapsed.as_secs_f64() * HZ + 2.0, "{count} in {elapsed:?}: {:?}", heard.numbers);
+    assert_eq!(heard.numbers.len() as u64 + heard.missed + heard.numbers[0] - 1, number, "each was received or counted");
+    let figures = edge(&rig.a, "counted", |f| f.delivered + f.superseded == number);
+    assert_eq!(figures.delivered, heard.numbers.len() as u64, "{figures:?}");
+}
+
+#[test]
+fn a_sample_goes_over_the_network_once_however_many_read_it_there() {
+    const SAMPLES: u64 = 50;
+    let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..deep() };
+    let rig = Rig::new(&small(), &qos);
+    let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
+    let subscribe = || rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
+    let mut subscriptions = [subscribe(), subscribe(), subscribe()];
+    eventually("matched over the network", || publisher.raw().matched() == 2 && subscriptions.iter_mut().all(|s| s.raw().matched() == 1));
+    (1..=SAMPLES).for_each(|number| say(&mut publisher, number));
+    for subscription in &mut subscriptions {
+        let mut heard = Heard::default();
+        heard.until(subscription, SAMPLES);
+        assert_eq!((heard.numbers.len() as u64, heard.missed), (SAMPLES, 0));
+    }
+    let figures = edge(&rig.a, "all acknowledged", |f| f.delivered == SAMPLES);
+    assert_eq!(rig.a.report().unwrap().edges.len(), 1, "one for the other host");
+    let bytes = SAMPLES * size_of::<Reading>() as u64;
+    assert_eq!((figures.sent, figures.sent_again, figures.sent_bytes), (SAMPLES, 0, bytes), "{figures:?}");
+}
+
+#[test]
+fn what_has_come_over_a_network_is_not_sent_on() {
+    let rig = Rig::new(&small(), &deep());
+    let (_publisher, mut subscription) = pair(&rig, &deep());
+    // As the gateway to another network would publish it here.
+    let config = ParticipantConfig { domain_dir: Some(rig.a.domain_dir().to_owned()), name: "other".into() };
+    let participant = Participant::open(config).unwrap();
+    let schema = Schema::clone(subscription.raw().schema());
+    let mut config = PublisherConfig::new(TOPIC.parse().unwrap(), "other".parse().unwrap(), schema, size_of::<Reading>());
+    config.qos = deep();
+    let mut other = participant.create_publisher(config).unwrap();
+    eventually("matched", || other.matched() == 2 && subscription.raw().matched() == 2);
+    let mut publish = |remote: Option<Remote>| {
+        let loan = other.loan(size_of::<Reading>()).unwrap();
+        let mut header = SampleHeader { publish_time: MonotonicNs::now(), remote, ..SampleHeader::default() };
+        other.publish(loan, &mut header).unwrap()
+    };
+    let own = publish(None);
+    let foreign = publish(Some(Remote { host: 7, ..Remote::default() }));
+    let last = publish(None);
+    let mut heard = Vec::new();
+    eventually("the last one heard", || {
+        heard.extend(std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.header().sequence));
+        heard.last() == Some(&last)
+    });
+    assert_eq!(heard, [own, last], "{foreign} was sent on");
+    let figures = edge(&rig.a, "counted", |f| f.delivered == 2);
+    assert_eq!((figures.remote, figures.sent), (1, 2), "{figures:?}");
+}
+
+#[test]
+fn a_gateway_inside_another_process_carries_what_that_process_publishes() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = format!("unixsock-stream/{}", dir.path().join("gateway").display());
+    let qos = Qos { depth: 128, reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+    let host = |name: &str, key: &str, sends: bool| {
+        let network = json!({ "host": name, key: [socket] });
+        Host::new(dir.path(), name, Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, &qos)])
+    };
+    let (inside, mut outside) = (host("inside", "listen", true), host("outside", "connect", false));
+    let config: GatewayConfig = serde_json::from_slice(&std::fs::read(inside.config()).unwrap()).unwrap();
+    let gateway = Gateway::start(config).unwrap();
+    outside.start();
+    let (mut publisher, mut subscription) = between(&inside, &outside, &qos);
+    (1..=100).for_each(|number| say(&mut publisher, number));
+    let mut heard = Heard::default();
+    heard.until(&mut subscription, 100);
+    assert_eq!((heard.numbers.len(), heard.missed), (100, 0));
+    assert!(gateway.host().starts_with("inside."), "{}", gateway.host());
+    eventually("counted", || gateway.report().edges.first().is_some_and(|e| e.figures.delivered == 100));
+    assert_eq!(gateway.report().pid, std::process::id());
+    // Its end is told, as that of a process is.
+    drop(gateway);
+    eventually("gone", || outside.report().is_some_and(|r| r.hosts.iter().all(|h| !h.alive)));
+}
+
+/// Where peers of a Zenoh network look for each other.
+const MULTICAST_PORT: u16 = 7446;
+
+/// Whether somebody in this process's network listens there.
+fn listens_for_others(host: &Host) -> bool {
+    let sockets = std::fs::read_to_string(format!("/proc/{}/net/udp", host.pid())).unwrap();
+    sockets.contains(&format!(":{MULTICAST_PORT:04X} "))
+}
+
+#[test]
+fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named() {
+    let interface = |name: &str| json!({ "host": name, "interface": "dl0" });
+    let rig = Rig::with(&small(), &deep(), 0, &|_, _| [interface("a"), interface("b")]);
+    if rig.cable.namespaces().is_none() {
+        rig::skipped("hosts that find each other", "the loopback device has no multicast");
+        return;
+    }
+    let (mut publisher, mut subscription) = pair(&rig, &deep());
+    let (mut heard, mut number) = (Heard::default(), 0);
+    until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
+    assert!(listens_for_others(&rig.a) && listens_for_others(&rig.b));
+    drop((publisher, subscription, rig));
+
+    // The same two, each with an address and none that it connects to.
+    let silent = Rig::with(&small(), &deep(), 0, &|_, endpoint| {
+        [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "listen": [endpoint.replace("99.0.1", "99.0.2")] })]
+    });
+    for host in [&silent.a, &silent.b] {
+        eventually("it runs", || host.report().is_some_and(|r| !r.network.listens.is_empty()));
+        assert!(!listens_for_others(host), "it takes part in multicast");
+        assert_eq!(host.report().unwrap().network.peers, 0);
+    }
+}
