@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the way through the gateway costs: images between a node of ROS 2 (CycloneDDS, in C) and Driveline, in either direction, beside two
 //! such nodes that talk directly. All over the loopback device, reliable, in one run and interleaved. For a quiet machine:
-//! `cargo bench -p driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each run) change 5 and 6.
-//! Exit status 1: something was lost.
+//! `cargo bench -p driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each run) change 5 and 6, LOAD= takes those alone
+//! whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60` is the camera sustained, a minute in each direction.
+//! Beside what did not arrive stands what the gateway has counted of that, by reason. Exit status 1: something was lost; a line with UNCOUNTED: and nobody told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driveline::types::{MonotonicNs, Qos, Reliability};
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
+use driveline_runtime::gateway::{Answer, ask};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -46,6 +49,8 @@ const WAYS: [(Way, &str); 3] =
 struct Run {
     took_ms: Vec<f64>,
     lost: usize,
+    /// Of these, what the gateway and the subscription have counted, by reason.
+    counted: BTreeMap<String, u64>,
     /// Processor time of the gateway, seconds.
     gateway_s: f64,
 }
@@ -141,6 +146,19 @@ impl Rig {
         gateway
     }
 
+    /// What the gateway has dropped, by reason, without what is missing nowhere.
+    fn dropped(&self) -> BTreeMap<String, u64> {
+        let answers = ask(&self.dir.path().join("domain"), PATIENCE).unwrap();
+        let report = answers.into_iter().find_map(|answer| match answer {
+            Answer::Report(report) => report.ros2,
+            _ => None,
+        });
+        let report = report.expect("the gateway tells what it has done");
+        let topics = report.to_ros.into_iter().chain(report.from_ros).filter(|topic| topic.topic == TOPIC);
+        let all = topics.flat_map(|topic| topic.dropped);
+        all.filter(|(reason, count)| *count > 0 && !["duplicate", "gateway", "other_class"].contains(&reason.as_str())).collect()
+    }
+
     fn ros(&self, arguments: &str, domain_id: u32) -> Process {
         let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
             <AllowMulticast>false</AllowMulticast><MaxMessageSize>65500 B</MaxMessageSize></General>\
@@ -156,7 +174,7 @@ impl Rig {
         let gateway = (way != Way::Direct).then(|| self.gateway(way, load, domain_id));
         let publish = format!("pub rt/{TOPIC} {} {count} {}", load.bytes, period.as_micros());
         let subscribe = format!("sub rt/{TOPIC}");
-        let mut before = 0.0;
+        let (mut before, mut missed) = (0.0, 0);
         let used = || gateway.as_ref().map_or(0.0, Process::used_s);
         let took_ms: Vec<f64> = match way {
             Way::Direct => {
@@ -184,6 +202,7 @@ impl Rig {
                     }
                     while let Some(sample) = subscription.take().unwrap() {
                         let now = MonotonicNs::now();
+                        missed += sample.missed();
                         let view = ImageView::new(sample.view().unwrap()).unwrap();
                         let sent = u64::from_le_bytes(view.row(0)[..8].try_into().unwrap());
                         took.push(now.signed_since(MonotonicNs(sent)) as f64 / 1e6);
@@ -192,7 +211,11 @@ impl Rig {
                 took
             }
         };
-        Run { lost: count - took_ms.len().min(count), took_ms, gateway_s: used() - before }
+        let mut counted = gateway.as_ref().map(|_| self.dropped()).unwrap_or_default();
+        if missed > 0 {
+            counted.insert("missed".into(), missed);
+        }
+        Run { lost: count - took_ms.len().min(count), took_ms, counted, gateway_s: used() - before }
     }
 
     fn publish(&self, bytes: usize, count: usize, period: Duration) {
@@ -246,7 +269,8 @@ fn main() -> ExitCode {
     let mut lost_any = false;
     let mut domain_id = 100;
     println!("{rounds} rounds of {seconds} s; milliseconds from just before the write to the sample in hand");
-    for load in &LOADS {
+    let only = std::env::var("LOAD").unwrap_or_default();
+    for load in LOADS.iter().filter(|load| load.name.starts_with(&only)) {
         let mut all: [Vec<Run>; 3] = Default::default();
         for round in 0..rounds as usize {
             // Another order in each round.
@@ -262,6 +286,11 @@ fn main() -> ExitCode {
         for ((way, name), runs) in WAYS.iter().zip(&all) {
             let mut took: Vec<f64> = runs.iter().flat_map(|r| r.took_ms.iter().copied()).collect();
             let lost: usize = runs.iter().map(|r| r.lost).sum();
+            let mut counted = BTreeMap::new();
+            for (reason, count) in runs.iter().flat_map(|r| &r.counted) {
+                *counted.entry(reason.as_str()).or_insert(0) += count;
+            }
+            let uncounted = (lost as u64).saturating_sub(counted.values().sum());
             lost_any |= lost > 0;
             if took.is_empty() {
                 println!("  {name:28} nothing arrived");
@@ -282,6 +311,10 @@ fn main() -> ExitCode {
                     cpu * 1e6,
                     cpu * f64::from(load.hz) * 100.0
                 );
+                println!("  {:28} the gateway counted {counted:?} as dropped", "");
+                if uncounted > 0 {
+                    println!("  {:28} UNCOUNTED: {uncounted} of the {lost} that were lost, nobody told of", "");
+                }
             }
         }
     }

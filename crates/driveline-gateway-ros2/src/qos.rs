@@ -172,21 +172,21 @@ pub struct ReaderClass {
 }
 
 impl ReaderClass {
-    /// With which reader a writer is read.
-    ///
-    /// # Errors
-    /// The policies by which it offers less than the rule asks for.
-    pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Result<Self, Vec<Mismatch>> {
+    /// With which reader a writer is read, if it offers enough for that: see [`lacks`](Self::lacks).
+    #[must_use]
+    pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Self {
         use driveline_types::Durability::{TransientLocal, Volatile};
         let lasting = offered.durability >= DurabilityKind::TransientLocal;
-        let class = Self {
+        Self {
             reliability: rule.reliability.unwrap_or(offered.reliability),
             durability: rule.durability.unwrap_or(if lasting { TransientLocal } else { Volatile }),
-        };
-        match mismatches(offered, &class.requests()) {
-            found if found.is_empty() => Ok(class),
-            found => Err(found),
         }
+    }
+
+    /// The policies by which a writer offers less than this reader requests; empty: it is read.
+    #[must_use]
+    pub fn lacks(self, offered: &EndpointQos) -> Vec<Mismatch> {
+        mismatches(offered, &self.requests())
     }
 
     /// What its reader requests.

@@ -243,6 +243,16 @@ mod tests {
         assert_eq!(hash(Kind::Image), "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47");
     }
 
+    /// Test `rosbags` of driveline-rosidl finds the same ones in the definitions of Humble and of Jazzy.
+    #[test]
+    fn definitions_that_are_built_in_are_those_of_humble_and_jazzy() {
+        let known = include_str!("../../driveline-rosidl/tests/upstream_hashes.txt").lines().filter(|line| !line.starts_with('#'));
+        let types = Types::new(&[]).unwrap();
+        let built_in = |name: &str| format!("{name} {}", types.known.type_hash(&name.parse().unwrap()).unwrap());
+        let all: Vec<_> = DEFINITIONS.iter().chain(&DETECTIONS).map(|(name, _)| built_in(name)).collect();
+        assert_eq!(all, known.collect::<Vec<_>>());
+    }
+
     #[test]
     fn a_service_has_two_schemas_and_a_hash_of_its_own() {
         let dir = tempfile::tempdir().unwrap();

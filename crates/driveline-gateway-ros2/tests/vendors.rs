@@ -9,7 +9,7 @@ use driveline_msgs::proto::{self, BoundingBox2D, Detection2D, Detections2D};
 use driveline_msgs::{Header, Image, ImageView, Imu, PointCloud, PointField, RadarReturn, RadarScan};
 use driveline_shm::Publisher;
 use driveline_types::plain::payload_len;
-use driveline_types::{Plain, PlainMut, PlainRef, SampleHeader, Schema};
+use driveline_types::{Plain, PlainMut, PlainRef, Qos, SampleHeader, Schema};
 use prost::Message;
 use rig::calls::{ADD, add, call, client, domain, ended, report, rig_of, serve, sum_of, two};
 use rig::samples::{CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
@@ -17,6 +17,7 @@ use rig::{Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// `domain_id`: of this test alone.
 fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
@@ -52,7 +53,7 @@ fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
     // What is written before DDS has matched is not for that reader.
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         !peer.samples().is_empty()
     });
     (0..COUNT).for_each(|n| publish_image(&mut publisher, size as u32, b'a' + n as u8));
@@ -69,6 +70,50 @@ fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
         n += 1;
     });
     assert_eq!(missed, 0);
+}
+
+/// Best effort: what comes is whole, each once and in order, however much does not; and of what is sent here, the gateway knows what became of each.
+fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: usize) {
+    const ENOUGH: usize = 8;
+    let letter = |n: usize| b'a' + (n % 26) as u8;
+    let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 }]);
+    let qos = Qos { depth: 4, ..Qos::default() };
+    let rig = Rig::new(domain_id, rules, &[(CAMERA, size as u64 + 4096, qos.clone())]);
+    let mut peer = rig.node(vendor, "sub rt/sensing/camera image bv16");
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), size + 4096, &qos);
+    eventually("matched here", || publisher.matched() == 1);
+    let mut sent = 0;
+    eventually("enough are there", || {
+        publish_image(&mut publisher, size as u32, letter(sent));
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(20));
+        peer.samples().len() >= ENOUGH
+    });
+    let sums: Vec<_> = (0..26).map(|n| sum(&vec![letter(n); size])).collect();
+    let mut next = 0;
+    for (len, sum, frame) in peer.samples() {
+        assert!(len == size && frame == "cam", "{len} {frame}");
+        // One that was sent, and after the one before it.
+        next = (next..sent).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
+    }
+    eventually("each was carried or is counted", || {
+        let of = rig.report().to_ros.remove(0);
+        of.carried + of.dropped.values().sum::<u64>() == sent as u64
+    });
+    let mut subscription = rig.subscription("back", &Qos { depth: 4, ..Qos::default() });
+    let _writer = rig.node(vendor, &format!("pub rt/back image {size} 100000 20000 bv16"));
+    let mut last = None;
+    take(&mut subscription, ENOUGH, |payload, header| {
+        let image = ImageView::new(PlainRef::new(payload).unwrap()).unwrap();
+        let letter = image.row(0)[0];
+        assert!(image.width() as usize == size && image.row(0).iter().all(|b| *b == letter), "whole");
+        // Its stamp is 0, so this is when it was written.
+        let written = header.origins.as_slice()[0].source_oldest;
+        assert!(last.is_none_or(|last| last < written), "each once, in order");
+        last = Some(written);
+    });
+    let of = rig.report().from_ros.remove(0);
+    assert!(of.dropped.keys().all(|reason| ["lost", "rejected"].contains(&reason.as_str())), "{of:?}");
 }
 
 fn late_joiners_get_what_was_kept(vendor: Vendor, domain_id: u32) {
@@ -101,6 +146,21 @@ fn strings_and_fast_dds() {
 #[test]
 fn images_of_4_mib_and_fast_dds() {
     images_pass_both_ways(Vendor::FastDds, 76, 4 << 20);
+}
+
+#[test]
+fn images_of_32_kib_and_fast_dds_with_best_effort() {
+    images_pass_both_ways_with_best_effort(Vendor::FastDds, 92, 32 << 10);
+}
+
+#[test]
+fn images_of_32_kib_and_cyclone_dds_in_python_with_best_effort() {
+    images_pass_both_ways_with_best_effort(Vendor::Python, 93, 32 << 10);
+}
+
+#[test]
+fn images_of_4_mib_and_cyclone_dds_with_best_effort() {
+    images_pass_both_ways_with_best_effort(Vendor::Cyclone, 94, 4 << 20);
 }
 
 #[test]

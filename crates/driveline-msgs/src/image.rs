@@ -200,6 +200,14 @@ impl Image {
         u64::from(self.step) * u64::from(self.height)
     }
 
+    /// That this head describes an image whose data, of `data_len` bytes, has all of its rows.
+    ///
+    /// # Errors
+    /// [`ImageError`] if its numbers do not fit each other or the data.
+    pub fn check(&self, data_len: usize) -> Result<(), ImageError> {
+        check(self, data_len).map(drop)
+    }
+
     /// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
     ///
     /// # Errors

@@ -216,6 +216,14 @@ impl Default for PointCloud {
 }
 
 impl PointCloud {
+    /// That this head describes a cloud whose data, of `data_len` bytes, has all of its rows.
+    ///
+    /// # Errors
+    /// [`CloudError`] if its numbers do not fit each other or the data.
+    pub fn check(&self, data_len: usize) -> Result<(), CloudError> {
+        check(self, data_len)
+    }
+
     /// A head for `height` rows of `width` points of type `P` without gaps between them; `is_dense` is 0.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod support;
 
 use driveline_rosidl::cdr::{self, ByteOrder, ReadLimits};
 use driveline_rosidl::{Catalog, Detail, Text, TypeName};
+use driveline_types::print::{Limits, Printer, Style};
 use proptest::prelude::*;
 use support::{Random, Types, invented, sample};
 
@@ -71,6 +72,12 @@ proptest! {
             let again = cdr::read(&layout, &written).unwrap();
             prop_assert_eq!(cdr::write(&layout, &again, order).unwrap(), written);
             let _ = Text::new(&layout, &value).to_string();
+            for (style, limits) in [(Style::Text, Limits { each: 3, all: 20 }), (Style::Json, Limits { each: 3, all: 20 }), (Style::Json, Limits::NONE)] {
+                let mut out = String::new();
+                Text::new(&layout, &value).print(&mut Printer::new(&mut out, style, limits)).unwrap();
+                prop_assert!(limits == Limits::NONE || out.len() < 100_000 && !out.chars().any(|c| c.is_control() && c != '\n'), "{}", out);
+                prop_assert!(style == Style::Text || serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{}", out);
+            }
         }
         let few = cdr::read_with(&layout, &bytes, ReadLimits { max_values: 0 });
         prop_assert!(few.is_err());

@@ -107,10 +107,18 @@ fn texts(catalog: &Catalog, name: &TypeName) -> Json {
     json!({"msg": msg, "idl": idl, "rihs01": catalog.type_hash(name).unwrap().to_string()})
 }
 
+/// Hashes with which the gateway's own definitions are compared, too (`crates/driveline-gateway-ros2/src/types.rs`). How many of them were there.
+fn check_hashes(types: &Map<String, Json>) -> usize {
+    let known = include_str!("upstream_hashes.txt").lines().filter(|line| !line.starts_with('#'));
+    let known = known.map(|line| line.split_once(' ').unwrap()).filter(|(name, _)| types.contains_key(*name));
+    known.map(|(name, hash)| assert_eq!(types[name]["rihs01"], hash, "{name}")).count()
+}
+
 fn check_store(store: &str, at_least: usize) {
     let exported = ask(&json!({"command": "export", "store": store, "samples": SAMPLES, "seed": 1}));
     let types = exported["types"].as_object().unwrap();
     assert!(types.len() >= at_least, "{store} has {} types", types.len());
+    assert_eq!(check_hashes(types), 12, "{store} has images, clouds, measurements, the clock and what they consist of");
     let mut random = Random(2);
     let (mut samples, mut all_texts, mut theirs, mut with_char) = (Vec::new(), Map::new(), 0, 0);
     for (text, exported) in types {
@@ -147,6 +155,26 @@ fn every_message_of_humble_comes_and_goes() {
 #[test]
 fn every_message_of_jazzy_comes_and_goes() {
     check_store("ros2_jazzy", 162);
+}
+
+/// What the stores have not, on top of what they have.
+#[test]
+fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
+    let definitions = json!({
+        "radar_msgs/msg/RadarReturn": "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n",
+        "radar_msgs/msg/RadarScan": "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n",
+        "vision_msgs/msg/ObjectHypothesis": "string class_id\nfloat64 score\n",
+        "vision_msgs/msg/ObjectHypothesisWithPose": "ObjectHypothesis hypothesis\ngeometry_msgs/PoseWithCovariance pose\n",
+        "vision_msgs/msg/Point2D": "float64 x\nfloat64 y\n",
+        "vision_msgs/msg/Pose2D": "vision_msgs/Point2D position\nfloat64 theta\n",
+        "vision_msgs/msg/BoundingBox2D": "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 size_y\n",
+        "vision_msgs/msg/Detection2D": "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring id\n",
+        "vision_msgs/msg/Detection2DArray": "std_msgs/Header header\nvision_msgs/Detection2D[] detections\n",
+    });
+    for store in ["ros2_humble", "ros2_jazzy"] {
+        let exported = ask(&json!({"command": "export", "store": store, "definitions": definitions, "samples": 1, "seed": 1}));
+        assert_eq!(check_hashes(exported["types"].as_object().unwrap()), 9, "{store}");
+    }
 }
 
 #[test]

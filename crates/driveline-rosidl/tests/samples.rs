@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
-use driveline_rosidl::cdr::{self, ByteOrder, Fault, ReadLimits};
+use driveline_rosidl::cdr::{self, ByteOrder, Decoder, Fault, ReadLimits};
 use driveline_rosidl::{Catalog, Layout, Text, Value, parse_msg};
 
 fn layout(texts: &[(&str, &str)]) -> Layout {
@@ -37,6 +37,24 @@ fn alignment_counts_from_behind_the_encapsulation() {
     assert_eq!(value, Value::Struct(vec![Value::U8(7), Value::F64(1.0), Value::U16(0x102), Value::I32(-1)]));
     let big = cdr::write(&l, &value, ByteOrder::Big).unwrap();
     assert_eq!(big, [0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+}
+
+#[test]
+fn the_middle_of_a_sample_can_be_elsewhere() {
+    let body: Vec<u8> = [&100u32.to_le_bytes()[..], &[7; 100], &[1, 0, 0, 0]].concat();
+    let sample = le(&body);
+    for (beginning, end) in [(8, 4), (50, 60), (108, 8), (112, 0)] {
+        let mut from = Decoder::of_ends(&sample[..beginning], &sample[112 - end..], sample.len()).unwrap();
+        let len = from.length(1).unwrap();
+        assert_eq!((from.left(), from.pass_over(len).unwrap(), from.bool().unwrap()), (104, 8..108, true), "{beginning} {end}");
+        from.finish().unwrap();
+        assert_eq!(from.pass_over(4).unwrap_err().fault, Fault::Truncated { needed: 4, left: 3 });
+    }
+    let mut from = Decoder::of_ends(&sample[..8], &sample[108..], sample.len()).unwrap();
+    let len = from.length(1).unwrap();
+    assert!(from.bytes(0).unwrap().is_empty());
+    assert_eq!(from.bytes(len).unwrap_err().fault, Fault::Truncated { needed: 100, left: 0 }, "none of it is at hand");
+    assert_eq!(Decoder::of_ends(&sample[..3], &sample[108..], sample.len()).unwrap_err().fault, Fault::NoHeader { len: 3 });
 }
 
 #[test]

@@ -5,6 +5,7 @@
 Usage: check_ros2_bridge.py [unittest arguments]    after `make build`. DRIVELINE_ROS2_GATEWAY names the gateway if it is not in build/bin.
 """
 
+import json
 import os
 import re
 import signal
@@ -16,7 +17,8 @@ from ros2_example import PATIENCE_S, TOOL, Example
 
 HERE = Path(__file__).resolve().parent.parent
 BOX = re.compile(r"sample \d+ from ROS 2: square, 100x160 at \((\d+), 100\), seen (-?[\d.e+-]+) ms ago")
-STARTED = re.compile(r"module 'gateway-ros2' started as process (\d+)")
+NOBODY = "not received: nobody in ROS 2 publishes it"
+STARTED = re.compile(r"process 'gateway-ros2' started as process (\d+)")
 AGAIN = "'gateway-ros2' is started again in 1 s; until then nothing that it carries comes or goes"
 
 
@@ -50,8 +52,33 @@ class Bridge(Example):
         self.until("the reader in ROS 2", lambda _: "read by 1 subscription of a node without a name" in self.told("gateway", "list", "--explain"), process)
         self.until("the publisher of boxes", lambda _: re.search(r"detector/boxes +driveline.msgs.Detections2D +1 +1 ", self.topics()), process)
         self.until("that of the status", lambda _: re.search(r"detector/status +std_msgs/msg/String +1 ", self.topics()), process)
+        said = self.told("topic", "echo", "/detector/status", "--count", "1", "--timeout", str(PATIENCE_S))
+        self.assertRegex(said, r"^# sequence \d+ from '[^\n]* old[^\n]*\ndata: looks for bright squares\n---\n$")
+        boxes = self.told("topic", "echo", "detector/boxes", "--json", "--count", "1", "--timeout", str(PATIENCE_S))
+        self.assertEqual(json.loads(boxes)["fields"]["detections"][0]["class_label"], "square")
+        picture = self.told("topic", "echo", "camera/image", "--count", "1", "--timeout", str(PATIENCE_S))
+        self.assertRegex(picture, r"\nwidth: 640\n(.*\n)*data: \[[\d, ]+… \(230400 in all\)\]\n---\n$")
+        self.assertRegex(self.told("topic", "info", "detector/status"), r"\n  ROS 2 knows it by RIHS01_[0-9a-f]{64}\n    string data\n")
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
+
+    def test_a_node_that_is_killed_is_not_told_of_any_more(self):
+        process = self.start(HERE / "run.sh", "--set", "pattern.frames=1000000", "--set", "boxes.every=1")
+        carried = lambda: self.told("gateway", "list", "--explain", "--domain", "ros2_bridge")
+        self.until("a box", BOX.search, process)
+        self.until("its subscription and its publisher", lambda _: "read by 1 subscription" in carried() and NOBODY not in carried(), process)
+        os.kill(self.node_of(process), signal.SIGKILL)
+        # DDS believes in it until its lease is over, 10 s later.
+        self.until("neither", lambda _: "read by" not in carried() and NOBODY in carried(), process)
+        self.assertRegex(carried(), r"camera/image: goes to ROS 2; [^\n]*\n  published here by 'pattern'[^\n]*\n  nobody in ROS 2 has a subscription")
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
+
+    def node_of(self, process):
+        """The node, which run.sh has started."""
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        [node] = [int(child) for child in children if os.readlink(f"/proc/{child}/exe").endswith("/detector")]
+        return node
 
     def test_a_gateway_that_was_not_built_is_told_with_the_command_that_builds_it(self):
         output = self.fails(HERE / "run.sh", DRIVELINE_ROS2_GATEWAY=str(HERE / "nothing"))
@@ -67,7 +94,7 @@ class Bridge(Example):
             except OSError:
                 pass  # somebody else has it
         output = self.fails(TOOL, "run", HERE / "graph.yaml")
-        self.assertRegex(output, r"error: failed: module 'gateway-ros2' .*CycloneDDS cannot take part .*UDP ports 9160 to 9225")
+        self.assertRegex(output, r"error: failed: process 'gateway-ros2' .*CycloneDDS cannot take part .*UDP ports 9160 to 9225")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sensor_msgs/msg/PointCloud2`.
 
-use super::image::fill;
-use super::{Arrival, ConvertError, Result, ToRos, header};
+use super::{Arrival, ConvertError, Pieces, Result, ToRos, header};
 use driveline_msgs::header::to_fixed_text;
 use driveline_msgs::point_cloud::MAX_POINT_FIELDS;
 use driveline_msgs::{CloudError, CloudView, PointCloud, PointField};
 use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
 use driveline_types::{PlainMut, PlainRef, plain::payload_len};
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(super) struct Cloud<'a> {
     pub(super) head: PointCloud,
-    rows: &'a [u8],
+    sample: Pieces<'a>,
+    rows: Range<usize>,
 }
 
 /// Least bytes of a field in CDR: an empty name, offset, datatype, count.
 const LEAST_FIELD: u64 = 4 + 4 + 1 + 4;
 
-pub(super) fn read<'a>(sample: &'a [u8], arrival: &Arrival) -> Result<Cloud<'a>> {
-    let mut from = Decoder::new(sample)?;
+pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Cloud<'a>> {
+    let (head, rows) = sample.read(|from| decode(from, arrival))?;
+    Ok(Cloud { head, sample, rows })
+}
+
+/// And where its rows are.
+fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(PointCloud, Range<usize>)> {
     let header = header::read(&mut from, arrival)?;
     let (height, width) = (from.number()?, from.number()?);
     let field_count = from.length(LEAST_FIELD)?;
@@ -38,21 +44,20 @@ pub(super) fn read<'a>(sample: &'a [u8], arrival: &Arrival) -> Result<Cloud<'a>>
     let is_bigendian = from.bool()?;
     let (point_step, row_step) = (from.number()?, from.number()?);
     let len = from.length(1)?;
-    let data = from.bytes(len)?;
+    let data = from.pass_over(len)?;
     let is_dense = from.bool()?.into();
     from.finish()?;
     let head = PointCloud { header, height, width, point_step, row_step, is_dense, field_count, fields };
     if is_bigendian {
         return Err(ConvertError::BigEndian);
     }
-    CloudView::new(PlainRef::from_parts(&head, data))?;
-    Ok(Cloud { head, rows: rows(&head, data) })
+    head.check(data.len())?;
+    Ok((head, data.start..data.start + rows_len(&head)))
 }
 
-/// What the numbers say there is, which is at most what there is.
-fn rows<'a>(head: &PointCloud, data: &'a [u8]) -> &'a [u8] {
-    let len = u64::from(head.row_step) * u64::from(head.height);
-    usize::try_from(len).ok().and_then(|len| data.get(..len)).unwrap_or(data)
+/// What the numbers of a checked head say there is, which is at most what there is.
+fn rows_len(head: &PointCloud) -> usize {
+    head.row_step as usize * head.height as usize
 }
 
 impl Cloud<'_> {
@@ -63,14 +68,14 @@ impl Cloud<'_> {
     pub(super) fn write(&self, payload: &mut [u8]) -> Result<()> {
         let (head, data) = PlainMut::<PointCloud>::new(payload)?.split();
         *head = self.head;
-        fill(data, self.rows)
+        self.sample.copy(self.rows.clone(), data)
     }
 }
 
 pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToRos<'_>> {
     let cloud = CloudView::new(PlainRef::new(payload)?)?;
     let head = cloud.head();
-    let rows = rows(head, cloud.data());
+    let rows = cloud.data().get(..rows_len(head)).unwrap_or_default();
     let mut to = Encoder::new(ByteOrder::Little);
     header::write(&mut to, &head.header, stamps_ahead_ns)?;
     to.number(head.height);

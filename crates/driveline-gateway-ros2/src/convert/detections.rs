@@ -11,8 +11,7 @@ const COVARIANCE: usize = 36;
 /// Least bytes of a detection in CDR: header, hypotheses, box, id.
 const LEAST: u64 = 12 + 4 + 40 + 4;
 
-pub(super) fn read(sample: &[u8], arrival: &Arrival) -> Result<Detections2D> {
-    let mut from = Decoder::new(sample)?;
+pub(super) fn read(mut from: Decoder<'_>, arrival: &Arrival) -> Result<Detections2D> {
     let raw = header::raw(&mut from)?;
     // The same bound as for the plain types.
     to_fixed_text::<48>("frame_id", raw.frame()?).map_err(ConvertError::FrameId)?;

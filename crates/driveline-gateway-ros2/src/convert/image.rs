@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sensor_msgs/msg/Image`.
 
-use super::{Arrival, ConvertError, Result, ToRos, header};
+use super::{Arrival, Pieces, Result, ToRos, header};
 use driveline_msgs::{Encoding, ImageError, ImageView};
 use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
 use driveline_types::{PlainMut, PlainRef, plain::payload_len};
+use std::ops::Range;
 
 type Head = driveline_msgs::Image;
 
 #[derive(Debug)]
 pub(super) struct Image<'a> {
     pub(super) head: Head,
-    rows: &'a [u8],
+    sample: Pieces<'a>,
+    rows: Range<usize>,
 }
 
 /// Newer releases call UYVY by its name.
@@ -22,21 +24,26 @@ fn encoding(name: &[u8]) -> Result<Encoding, ImageError> {
     }
 }
 
-pub(super) fn read<'a>(sample: &'a [u8], arrival: &Arrival) -> Result<Image<'a>> {
-    let mut from = Decoder::new(sample)?;
+pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Image<'a>> {
+    let (head, rows) = sample.read(|from| decode(from, arrival))?;
+    Ok(Image { head, sample, rows })
+}
+
+/// And where its rows are.
+fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(Head, Range<usize>)> {
     let header = header::read(&mut from, arrival)?;
     let (height, width) = (from.number()?, from.number()?);
     let encoding = encoding(from.string()?)? as u32;
     let _is_bigendian: u8 = from.number()?;
     let step = from.number()?;
     let len = from.length(1)?;
-    let data = from.bytes(len)?;
+    let data = from.pass_over(len)?;
     from.finish()?;
     let head = Head { header, width, height, step, encoding };
-    // Checks that the numbers fit the data.
-    ImageView::new(PlainRef::from_parts(&head, data))?;
-    let rows = usize::try_from(head.data_len()).ok().and_then(|len| data.get(..len)).unwrap_or(data);
-    Ok(Image { head, rows })
+    head.check(data.len())?;
+    // No more than there is.
+    let rows = data.start..data.start + head.data_len() as usize;
+    Ok((head, rows))
 }
 
 impl Image<'_> {
@@ -47,17 +54,8 @@ impl Image<'_> {
     pub(super) fn write(&self, payload: &mut [u8]) -> Result<()> {
         let (head, data) = PlainMut::<Head>::new(payload)?.split();
         *head = self.head;
-        fill(data, self.rows)
+        self.sample.copy(self.rows.clone(), data)
     }
-}
-
-/// Copies where the lengths agree.
-pub(super) fn fill(to: &mut [u8], from: &[u8]) -> Result<()> {
-    if to.len() != from.len() {
-        return Err(ConvertError::Payload(format!("room for {} bytes of data where there are {}", to.len(), from.len())));
-    }
-    to.copy_from_slice(from);
-    Ok(())
 }
 
 pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToRos<'_>> {

@@ -14,8 +14,7 @@ fn numbers<const N: usize>(from: &mut Decoder<'_>) -> Result<[f64; N]> {
     Ok(out)
 }
 
-pub(super) fn read(sample: &[u8], arrival: &Arrival) -> Result<Imu> {
-    let mut from = Decoder::new(sample)?;
+pub(super) fn read(mut from: Decoder<'_>, arrival: &Arrival) -> Result<Imu> {
     let imu = Imu {
         header: header::read(&mut from, arrival)?,
         orientation: numbers(&mut from)?,

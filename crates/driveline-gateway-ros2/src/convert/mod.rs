@@ -10,10 +10,12 @@ mod error;
 mod header;
 mod image;
 mod imu;
+mod pieces;
 mod radar;
 
 pub use error::ConvertError;
 pub use header::Arrival;
+pub use pieces::{PassedOn, Pieces};
 
 use crate::types::Kind;
 use driveline_rosidl::cdr::HEADER_LEN;
@@ -42,14 +44,22 @@ impl<'a> FromRos<'a> {
     /// # Errors
     /// [`ConvertError`]: it is broken, or something in it does not fit.
     pub fn new(kind: Kind, sample: &'a [u8], arrival: &Arrival) -> Result<Self> {
+        Self::of_pieces(kind, sample.into(), arrival)
+    }
+
+    /// The same of one that came in pieces.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_pieces(kind: Kind, sample: Pieces<'a>, arrival: &Arrival) -> Result<Self> {
         let (content, source_time_ns) = match kind {
             Kind::Image => image::read(sample, arrival).map(|i| (i.head.header.source_time_ns, Content::Image(i))),
             Kind::PointCloud => cloud::read(sample, arrival).map(|c| (c.head.header.source_time_ns, Content::PointCloud(Box::new(c)))),
-            Kind::Imu => imu::read(sample, arrival).map(|i| (i.header.source_time_ns, Content::Imu(Box::new(i)))),
+            Kind::Imu => sample.read(|from| imu::read(from, arrival)).map(|i| (i.header.source_time_ns, Content::Imu(Box::new(i)))),
             Kind::RadarScan => radar::read(sample, arrival).map(|r| (r.head.header.source_time_ns, Content::RadarScan(r))),
-            Kind::Detections2D => {
-                detections::read(sample, arrival).map(|d| (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d)))
-            }
+            Kind::Detections2D => sample
+                .read(|from| detections::read(from, arrival))
+                .map(|d| (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d))),
         }
         .map(|(time, content)| (content, time))?;
         Ok(Self { content, source_time_ns })

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `radar_msgs/msg/RadarScan`.
 
-use super::image::fill;
-use super::{Arrival, ConvertError, Result, ToRos, header};
+use super::{Arrival, ConvertError, Pieces, Result, ToRos, header};
 use driveline_msgs::{RadarReturn, RadarScan};
 use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
 use driveline_types::{PlainMut, PlainRef, plain::payload_len};
+use std::ops::Range;
 use zerocopy::IntoBytes;
 
 /// Five floats, here and in CDR.
@@ -14,18 +14,24 @@ const RETURN_LEN: usize = size_of::<RadarReturn>();
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     pub(super) head: RadarScan,
-    returns: &'a [u8],
+    sample: Pieces<'a>,
+    returns: Range<usize>,
     order: ByteOrder,
 }
 
-pub(super) fn read<'a>(sample: &'a [u8], arrival: &Arrival) -> Result<Scan<'a>> {
-    let mut from = Decoder::new(sample)?;
+pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Scan<'a>> {
+    let (head, returns, order) = sample.read(|from| decode(from, arrival))?;
+    Ok(Scan { head, sample, returns, order })
+}
+
+/// And where its returns are, and how they are written.
+fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(RadarScan, Range<usize>, ByteOrder)> {
     let head = RadarScan { header: header::read(&mut from, arrival)? };
     let count = from.length(RETURN_LEN as u64)?;
     // Behind a length they are aligned to 4, as floats are, and checked to be there.
-    let returns = from.bytes(count.saturating_mul(RETURN_LEN as u32))?;
+    let returns = from.pass_over(count.saturating_mul(RETURN_LEN as u32))?;
     from.finish()?;
-    Ok(Scan { head, returns, order: from.order() })
+    Ok((head, returns, from.order()))
 }
 
 impl Scan<'_> {
@@ -36,7 +42,7 @@ impl Scan<'_> {
     pub(super) fn write(&self, payload: &mut [u8]) -> Result<()> {
         let (head, returns) = PlainMut::<RadarScan>::new(payload)?.split();
         *head = self.head;
-        fill(returns.as_mut_bytes(), self.returns)?;
+        self.sample.copy(self.returns.clone(), returns.as_mut_bytes())?;
         if self.order == ByteOrder::Big {
             returns.as_mut_bytes().chunks_exact_mut(size_of::<f32>()).for_each(<[u8]>::reverse);
         }

@@ -153,6 +153,56 @@ fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
     driveline_rosidl::cdr::write(&catalog.layout(&name).unwrap(), &by_definition(kind, sample), ByteOrder::Big).unwrap()
 }
 
+/// Of which what is long in it has about so many bytes, and the name of its frame so many.
+fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8> {
+    let mut to = Encoder::new(order);
+    let data: Vec<u8> = (0..len).map(|n| n as u8).collect();
+    to.number(1_700_000_001i32);
+    to.number(5u32);
+    to.string(&vec![b'f'; frame]).unwrap();
+    match kind {
+        Kind::Image => {
+            to.numbers(&[1, len as u32]);
+            to.string(b"mono8").unwrap();
+            to.number(0u8);
+            to.number(len as u32);
+            to.length(len).unwrap();
+            to.bytes(&data);
+        }
+        Kind::PointCloud => {
+            to.numbers(&[1, len as u32, 1]);
+            to.string(b"x").unwrap();
+            to.number(0u32);
+            to.number(2u8);
+            to.number(1u32);
+            to.number(0u8);
+            to.numbers(&[1, len as u32]);
+            to.length(len).unwrap();
+            to.bytes(&data);
+            to.number(1u8);
+        }
+        Kind::Imu => to.numbers(&[0.5f64; 4 + 9 + 3 + 9 + 3 + 9]),
+        Kind::RadarScan => {
+            to.length(len / 20).unwrap();
+            to.numbers(&vec![1.5f32; len / 20 * 5]);
+        }
+        Kind::Detections2D => {
+            to.length(len / 500).unwrap();
+            for _ in 0..len / 500 {
+                to.numbers(&[0u32; 2]);
+                to.string(b"").unwrap();
+                to.length(1).unwrap();
+                to.string(b"car").unwrap();
+                to.numbers(&[0.5f64; 1]);
+                to.numbers(&[0.0f64; 7 + 36]);
+                to.numbers(&[10.0f64, 20.0, 0.0, 4.0, 8.0]);
+                to.string(b"").unwrap();
+            }
+        }
+    }
+    to.finish()
+}
+
 /// There and back in either byte order.
 fn round_trip(kind: Kind, payload: &[u8]) -> Vec<u8> {
     let sample = joined(&ToRos::new(kind, payload, Some(WALL), 1 << 20).unwrap());
@@ -241,6 +291,36 @@ proptest! {
         let bytes = prost::Message::encode_to_vec(&message);
         prop_assert_eq!(round_trip(Kind::Detections2D, &bytes), bytes.clone());
         prop_assert!(boxes.is_empty() || ToRos::new(Kind::Detections2D, &bytes, Some(WALL), 300).is_err_and(|e| e.name() == "too_long"));
+    }
+
+    #[test]
+    fn a_sample_in_pieces_is_the_same_sample(kind in 0usize..5, order in 0u8..2, frame in 0usize..60, len in 0usize..3000, cuts in prop::collection::vec(0usize..3200, 0..6), flaw in 0usize..4) {
+        let (kind, order) = (Kind::ALL[kind], if order == 0 { ByteOrder::Big } else { ByteOrder::Little });
+        let mut sample = long_sample(kind, order, frame, len);
+        match flaw {
+            1 => sample.truncate(sample.len() / 2),
+            2 => sample.extend([0; 5]),
+            3 => sample[0] = 7,
+            _ => {}
+        }
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(sample.len())).collect();
+        cuts.extend([0, sample.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<_> = cuts.windows(2).map(|w| &sample[w[0]..w[1]]).collect();
+        let read = |sample: Result<FromRos<'_>>| sample.map_err(|e| e.to_string()).map(|read| {
+            let (mut slot, len) = (slot(), read.payload_len().unwrap());
+            read.write(&mut slot.0[..len]).unwrap();
+            assert!(read.write(&mut slot.0[..len / 2]).is_err());
+            (read.source_time_ns(), slot.0[..len].to_vec())
+        });
+        let in_pieces = Pieces::from(pieces.as_slice());
+        prop_assert_eq!(read(FromRos::of_pieces(kind, in_pieces, &ARRIVAL)), read(FromRos::new(kind, &sample, &ARRIVAL)));
+        let passed_on = PassedOn::new(in_pieces, 4096).map(|p| p.parts().concat());
+        prop_assert_eq!(passed_on, ToRos::of_cdr(&sample, 4096).map(|s| s.parts().concat()));
+        let mut copy = vec![0; sample.len()];
+        in_pieces.copy_to(&mut copy).unwrap();
+        prop_assert_eq!(&copy, &sample);
+        prop_assert!(in_pieces.copy_to(&mut [0; 5000]).is_err());
     }
 
     #[test]

@@ -132,6 +132,8 @@ pub(super) struct Conductor {
     /// One for each profile.
     pub(super) incoming: Vec<(Profile, Incoming)>,
     pub(super) outgoing: Vec<OutgoingTopic>,
+    /// Topics that are told even if nobody in ROS 2 publishes them.
+    pub(super) sought: BTreeSet<String>,
     /// Readers of others on topics of ROS 2.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
@@ -175,6 +177,13 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     topics
 }
 
+/// Topics that are looked for in ROS 2: those of the graph that a rule covers, and those that a rule names.
+fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
+    let covered = config.topics.iter().map(|t| &t.topic).filter(|t| config.ros2.rule(t, true).is_some()).cloned();
+    let named = config.ros2.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true)));
+    covered.chain(named).map(|t| t.to_string()).collect()
+}
+
 /// What stands between a writer of the gateway and a reader of ROS 2 on the same topic and profile; empty: nothing.
 pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -206,7 +215,7 @@ impl Conductor {
         if let Some(m) = spec.mistakes().into_iter().next() {
             return Err(GatewayError::Config { key: m.key, message: m.message, help: m.help });
         }
-        let topics = to_ros(&config);
+        let (topics, sought) = (to_ros(&config), from_ros(&config));
         if topics.len() > MAX_TOPICS {
             let message = format!("{} topics towards ROS 2 are too many", topics.len());
             return Err(GatewayError::Config { key: "topics", message, help: format!("at most {MAX_TOPICS} are possible") });
@@ -269,6 +278,7 @@ impl Conductor {
             services: Services::start(&common)?,
             incoming: common.profiles().map(|profile| (profile, Incoming::new(profile))).collect(),
             outgoing,
+            sought,
             readers: HashMap::new(),
             nodes: Nodes::new(),
             told: HashSet::new(),

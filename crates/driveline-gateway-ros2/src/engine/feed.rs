@@ -6,6 +6,7 @@ use super::dds::HEAD_BYTES;
 use super::endpoint::{Endpoint, Handle, Profile, handle_of};
 use super::lock;
 use super::zenoh;
+use crate::convert::Pieces;
 use crate::dds;
 use crate::names::{RosNode, dds_topic};
 use crate::qos::ReaderClass;
@@ -49,8 +50,8 @@ pub(super) struct Came<'a> {
     pub(super) number: Option<i64>,
     /// Samples that did not come, of whichever writer, so far.
     pub(super) lost: u64,
-    /// The sample with its encapsulation; or its length, if it is longer than anything that is kept.
-    pub(super) bytes: Result<&'a [u8], usize>,
+    /// The sample, as it came; or its length, if it is longer than anything that is kept.
+    pub(super) sample: Result<Pieces<'a>, usize>,
 }
 
 /// Readers of one topic, by what they ask for, type and hash.
@@ -68,14 +69,13 @@ pub(super) enum Feed {
     Zenoh { readers: Readers<zenoh::Reader>, inbox: Arc<zenoh::Inbox> },
 }
 
-/// A payload in one piece. `scratch` keeps its memory for the next one.
-fn whole<'a>(payload: &'a ZBytes, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+/// A payload where it lies. `list` is for where that is, if it is in several places.
+pub(super) fn pieces<'a>(payload: &'a ZBytes, list: &'a mut Vec<&'a [u8]>) -> Pieces<'a> {
     let mut slices = payload.slices();
     let first = slices.next().unwrap_or_default();
-    let Some(second) = slices.next() else { return first };
-    scratch.clear();
-    [first, second].into_iter().chain(slices).for_each(|slice| scratch.extend_from_slice(slice));
-    scratch
+    let Some(second) = slices.next() else { return first.into() };
+    list.extend([first, second].into_iter().chain(slices));
+    Pieces::from(list.as_slice())
 }
 
 impl Feed {
@@ -126,8 +126,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Takes at most one sample of each reader. `false`: there was none. `scratch` is for samples that came in pieces.
-    pub(super) fn take(&self, scratch: &mut Vec<u8>, mut each: impl FnMut(&Came<'_>)) -> Result<bool, String> {
+    /// Takes at most one sample of each reader. `false`: there was none.
+    pub(super) fn take(&self, mut each: impl FnMut(&Came<'_>)) -> Result<bool, String> {
         match self {
             Self::Dds { readers, .. } => {
                 let readers: Vec<_> = lock(readers).values().cloned().collect();
@@ -142,22 +142,23 @@ impl Feed {
                         source_timestamp: sample.source_timestamp,
                         number: None,
                         lost: u64::from(losses.0) + u64::from(losses.1),
-                        bytes: Ok(sample.bytes()),
+                        sample: Ok(sample.bytes().into()),
                     });
                 }
                 Ok(any)
             }
             Self::Zenoh { inbox, .. } => {
-                let Some(sample) = inbox.take() else { return Ok(false) };
-                let bytes = sample.payload.as_ref().map(|payload| whole(payload, scratch)).map_err(|len| *len);
-                let attachment = &sample.attachment;
+                let Some(arrived) = inbox.take() else { return Ok(false) };
+                let mut list = Vec::new();
+                let sample = arrived.payload.as_ref().map(|payload| pieces(payload, &mut list)).map_err(|len| *len);
+                let attachment = &arrived.attachment;
                 each(&Came {
                     writer: handle_of(&attachment.gid),
-                    class: sample.class,
+                    class: arrived.class,
                     source_timestamp: attachment.source_timestamp,
                     number: Some(attachment.sequence),
                     lost: inbox.losses().0,
-                    bytes,
+                    sample,
                 });
                 Ok(true)
             }

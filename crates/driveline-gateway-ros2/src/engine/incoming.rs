@@ -17,7 +17,7 @@ use crate::types::Crossing;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
 use driveline_types::{Durability, TopicName};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -114,8 +114,21 @@ struct RefusedWriter {
     /// Its samples are counted under this.
     counted: &'static str,
     node: String,
+    why: Why,
+}
+
+/// Why a writer is not taken from.
+struct Why {
     /// For people.
-    why: String,
+    text: String,
+    /// It offers less than the rule asks for, and there is a reader that asks for it: so DDS tells the writer's node.
+    asked: bool,
+}
+
+impl From<String> for Why {
+    fn from(text: String) -> Self {
+        Self { text, asked: false }
+    }
 }
 
 impl Incoming {
@@ -131,11 +144,11 @@ impl Incoming {
         let name = node.map(RosNode::to_string).unwrap_or_default();
         let refused = |counted, why| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why };
         if endpoint.gateway {
-            let why = "another gateway of Driveline writes it: it would go in circles".into();
-            self.refuse(common, endpoint.handle, refused("gateway", why));
-        } else if let Err(reason) = self.try_writer(common, rule, endpoint, node) {
-            common.tell(format!("topic '/{}' is not taken from ROS 2: {reason}", endpoint.topic));
-            self.refuse(common, endpoint.handle, refused("refused", reason));
+            let why = "another gateway of Driveline writes it: it would go in circles".to_owned();
+            self.refuse(common, endpoint.handle, refused("gateway", why.into()));
+        } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
+            common.tell(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
+            self.refuse(common, endpoint.handle, refused("refused", why));
         }
     }
 
@@ -150,16 +163,20 @@ impl Incoming {
         self.refused.insert(handle, refused);
     }
 
-    fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), String> {
+    fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), Why> {
         let topic = &endpoint.topic;
         let of_topic = self.writers.values().filter(|t| *t == topic).count();
         if self.writers.len() >= MAX_INLETS || of_topic >= MAX_INLETS_OF_TOPIC {
-            return Err("there are too many publishers".into());
+            return Err("there are too many publishers".to_owned().into());
         }
         let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
         agree(endpoint, &crossing)?;
-        let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos)
-            .map_err(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
+        let lacks = class.lacks(&endpoint.qos);
+        if !lacks.is_empty() {
+            let text = lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            return Err(self.ask(common, rule, endpoint, class, &crossing, text));
+        }
         let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
         let late = rule.qos.depth.unwrap_or(kept);
         let name = inlet_node(node, &endpoint.gid, &common.node);
@@ -172,7 +189,19 @@ impl Incoming {
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::Open(Box::new(inlet)));
-        shared.feed.read(common, endpoint, class, &crossing, rule)
+        Ok(shared.feed.read(common, endpoint, class, &crossing, rule)?)
+    }
+
+    /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text` says what that is. By keys alone, rmw_zenoh would have it read.
+    fn ask(&mut self, common: &Arc<Common>, rule: &Rule, of: &Endpoint, class: ReaderClass, crossing: &Crossing, text: String) -> Why {
+        if self.profile == Profile::Zenoh {
+            return text.into();
+        }
+        let asked = self.topic(common, &of.topic, rule).and_then(|shared| shared.feed.read(common, of, class, crossing, rule));
+        match asked {
+            Ok(()) => Why { text, asked: true },
+            Err(e) => format!("{text}; DDS does not tell its node: {e}").into(),
+        }
     }
 
     /// Where samples of a writer go by the other profile: if there is one, and rules carry the topic in both directions.
@@ -236,9 +265,11 @@ impl Incoming {
         }
     }
 
-    /// Lets go of topics that nobody publishes any more.
+    /// Lets go of topics that nobody publishes any more, or as it is asked for.
     pub(super) fn tidy(&mut self) {
-        self.topics.retain(|_, t| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_))));
+        let asked: HashSet<_> = self.refused.values().filter(|r| r.why.asked).map(|r| &r.topic).collect();
+        let open = |t: &IncomingTopic| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_)));
+        self.topics.retain(|topic, t| asked.contains(topic) || open(t));
     }
 
     /// Ids of all readers in DDS.
@@ -274,7 +305,7 @@ impl Incoming {
             host: r.node.clone(),
             outgoing: false,
             subscription: false,
-            reason: r.why.clone(),
+            reason: r.why.text.clone(),
             again_ms: None,
         };
         self.refused.values().map(of)
@@ -324,11 +355,10 @@ impl Shared {
     }
 
     fn run(&self, common: &Common, profile: Profile) {
-        let mut scratch = Vec::new();
         let mut patience = Patience::new(Instant::now());
         let mut leaving = Leaving::default();
         while !self.stop.load(Ordering::Acquire) {
-            let taken = self.feed.take(&mut scratch, |came| self.sample(common, profile, came, &mut patience));
+            let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
             self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
             let waited = match taken {
                 Ok(true) => {

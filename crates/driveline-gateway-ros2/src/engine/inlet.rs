@@ -4,7 +4,7 @@
 use super::dds::HEAD_BYTES;
 use super::feed::Came;
 use super::outlet::Outlet;
-use crate::convert::{Arrival, ConvertError, FromRos, ToRos};
+use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
@@ -52,8 +52,8 @@ pub(super) struct Across {
 impl Across {
     /// Hands a sample over as it is. `None`: it is none, or too long, which its inlet counts. May wait for readers.
     pub(super) fn pass_on(&self, sample: &Came<'_>) -> Option<Result<(), String>> {
-        let bytes = ToRos::of_cdr(sample.bytes.ok()?, self.longest).ok()?;
-        Some(self.outlet.write(bytes.parts(), None, sample.source_timestamp))
+        let passed_on = PassedOn::new(sample.sample.ok()?, self.longest).ok()?;
+        Some(self.outlet.write(&passed_on.parts(), None, sample.source_timestamp))
     }
 }
 
@@ -123,15 +123,15 @@ impl Inlet {
         let too_long = |len: usize, max: usize| refused(ConvertError::TooLong { len, max });
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
         let max = self.publisher.max_payload();
-        let bytes = sample.bytes.map_err(|len| too_long(len, max))?;
+        let pieces = sample.sample.map_err(|len| too_long(len, max))?;
         let arrival = Arrival { time: now, stamps_ahead_ns: outside.stamps_ahead_ns, frame_index, source_time: self.source_time };
         let written = sample.source_timestamp.wrapping_sub(offset);
         let (loan, source) = match self.crossing.kind {
             Some(kind) => {
-                if bytes.len() > max.saturating_add(HEAD_BYTES as usize) {
-                    return Err(too_long(bytes.len(), max));
+                if pieces.len() > max.saturating_add(HEAD_BYTES as usize) {
+                    return Err(too_long(pieces.len(), max));
                 }
-                let converted = FromRos::new(kind, bytes, &arrival).map_err(refused)?;
+                let converted = FromRos::of_pieces(kind, pieces, &arrival).map_err(refused)?;
                 let len = converted.payload_len().map_err(refused)?;
                 if len > max {
                     return Err(too_long(len, max));
@@ -142,12 +142,12 @@ impl Inlet {
                 (loan, if source == 0 { written.cast_unsigned() } else { source })
             }
             None => {
-                driveline_rosidl::cdr::Decoder::new(bytes).map_err(|e| refused(e.into()))?;
-                if bytes.len() > max {
-                    return Err(too_long(bytes.len(), max));
+                pieces.encapsulation().map_err(refused)?;
+                if pieces.len() > max {
+                    return Err(too_long(pieces.len(), max));
                 }
-                let mut loan = self.publisher.loan(bytes.len()).map_err(|e| ("no_room", e.to_string()))?;
-                loan.payload_mut().copy_from_slice(bytes);
+                let mut loan = self.publisher.loan(pieces.len()).map_err(|e| ("no_room", e.to_string()))?;
+                pieces.copy_to(loan.payload_mut()).map_err(refused)?;
                 (loan, if self.source_time == SourceTime::Arrival { now.0 } else { written.cast_unsigned() })
             }
         };
@@ -171,7 +171,66 @@ impl Inlet {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::super::feed::pieces;
+    use super::*;
+    use crate::types::Types;
+    use driveline_rosidl::cdr::{ByteOrder, Encoder};
+    use driveline_runtime::graph::ByteSize;
+    use driveline_runtime::ros2::{Direction, Form};
+    use driveline_shm::{ParticipantConfig, SchemaRequest, SubscriptionConfig};
+    use driveline_types::{Durability, Reliability};
+    use zenoh::bytes::ZBytes;
+
+    /// As Zenoh cuts a long sample for its links.
+    fn in_batches(sample: &[u8]) -> ZBytes {
+        let mut payload = ZBytes::writer();
+        sample.chunks(65_000).for_each(|batch| payload.append(batch.to_vec().into()));
+        payload.finish()
+    }
+
+    #[test]
+    fn a_long_sample_in_pieces_is_put_together_nowhere_but_in_its_slot() {
+        const PIXELS: usize = 4 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let config = ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() };
+        let participant = Participant::open(config).unwrap();
+        let pixels: Vec<u8> = (0..PIXELS).map(|n| (n % 251) as u8).collect();
+        let mut to = Encoder::new(ByteOrder::Little);
+        to.numbers(&[0_u32; 2]);
+        to.string(b"cam").unwrap();
+        to.numbers(&[1, PIXELS as u32]);
+        to.string(b"mono8").unwrap();
+        to.number(0_u8);
+        to.numbers(&[PIXELS as u32, PIXELS as u32]);
+        to.bytes(&pixels);
+        let sample = to.finish();
+        for (form, topic) in [(Form::Converted, "image"), (Form::Cdr, "cdr")] {
+            let topic: TopicName = topic.parse().unwrap();
+            let crossing = Types::new(&[]).unwrap().from_ros("sensor_msgs::msg::dds_::Image_", form).unwrap();
+            let mut rule = Rule::new(format!("/{topic}"), Direction::FromRos);
+            rule.max_payload = Some(ByteSize(5 << 20));
+            let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+            let what = (EndpointQos::default(), class, 1);
+            let mut inlet = Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
+            let config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
+            let mut subscription = participant.create_subscription(config).unwrap();
+            while subscription.matched() == 0 {
+                std::thread::yield_now();
+            }
+            let (payload, outside) = (in_batches(&sample), Outside { mark: 1, same_clock: true, stamps_ahead_ns: Some(wall_offset_ns()) });
+            assert!(payload.slices().count() > 60);
+            let used = allocation_counter::measure(|| {
+                let mut list = Vec::new();
+                let sample = Ok(pieces(&payload, &mut list));
+                let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: 0, sample };
+                inlet.take(&came, outside).unwrap();
+            });
+            assert!(used.bytes_total < 16 << 10, "a list of pieces, and no copy of 4 MiB: {used:?}");
+            let taken = subscription.take_next().unwrap().unwrap();
+            let end = if form == Form::Cdr { taken.payload() == sample } else { taken.payload().ends_with(&pixels) };
+            assert!(end, "{form:?}: whole, in order");
+        }
+    }
 
     #[test]
     fn what_was_published_while_a_publisher_was_away_is_missing_once() {

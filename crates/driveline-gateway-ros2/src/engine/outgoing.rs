@@ -285,7 +285,7 @@ impl Sender {
         };
         let mut taken = false;
         for outlet in &carried.outlets {
-            match outlet.write(converted.parts(), Some(&slot), published) {
+            match outlet.write(&converted.parts(), Some(&slot), published) {
                 Ok(()) => taken = true,
                 Err(e) => {
                     if self.counters.dropped("not_written") {

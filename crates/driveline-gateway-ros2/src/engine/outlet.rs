@@ -111,11 +111,11 @@ impl Outlet {
         Ok(Self { writer, number, common: common.clone() })
     }
 
-    /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: where the second part is, if it may be kept for a while.
+    /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: what parts lie in that may be kept for a while.
     /// `source_timestamp`: on the wall clock, in nanoseconds; DDS takes the time of the call. May wait for readers.
-    pub(super) fn write(&self, parts: [&[u8]; 3], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
+    pub(super) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
         match &self.writer {
-            Writer::Dds { writer, .. } => writer.write(&parts).map_err(|e| e.to_string()),
+            Writer::Dds { writer, .. } => writer.write(parts).map_err(|e| e.to_string()),
             Writer::Zenoh(writer) => writer.write(parts, slot, source_timestamp),
         }
     }

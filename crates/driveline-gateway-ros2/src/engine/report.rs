@@ -24,10 +24,8 @@ impl Conductor {
             topic.readers = matched.iter().map(|gid| self.node_of(gid)).collect();
             topic.readers.sort();
         }
-        // What was asked for by name is there even if nobody publishes it.
-        let named = spec.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true)));
         let empty = |topic: String| Ros2TopicReport { topic, ..Ros2TopicReport::default() };
-        let mut from_ros: BTreeMap<String, Ros2TopicReport> = named.map(|t| (t.to_string(), empty(t.to_string()))).collect();
+        let mut from_ros: BTreeMap<String, Ros2TopicReport> = self.sought.iter().map(|t| (t.clone(), empty(t.clone()))).collect();
         for of_profile in self.incoming.iter().flat_map(|(_, incoming)| incoming.report()) {
             let topic = from_ros.entry(of_profile.topic.clone()).or_insert_with(|| empty(of_profile.topic));
             topic.publishers.extend(of_profile.publishers);

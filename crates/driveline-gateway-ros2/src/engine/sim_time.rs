@@ -64,12 +64,13 @@ impl SimTime {
 }
 
 fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
-    let mut scratch = Vec::new();
     let mut missed_at = Some(Instant::now() + MISSED_AFTER);
     let mut broken = false;
     while !stop.load(Ordering::Acquire) {
-        let took = feed.take(&mut scratch, |came| {
-            let heard = came.bytes.map_err(|len| format!("it has {len} bytes"));
+        let took = feed.take(|came| {
+            // 12 bytes, which nothing cuts.
+            let heard = came.sample.and_then(|s| s.one().ok_or(s.len()));
+            let heard = heard.map_err(|len| format!("it has {len} bytes"));
             let heard = heard.and_then(|bytes| common.clock.hear(bytes, MonotonicNs::now()).map_err(|e| e.to_string()));
             if let Err(e) = heard
                 && !std::mem::replace(&mut broken, true)

@@ -7,10 +7,13 @@
    peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
    peer said TOPIC                         prints USER_DATA of each writer and reader of others on that topic, as they come
+   peer ends pub|sub:TOPIC:QOS …           strings on many topics at once, which its writers write all the time; prints, with the number of the end from 0 and
+                                           once for each: matched, heard, or refused with the policy that DDS names; ends with its input
    peer serve|call …                       services: service.c
    NODE in the environment is a namespace and a name: pub and sub say on ros_discovery_info that they are that node, serve once it has answered. Compiled with HUMBLE, all that is said and
    read there is Humble's: ids of 24 bytes.
-   QOS: letters r|b (reliability), t|v (durability), then the depth; 0 keeps all. */
+   QOS: letters r|b (reliability), t|v (durability; s|p: transient, persistent), then the depth; 0 keeps all. Behind it, each after a comma: d and l with
+   milliseconds (deadline, lease), p|m (liveliness shown by participant, by topic). */
 #include "peer.h"
 #include <poll.h>
 #include <stdio.h>
@@ -33,11 +36,26 @@ dds_entity_t ok(dds_entity_t code, const char *what) {
 dds_qos_t *qos_of(const char *text) {
   dds_qos_t *qos = dds_create_qos();
   dds_qset_reliability(qos, text[0] == 'r' ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT, DDS_SECS(10));
-  dds_qset_durability(qos, text[1] == 't' ? DDS_DURABILITY_TRANSIENT_LOCAL : DDS_DURABILITY_VOLATILE);
+  dds_qset_durability(qos, text[1] == 't'   ? DDS_DURABILITY_TRANSIENT_LOCAL
+                           : text[1] == 's' ? DDS_DURABILITY_TRANSIENT
+                           : text[1] == 'p' ? DDS_DURABILITY_PERSISTENT
+                                            : DDS_DURABILITY_VOLATILE);
   int depth = atoi(text + 2);
   dds_qset_history(qos, depth ? DDS_HISTORY_KEEP_LAST : DDS_HISTORY_KEEP_ALL, depth);
   if (depth)
     dds_qset_durability_service(qos, 0, DDS_HISTORY_KEEP_LAST, depth, -1, -1, -1);
+  dds_liveliness_kind_t liveliness = DDS_LIVELINESS_AUTOMATIC;
+  dds_duration_t lease = DDS_INFINITY;
+  for (const char *more = strchr(text, ','); more; more = strchr(more + 1, ',')) {
+    dds_duration_t time = DDS_MSECS(atoi(more + 2));
+    if (more[1] == 'd')
+      dds_qset_deadline(qos, time);
+    else if (more[1] == 'l')
+      lease = time;
+    else
+      liveliness = more[1] == 'm' ? DDS_LIVELINESS_MANUAL_BY_TOPIC : DDS_LIVELINESS_MANUAL_BY_PARTICIPANT;
+  }
+  dds_qset_liveliness(qos, liveliness, lease);
   dds_data_representation_id_t xcdr1 = DDS_DATA_REPRESENTATION_XCDR1;
   dds_qset_data_representation(qos, 1, &xcdr1);
   return qos;
@@ -218,6 +236,79 @@ static void said(dds_entity_t participant, const char *topic) {
   }
 }
 
+static const char *policy(uint32_t id) {
+  return id == DDS_RELIABILITY_QOS_POLICY_ID ? "RELIABILITY"
+         : id == DDS_DURABILITY_QOS_POLICY_ID ? "DURABILITY"
+         : id == DDS_DEADLINE_QOS_POLICY_ID   ? "DEADLINE"
+         : id == DDS_LIVELINESS_QOS_POLICY_ID ? "LIVELINESS"
+                                              : "another";
+}
+
+/* A writer or a reader, and what was printed of it. */
+typedef struct {
+  dds_entity_t entity;
+  int writes, matched, heard, refused;
+} End;
+
+/* What DDS says about it: how many matched, and if there are any that do not, by which policy. */
+static uint32_t matches(const End *end, const char **refused) {
+  uint32_t matched, total, id;
+  if (end->writes) {
+    dds_publication_matched_status_t of;
+    dds_offered_incompatible_qos_status_t unmet;
+    ok(dds_get_publication_matched_status(end->entity, &of), "status");
+    ok(dds_get_offered_incompatible_qos_status(end->entity, &unmet), "status");
+    matched = of.total_count, total = unmet.total_count, id = unmet.last_policy_id;
+  } else {
+    dds_subscription_matched_status_t of;
+    dds_requested_incompatible_qos_status_t unmet;
+    ok(dds_get_subscription_matched_status(end->entity, &of), "status");
+    ok(dds_get_requested_incompatible_qos_status(end->entity, &unmet), "status");
+    matched = of.total_count, total = unmet.total_count, id = unmet.last_policy_id;
+  }
+  *refused = total ? policy(id) : NULL;
+  return matched;
+}
+
+static int hears(dds_entity_t reader) {
+  void *sample = NULL;
+  dds_sample_info_t info;
+  int taken = ok(dds_take(reader, &sample, &info, 1, 1), "take"), heard = taken > 0 && info.valid_data;
+  if (taken > 0)
+    dds_return_loan(reader, &sample, taken);
+  return heard;
+}
+
+static void ends(dds_entity_t participant, int count, char **arg) {
+  End *all = calloc((size_t)count, sizeof *all);
+  for (int k = 0; k < count; k++) {
+    char *topic = strchr(arg[k], ':'), *qos = topic ? strchr(topic + 1, ':') : NULL;
+    if (!qos)
+      exit(2);
+    *qos++ = 0;
+    dds_entity_t of = topic_of(participant, topic + 1, 0, 0);
+    all[k].writes = arg[k][0] == 'p';
+    all[k].entity = ok(all[k].writes ? dds_create_writer(participant, of, qos_of(qos), NULL) : dds_create_reader(participant, of, qos_of(qos), NULL), arg[k]);
+  }
+  String hello = {.data = "hello"};
+  while (!over(20)) {
+    for (int k = 0; k < count; k++) {
+      End *end = &all[k];
+      const char *refused;
+      uint32_t matched = matches(end, &refused);
+      if (matched && !end->matched++)
+        printf("%d matched\n", k);
+      if (refused && !end->refused++)
+        printf("%d refused %s\n", k, refused);
+      if (end->writes)
+        ok(dds_write(end->entity, &hello), "write");
+      else if (hears(end->entity) && !end->heard++)
+        printf("%d heard\n", k);
+    }
+    fflush(stdout);
+  }
+}
+
 int main(int count, char **arg) {
   dds_entity_t participant = ok(dds_create_participant((dds_domainid_t)atoi(getenv("ROS_DOMAIN_ID")), NULL, NULL), "participant");
   if (count == 8 && !strcmp(arg[1], "pub"))
@@ -230,6 +321,8 @@ int main(int count, char **arg) {
     graph(participant);
   else if (count == 3 && !strcmp(arg[1], "said"))
     said(participant, arg[2]);
+  else if (count > 2 && !strcmp(arg[1], "ends"))
+    ends(participant, count - 2, arg + 2);
   else if (!service(participant, count, arg))
     return 2;
   dds_delete(participant);

@@ -6,10 +6,11 @@
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 8] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 9] = [
     ("ros2_client_services", 2..=6),
     ("ros2_client_services", 9..=9),
-    ("live", 10..=24),
+    ("live", 10..=23),
+    ("qos_pairs", 24..=24),
     ("kills", 25..=29),
     ("across", 30..=44),
     ("dds_services", 45..=74),

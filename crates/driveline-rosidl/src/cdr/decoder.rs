@@ -3,6 +3,7 @@
 
 use super::error::{CdrError, Fault};
 use super::{ByteOrder, HEADER_LEN, Number};
+use std::ops::Range;
 
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
@@ -18,8 +19,12 @@ type Result<T, E = CdrError> = std::result::Result<T, E>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
-    /// Without the encapsulation.
+    /// What there is without the encapsulation, or its beginning.
     body: &'a [u8],
+    /// Its end, if something between them is elsewhere.
+    end: &'a [u8],
+    /// Bytes of all of it.
+    len: usize,
     at: usize,
     order: ByteOrder,
 }
@@ -39,7 +44,17 @@ impl<'a> Decoder<'a> {
             1 => ByteOrder::Little,
             other => return Err(CdrError::new(Fault::Encapsulation(other), 0)),
         };
-        Ok(Self { body, at: 0, order })
+        Ok(Self { body, end: &[], len: body.len(), at: 0, order })
+    }
+
+    /// Of a sample of `len` bytes of which the beginning, with the encapsulation, and the end are at hand. What lies between them can be
+    /// [passed over](Self::pass_over); reading it is a fault.
+    ///
+    /// # Errors
+    /// [`Fault::NoHeader`], [`Fault::Encapsulation`].
+    pub fn of_ends(beginning: &'a [u8], end: &'a [u8], len: usize) -> Result<Self> {
+        let of_beginning = Self::new(beginning)?;
+        Ok(Self { end, len: len.saturating_sub(HEADER_LEN).max(of_beginning.len), ..of_beginning })
     }
 
     /// As the encapsulation says.
@@ -57,7 +72,7 @@ impl<'a> Decoder<'a> {
     /// Bytes that were not read yet.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.body.len() - self.at
+        self.len - self.at
     }
 
     pub(crate) fn error(&self, fault: Fault) -> CdrError {
@@ -76,9 +91,30 @@ impl<'a> Decoder<'a> {
             return Err(self.truncated(needed));
         }
         // It fits, so it fits a usize.
-        let from = self.at + gap;
-        self.at += needed as usize;
-        Ok(&self.body[from..self.at])
+        let (from, to) = (self.at + gap, self.at + needed as usize);
+        let found = match (self.body.get(from..to), self.len.saturating_sub(self.end.len())) {
+            (Some(found), _) => found,
+            (None, _) if from == to => &[],
+            (None, end) => {
+                let found = from.checked_sub(end).and_then(|from| self.end.get(from..to - end));
+                found.ok_or_else(|| self.error(Fault::Truncated { needed, left: self.body.len().saturating_sub(self.at) }))?
+            }
+        };
+        self.at = to;
+        Ok(found)
+    }
+
+    /// Passes over `count` bytes without looking at them, and says where in the sample they are, encapsulation included.
+    ///
+    /// # Errors
+    /// [`Fault::Truncated`]
+    pub fn pass_over(&mut self, count: u32) -> Result<Range<usize>> {
+        if u64::from(count) > self.left() as u64 {
+            return Err(self.truncated(count.into()));
+        }
+        let from = self.offset();
+        self.at += count as usize;
+        Ok(from..self.offset())
     }
 
     /// A number.
@@ -188,7 +224,7 @@ impl<'a> Decoder<'a> {
     /// [`Fault::Trailing`], but for padding.
     pub fn finish(&self) -> Result<()> {
         match self.left() {
-            left @ 0..4 if left == 0 || self.body.len().is_multiple_of(4) => Ok(()),
+            left @ 0..4 if left == 0 || self.len.is_multiple_of(4) => Ok(()),
             left => Err(self.error(Fault::Trailing(left))),
         }
     }

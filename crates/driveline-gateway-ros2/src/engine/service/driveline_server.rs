@@ -102,11 +102,15 @@ impl DrivelineServer {
         self.problems = problems;
     }
 
-    /// That nodes in ROS 2 offer the same, if it is offered.
+    /// That nodes in ROS 2 offer the same.
     fn doubled(&self) -> Option<String> {
-        let others = Some(self.others.join(", ")).filter(|others| !others.is_empty() && self.own().next().is_some());
-        others.map(|others| {
+        let others = Some(self.others.join(", ")).filter(|others| !others.is_empty())?;
+        Some(if self.own().next().is_some() {
             format!("nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it")
+        } else if self.server.is_none() {
+            format!("nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients here to call them")
+        } else {
+            return None;
         })
     }
 

@@ -104,19 +104,19 @@ impl Session {
     }
 }
 
-/// Three parts in a row. `slot`: what the second one is a part of, if it may be kept instead of copied.
-pub(super) fn payload([head, body, tail]: [&[u8]; 3], slot: Option<&Bytes>) -> Result<ZBytes, String> {
+/// Parts in a row. `slot`: what some of them may lie in, which are kept instead of copied.
+pub(super) fn payload(parts: &[&[u8]], slot: Option<&Bytes>) -> Result<ZBytes, String> {
     let mut payload = ZBytes::writer();
-    let within = |slot: &&Bytes| {
-        let (slot, body) = (slot.as_ptr_range(), body.as_ptr_range());
-        slot.start <= body.start && body.end <= slot.end
-    };
-    payload.write_all(head).map_err(text)?;
-    match slot.filter(within).filter(|_| !body.is_empty()) {
-        Some(slot) => payload.append(slot.slice_ref(body).into()),
-        None => payload.write_all(body).map_err(text)?,
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let within = |slot: &&Bytes| {
+            let (slot, part) = (slot.as_ptr_range(), part.as_ptr_range());
+            slot.start <= part.start && part.end <= slot.end
+        };
+        match slot.filter(within) {
+            Some(slot) => payload.append(slot.slice_ref(part).into()),
+            None => payload.write_all(part).map_err(text)?,
+        }
     }
-    payload.write_all(tail).map_err(text)?;
     Ok(payload.finish())
 }
 
@@ -125,9 +125,9 @@ impl Writer {
         self.announced.gid
     }
 
-    /// Hands a sample over, in three parts of which the second is in `slot`. Whether it must be copied depends on who else keeps it.
+    /// Hands a sample over, in parts of which some are in `slot`. Whether these must be copied depends on who else keeps them.
     /// `source_timestamp`: on the wall clock, in nanoseconds. Blocks as long as links have no room, within bounds.
-    pub(in crate::engine) fn write(&self, parts: [&[u8]; 3], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
+    pub(in crate::engine) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
         // A cache would hold the slot for as long as it has the sample.
         let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;

@@ -105,7 +105,7 @@ impl Reply for ZenohReply {
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended> {
         let attachment = stamped(self.id.sequence, self.id.client);
         let not_sent = |why| ("not_sent", why);
-        let reply = self.query.reply(&self.key, payload(response.cdr, response.slot).map_err(not_sent)?);
+        let reply = self.query.reply(&self.key, payload(&response.cdr, response.slot).map_err(not_sent)?);
         reply.attachment(&attachment[..]).wait().map(|()| Handed::Over).map_err(|e| not_sent(text(e)))
     }
 
@@ -152,7 +152,7 @@ impl Asking for ZenohAsking {
         // As rmw_zenoh asks: of several servers, all would answer.
         let query = self.session.get(&self.key).target(QueryTarget::AllComplete).consolidation(ConsolidationMode::None);
         let query = query.allowed_destination(Locality::Remote).congestion_control(CongestionControl::Block);
-        let query = query.payload(payload(request.cdr, request.slot)?).attachment(&stamped(call, gid)[..]);
+        let query = query.payload(payload(&request.cdr, request.slot)?).attachment(&stamped(call, gid)[..]);
         query.timeout(timeout.saturating_add(GRACE)).callback(move |reply| asked.heard(&reply)).wait().map_err(text)?;
         if state.compare_exchange(ASKING, ASKED, AcqRel, Acquire) == Err(LOST) {
             self.answers.failed(call, WENT_AWAY);

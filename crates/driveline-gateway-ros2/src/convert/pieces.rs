@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples in one piece or in several: over Zenoh, a long one comes as it was cut for the links. What is long in it is copied from where it lies to where it
+//! goes, once.
+
+use super::{ConvertError, Result};
+use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
+use std::ops::Range;
+
+/// So much of a sample's beginning is put together for reading, if its first piece is shorter: more than what stands before the pixels, points or returns of any
+/// sample that fits.
+const BEGINNING: usize = 1024;
+/// And so much of its end: more than what stands behind them.
+const END: usize = 8;
+
+/// A sample with its encapsulation. Its pieces lie elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces<'a> {
+    pieces: Of<'a>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Of<'a> {
+    One([&'a [u8]; 1]),
+    Several(&'a [&'a [u8]]),
+}
+
+impl<'a> From<&'a [u8]> for Pieces<'a> {
+    fn from(sample: &'a [u8]) -> Self {
+        Self { pieces: Of::One([sample]), len: sample.len() }
+    }
+}
+
+impl<'a> From<&'a [&'a [u8]]> for Pieces<'a> {
+    fn from(pieces: &'a [&'a [u8]]) -> Self {
+        Self { pieces: Of::Several(pieces), len: pieces.iter().map(|p| p.len()).sum() }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    /// Length of the sample, in bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "an empty one is broken, as are others that are too short")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What lies in a range of the sample, piece by piece; less where there is less.
+    pub fn part(&self, range: Range<usize>) -> impl Iterator<Item = &'a [u8]> {
+        let (one, several) = match self.pieces {
+            Of::One([piece]) => (Some(piece), &[][..]),
+            Of::Several(pieces) => (None, pieces),
+        };
+        let mut begin = 0_usize;
+        one.into_iter().chain(several.iter().copied()).filter_map(move |piece| {
+            let within = |at: usize| at.saturating_sub(begin).min(piece.len());
+            let part = piece.get(within(range.start)..within(range.end));
+            begin += piece.len();
+            part.filter(|part| !part.is_empty())
+        })
+    }
+
+    /// Copies what lies in a range of the sample to where it goes, which has as many bytes.
+    pub(super) fn copy(&self, range: Range<usize>, to: &mut [u8]) -> Result<()> {
+        let (room, len) = (to.len(), range.len());
+        let mut rest = to;
+        for part in self.part(range) {
+            let Some((now, later)) = std::mem::take(&mut rest).split_at_mut_checked(part.len()) else {
+                return Err(ConvertError::Payload(format!("room for {room} bytes of data where there are {len}")));
+            };
+            now.copy_from_slice(part);
+            rest = later;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(ConvertError::Payload(format!("room for {room} bytes of data where there are {len}"))) }
+    }
+
+    /// Copies the whole sample to where it goes, which has as many bytes.
+    ///
+    /// # Errors
+    /// [`ConvertError::Payload`] if it has another length.
+    pub fn copy_to(&self, to: &mut [u8]) -> Result<()> {
+        self.copy(0..self.len, to)
+    }
+
+    /// Its encapsulation, which is one of plain CDR.
+    ///
+    /// # Errors
+    /// [`ConvertError::Cdr`] if it is none.
+    pub fn encapsulation(&self) -> Result<[u8; HEADER_LEN]> {
+        let mut head = [0; HEADER_LEN];
+        let there = head.get_mut(..self.len.min(HEADER_LEN)).unwrap_or_default();
+        self.copy(0..there.len(), there)?;
+        Decoder::new(there)?;
+        Ok(head)
+    }
+
+    /// The sample in one piece, if that is how it came.
+    #[must_use]
+    pub fn one(&self) -> Option<&'a [u8]> {
+        match self.pieces {
+            Of::One([piece]) => Some(piece),
+            Of::Several(pieces) => match pieces {
+                [] => Some(&[]),
+                [piece] => Some(piece),
+                _ => None,
+            },
+        }
+    }
+
+    /// Has `parse` read the sample. What is long in it is only passed over. Where that leaves something to be read that is neither at the beginning nor at the
+    /// end, the sample is put together for it: then it is broken, or of a kind that is read in full.
+    pub(super) fn read<T>(&self, parse: impl Fn(Decoder<'_>) -> Result<T>) -> Result<T> {
+        if let Some(sample) = self.one() {
+            return parse(Decoder::new(sample)?);
+        }
+        let (mut beginning, mut end) = ([0; BEGINNING], [0; END]);
+        let first = self.part(0..self.len).next().unwrap_or_default();
+        let beginning = if first.len() >= BEGINNING {
+            first
+        } else {
+            let there = beginning.get_mut(..self.len.min(BEGINNING)).unwrap_or_default();
+            self.copy(0..there.len(), there)?;
+            there
+        };
+        if let Some(from) = self.len.checked_sub(END) {
+            self.copy(from..self.len, &mut end)?;
+            if let Ok(read) = parse(Decoder::of_ends(beginning, &end, self.len)?) {
+                return Ok(read);
+            }
+        }
+        let whole = self.part(0..self.len).collect::<Vec<_>>().concat();
+        parse(Decoder::new(&whole)?)
+    }
+}
+
+/// A sample of ROS 2 that goes on as it is.
+#[derive(Debug)]
+pub struct PassedOn<'a> {
+    head: [u8; HEADER_LEN],
+    sample: Pieces<'a>,
+    padding: usize,
+}
+
+impl<'a> PassedOn<'a> {
+    /// With at most `max_len` bytes, of which there are a multiple of 4.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if its encapsulation is none of plain CDR, or it is too long.
+    pub fn new(sample: Pieces<'a>, max_len: usize) -> Result<Self> {
+        let [first, second, ..] = sample.encapsulation()?;
+        let padding = sample.len().wrapping_neg() & 3;
+        let len = sample.len().saturating_add(padding);
+        if len > max_len {
+            return Err(ConvertError::TooLong { len, max: max_len });
+        }
+        // Its options may tell of padding that was cut off since.
+        Ok(Self { head: [first, second, 0, padding as u8], sample, padding })
+    }
+
+    /// Its parts, one behind the other.
+    #[must_use]
+    pub fn parts(&self) -> Vec<&[u8]> {
+        const ZEROS: &[u8] = &[0; 3];
+        let padding = ZEROS.get(..self.padding).unwrap_or_default();
+        let head = std::iter::once(self.head.as_slice());
+        head.chain(self.sample.part(HEADER_LEN..self.sample.len())).chain(std::iter::once(padding)).collect()
+    }
+}
