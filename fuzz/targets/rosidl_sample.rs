@@ -4,6 +4,7 @@
 
 use driveline_rosidl::cdr::{self, ByteOrder};
 use driveline_rosidl::{Catalog, Layout, Text, parse_msg};
+use driveline_types::print::{Limits, Printer, Style};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
@@ -32,6 +33,13 @@ fuzz_target!(|input: &[u8]| {
     match cdr::read(layout, sample) {
         Ok(value) => {
             let _ = Text::new(layout, &value).to_string();
+            for style in [Style::Text, Style::Json] {
+                let mut out = String::new();
+                let limits = Limits { each: 5, all: 100 };
+                Text::new(layout, &value).print(&mut Printer::new(&mut out, style, limits)).expect("a String takes everything");
+                // 100 elements of 12 fields at the most, each with its name.
+                assert!(out.len() < 1 << 20 && !out.chars().any(|c| c.is_control() && c != '\n'), "{out:?}");
+            }
             for order in [ByteOrder::Little, ByteOrder::Big] {
                 let bytes = cdr::write(layout, &value, order).expect("it was read with this layout");
                 // Not-a-number does not equal itself, but its bytes do.

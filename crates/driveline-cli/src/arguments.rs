@@ -4,6 +4,7 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const AFTER: &str = "\
 Exit codes:
@@ -31,7 +32,28 @@ Examples:
   driveline validate graph.yaml
   driveline run graph.yaml --set camera.rate_hz=10 --report out/
   driveline topic list
+  driveline topic echo camera/image
   driveline gateway list --explain";
+
+const TOPICS: &str = "\
+Examples:
+  driveline topic list
+  driveline topic info camera/image --domain comp
+  driveline topic echo detector/status --count 1";
+
+const ECHO: &str = "\
+The first line of each sample tells its sequence number and how old its data is; samples that did not get here are counted there. Nobody \
+waits for this command: where samples come faster than they are read, the newest 8 of a publisher are kept, or as many as it keeps.
+
+Plain types, protobuf messages and samples of ROS 2 are read by the definition in the topic's schema; others are shown as bytes. What is not \
+in a protobuf message is not shown. A sample that cannot be read is told as an error, and the next one follows.
+
+With --json, a line for each sample: an object of `header` and `fields`, or `error`. What is shortened is an object of `length` and `head`.
+
+Examples:
+  driveline topic echo camera/image
+  driveline topic echo /detector/status --count 1 --timeout 5   # exit code 1 if nothing comes
+  driveline topic echo tracks --json --full | jq '.fields.tracks | length'";
 
 const SERVICES: &str = "\
 REQUESTS: those that the server has taken since it is there.
@@ -89,7 +111,7 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
   # first line of a graph: # yaml-language-server: $schema=graph.schema.json")]
     Schema,
     /// Host topics of what runs now
-    #[command(after_help = "Examples:\n  driveline topic list\n  driveline topic info camera/image --domain comp")]
+    #[command(after_help = TOPICS)]
     Topic {
         #[command(subcommand)]
         command: Topic,
@@ -186,7 +208,28 @@ pub(crate) enum Topic {
     Info {
         /// Topic
         topic: String,
+        /// The definition of its type whole, however long
+        #[arg(long)]
+        definition: bool,
     },
+    /// Print the samples of a topic as they come, in the manner of `ros2 topic echo`, until Ctrl-C
+    #[command(after_help = ECHO)]
+    Echo(Echo),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Echo {
+    /// Topic; a `/` before it is left out
+    pub(crate) topic: String,
+    /// End after so many samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// End with an error if no sample comes for so long
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print long lists and strings whole
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -273,6 +316,11 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| (0.001..=1e9).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds, such as 5 or 0.5".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,6 +336,14 @@ mod tests {
         assert_eq!(speed("130"), Ok(130.0));
         for bad in ["", "-1", "NaN", "inf", "1e9", "fast"] {
             assert!(speed(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_sensible() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "0", "-1", "NaN", "inf", "1e12", "5s"] {
+            assert!(seconds(bad).is_err(), "{bad}");
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod commands;
+mod decoder;
 mod picture;
 mod process;
 mod screen;

@@ -2,10 +2,18 @@
 //! Where output goes, and whether it may have colours.
 
 use driveline_runtime::graph::Colour;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
+
+/// Bytes that are written at once.
+const PIECE: usize = 4096;
+/// How often it is looked whether it is over.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Output of the command.
 pub(crate) struct Screen {
@@ -35,6 +43,28 @@ impl Screen {
         if let Err(e) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             *self.lost.borrow_mut() = Some(e);
         }
+    }
+
+    /// Text on standard output, unless `over` while nobody takes it: a pipe that is full, or a terminal that stands still.
+    pub(crate) fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
+        let mut rest = text;
+        while !rest.is_empty() && self.lost.borrow().is_none() {
+            if !polled(PollFlags::OUT, LOOK).intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
+                if over() {
+                    return;
+                }
+                continue;
+            }
+            // A pipe that takes anything takes as much as this at once.
+            let at = (0..=PIECE.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+            self.print(&rest[..at]);
+            rest = &rest[at..];
+        }
+    }
+
+    /// Whether nobody can read standard output any more. A pipe tells so before anything is written.
+    pub(crate) fn nobody_reads(&self) -> bool {
+        self.lost.borrow().is_some() || polled(PollFlags::empty(), Duration::ZERO).intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
     /// Whether whoever read standard output has gone away (`| head`).
@@ -92,6 +122,15 @@ impl Screen {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         size.map(|s| usize::from(s.ws_row)).filter(|c| *c > 0).unwrap_or(24)
     }
+}
+
+/// What standard output is ready for, after at most `wait`.
+fn polled(events: PollFlags, wait: Duration) -> PollFlags {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, events)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) as _ };
+    // Interrupted, it is ready for nothing.
+    if poll(&mut fds, Some(&wait)).is_ok() { fds[0].revents() } else { PollFlags::empty() }
 }
 
 fn paint(colour: Colour, code: &str, text: &str) -> String {

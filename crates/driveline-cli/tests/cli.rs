@@ -349,6 +349,8 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     assert!(errors.any(|l| l.contains("a run cannot be suspended")), "Ctrl-Z leaves the modules without a launcher");
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(lines.by_ref().any(|l| l.contains("stopping")));
+    // Sooner it would be the same.
+    std::thread::sleep(Duration::from_millis(600));
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let rest: Vec<String> = errors.collect();
     let killed = "module 'rest' was interrupted again (component 'relay' in on_trigger on sample 3 of 'a'): killed";
@@ -467,6 +469,20 @@ fn graphs_are_shown_as_text_picture_and_json() {
     }
     assert_eq!(svg.matches("marker-end").count(), 4, "two topics, each with one arrow in and one out");
     assert_eq!(f.json(&["graph", "g.yaml", "--json"])["modules"][1]["components"][0]["trigger"]["kind"], "any");
+}
+
+#[test]
+fn what_passes_to_ros2_is_shown_with_its_graph() {
+    let f = Fixture::new(&format!(
+        "{GRAPH}\nros2:\n  domain_id: 7\n  zenoh: {{}}\n  types: [math]\n  topics: [{{topic: /sensing/**, direction: both}}, {{topic: /b, direction: to_ros}}]\n  \
+         services: [{{service: /add, type: math/srv/Add, server: ros}}]\n"
+    ));
+    std::fs::create_dir_all(f.path("math/srv")).unwrap();
+    std::fs::write(f.path("math/srv/Add.srv"), "int64 a\n---\nint64 sum\n").unwrap();
+    let (code, out, err) = f.run(&["graph", "g.yaml"]);
+    let shown = "ROS 2 on DDS and rmw_zenoh, ROS_DOMAIN_ID 7\n  /sensing/** ↔ topics here (at most 256 KiB)\n  /b ← topics here\n  \
+                 /add (math/srv/Add): server in ROS 2, clients here\n";
+    assert!(code == 0 && out.ends_with(shown), "{out}{err}");
 }
 
 #[test]

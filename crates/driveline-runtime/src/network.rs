@@ -14,6 +14,8 @@ use crate::graph::{ResolvedGraph, model::Access};
 
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
+/// What a run calls the gateway's process; no module has this name.
+pub const PROCESS: &str = "gateway";
 const LOOPBACK: &str = "tcp/127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;

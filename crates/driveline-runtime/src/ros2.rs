@@ -20,6 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// What a run calls the gateway's process; no module has this name.
+pub const PROCESS: &str = "gateway-ros2";
 /// Greatest id for which the standard ports exist.
 pub const MAX_DOMAIN_ID: u32 = 232;
 const MAX_RULES: usize = 256;

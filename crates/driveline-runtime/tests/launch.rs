@@ -57,6 +57,15 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
 }
 
 #[test]
+fn a_run_whose_processes_are_all_told_to_end_at_once_ends_as_asked() {
+    let f = Fixture::new(&graph(0, "", ""));
+    let mut seen = Seen { all_told_at: Some("printer got 3"), ..Seen::default() };
+    let outcome = f.run(&mut seen);
+    assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]), "{:?}", seen.lines);
+    assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
+}
+
+#[test]
 fn what_a_slow_step_has_begun_is_ended_and_processed() {
     let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 3, period_ms: 600}, outputs: {count: a}}\n  \
         step:\n    components:\n      relay: {library: lib, class: Relay, parameters: {take_ms: 1000}, inputs: {in: {topic: a, qos: {depth: 16}}}, outputs: {out: b}}\n  \

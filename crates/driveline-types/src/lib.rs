@@ -19,6 +19,7 @@ pub mod header;
 pub mod id;
 pub mod limits;
 pub mod plain;
+pub mod print;
 pub mod protobuf;
 pub mod qos;
 pub mod schema;

@@ -8,9 +8,10 @@ use crate::process;
 use crate::screen::Screen;
 use crate::table::{bytes, count, cut};
 use driveline_bench::{Align, aligned};
+use driveline_rosidl::{CDR_ENCODING, Catalog};
 use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
 use driveline_types::service::ServiceTopic;
-use driveline_types::{Durability, Liveliness, Qos, Reliability};
+use driveline_types::{Durability, Liveliness, Qos, Reliability, Schema};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,8 +22,16 @@ const ASK: Duration = Duration::from_secs(1);
 const MOST_NAMED: usize = 5;
 /// Columns for text that processes of other users may have chosen.
 const NAME: usize = 80;
+const LINE: usize = 200;
+/// Lines of a type's definition that are shown unasked.
+const DEFINITION: usize = 24;
 
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
+    let info = match command {
+        Topic::Echo(echo) => return super::echo::echo(echo, domain, screen),
+        Topic::Info { topic, definition } => Some((topic, if *definition { usize::MAX } else { DEFINITION })),
+        Topic::List => None,
+    };
     let (place, participants) = match ask(domain, screen) {
         Ok(found) => found,
         Err(text) => {
@@ -31,8 +40,8 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
         }
     };
     let mut topics = topics(&participants);
-    match command {
-        Topic::List => {
+    match info {
+        None => {
             // What services are made of has a list of its own.
             topics.retain(|name, _| ServiceTopic::of(name).is_none());
             list_topics(&topics, screen);
@@ -43,9 +52,9 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             exit::DONE
         }
         // ROS 2 begins names with `/`.
-        Topic::Info { topic } => match topics.get_key_value(topic.strip_prefix('/').unwrap_or(topic)) {
+        Some((topic, lines)) => match topics.get_key_value(topic.strip_prefix('/').unwrap_or(topic)) {
             Some((topic, ends)) => {
-                topic_info(topic, ends, screen);
+                topic_info(topic, ends, lines, screen);
                 if !screen.json {
                     screen.print(&one_sided(&BTreeMap::from([(*topic, ends)])));
                 }
@@ -136,11 +145,17 @@ fn topics(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
         for p in &participant.publishers {
             topics.entry(&p.topic).or_default().publishers.push((participant, p));
         }
-        for s in &participant.subscriptions {
+        for s in participant.subscriptions.iter().filter(|s| !is_spare(participant, s)) {
             topics.entry(&s.topic).or_default().subscriptions.push((participant, s));
         }
     }
     topics
+}
+
+/// A tool may have a subscription for each kind of publisher: those that match nobody stand for nothing.
+fn is_spare(participant: &ParticipantInfo, s: &SubscriptionInfo) -> bool {
+    let mut others = participant.subscriptions.iter().filter(|o| o.observer && o.topic == s.topic);
+    s.observer && s.matches.is_empty() && others.any(|o| !o.matches.is_empty() || o.id < s.id)
 }
 
 fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
@@ -196,7 +211,7 @@ pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen
     }
 }
 
-fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
+fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     let process = |p: &ParticipantInfo| json!({ "name": p.name, "pid": p.pid_in_its_namespace });
     if screen.json {
         let publishers: Vec<_> = ends.publishers.iter().map(|(p, i)| json!({ "process": process(p), "publisher": i })).collect();
@@ -205,7 +220,7 @@ fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
             .print_json(&json!({ "topic": topic, "type": ends.type_name(), "publishers": publishers, "subscriptions": subscriptions }));
     }
     let mut out = format!("{}\n", screen.paint("1", &cut(topic, NAME)));
-    let schemas: BTreeSet<_> = ends
+    let schemas: BTreeMap<_, _> = ends
         .publishers
         .iter()
         .map(|(_, p)| &p.schema)
@@ -213,11 +228,11 @@ fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
         .map(|s| {
             let (kind, encoding) = (s.kind.to_string(), cut(&s.encoding, NAME));
             let encoding = if kind == encoding || encoding.is_empty() { String::new() } else { format!(", {encoding}") };
-            format!("type {} ({kind}{encoding}, hash {})", cut(&s.name, NAME), s.hash())
+            (format!("type {} ({kind}{encoding}, hash {})", cut(&s.name, NAME), s.hash()), s)
         })
         .collect();
-    for s in schemas {
-        out += &format!("{s}\n");
+    for (line, s) in schemas {
+        out += &format!("{line}\n{}", definition(s, lines));
     }
     for (process, p) in &ends.publishers {
         out += &format!("\n{} {}\n", screen.paint("1;32", "publisher"), who(process, &p.node));
@@ -252,7 +267,8 @@ fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
         }
     }
     for (process, s) in &ends.subscriptions {
-        out += &format!("\n{} {}\n", screen.paint("1;34", "subscription"), who(process, &s.node));
+        let tool = if s.observer { ", a tool that looks on" } else { "" };
+        out += &format!("\n{} {}{tool}\n", screen.paint("1;34", "subscription"), who(process, &s.node));
         out += &format!("  QoS       {}; holds at most {}\n", qos(&s.qos), s.max_held);
         out += &format!("  received  {}, missed {}\n", count(s.stats.received, "sample"), s.stats.missed);
         let st = &s.stats;
@@ -274,6 +290,22 @@ fn topic_info(topic: &str, ends: &Ends<'_>, screen: &Screen) {
         }
     }
     screen.print(&out);
+}
+
+/// What a type consists of, in at most so many lines.
+fn definition(schema: &Schema, lines: usize) -> String {
+    let mut out = String::new();
+    if schema.encoding == CDR_ENCODING
+        && let Ok(hash) = Catalog::from_schema(schema).and_then(|(name, catalog)| catalog.type_hash(&name))
+    {
+        out += &format!("  ROS 2 knows it by {hash}\n");
+    }
+    schema.definition.lines().take(lines).for_each(|line| out += &format!("    {}\n", cut(line, LINE)));
+    let all = schema.definition.lines().count();
+    if all > lines {
+        out += &format!("    … ({all} lines in all: --definition prints them)\n");
+    }
+    out
 }
 
 fn who(process: &ParticipantInfo, node: &str) -> String {

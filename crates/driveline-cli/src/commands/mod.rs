@@ -2,6 +2,7 @@
 //! What each command does.
 
 mod domains;
+mod echo;
 mod figures;
 pub(crate) mod gateway;
 pub(crate) mod graph;

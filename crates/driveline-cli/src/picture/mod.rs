@@ -10,6 +10,7 @@ use crate::screen::Screen;
 use crate::table::{bytes, count};
 use driveline_runtime::graph::model::GroupSpec;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use driveline_runtime::ros2::{Direction, Ros2Spec, ServedBy};
 use driveline_types::TopicName;
 
 /// The graph as an indented list.
@@ -43,6 +44,34 @@ pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
                 out += &format!("    → {}: {}\n", o.port, topic(graph, &o.topic));
             }
         }
+    }
+    out += &graph.ros2.as_ref().filter(|r| r.has_rules()).map(|r| ros2(r, screen)).unwrap_or_default();
+    out
+}
+
+/// What passes between Driveline and ROS 2, and which way.
+fn ros2(spec: &Ros2Spec, screen: &Screen) -> String {
+    let profiles = [spec.dds.then_some("DDS"), spec.zenoh.is_some().then_some("rmw_zenoh")];
+    let profiles: Vec<_> = profiles.into_iter().flatten().collect();
+    let mut out = format!("\n{} on {}, ROS_DOMAIN_ID {}\n", screen.paint("1;34", "ROS 2"), profiles.join(" and "), spec.domain_id);
+    for rule in &spec.topics {
+        let arrow = match rule.direction {
+            Direction::FromRos => "→",
+            Direction::ToRos => "←",
+            Direction::Both => "↔",
+        };
+        let limit = match rule.direction {
+            Direction::ToRos => String::new(),
+            Direction::FromRos | Direction::Both => format!(" (at most {})", bytes(rule.max_payload_bytes())),
+        };
+        out += &format!("  {} {arrow} topics here{limit}\n", screen.paint("1", &rule.topic));
+    }
+    for rule in &spec.services {
+        let server = match rule.server {
+            ServedBy::Driveline => "server here, clients in ROS 2",
+            ServedBy::Ros => "server in ROS 2, clients here",
+        };
+        out += &format!("  {} ({}): {server}\n", screen.paint("1", &rule.service), rule.ros_type);
     }
     out
 }

@@ -11,7 +11,8 @@ use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, Resolv
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use crate::descriptor::{ComponentClass, Port};
-use crate::ros2::Ros2Spec;
+use crate::network;
+use crate::ros2::{self, Ros2Spec};
 use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{NodeName, Qos, TopicName};
@@ -167,6 +168,9 @@ impl<'a> Resolver<'a> {
         let valid = name.parse::<NodeName>();
         if let Err(e) = &valid {
             self.error(format!("module {e}"), self.files.place(document, &["modules", name], Part::Key), None);
+        } else if [network::PROCESS, ros2::PROCESS].contains(&name) {
+            let place = self.files.place(document, &["modules", name], Part::Key);
+            self.error(format!("a run calls a process of its own `{name}`"), place, Some("give the module another name".into()));
         }
         if spec.components.is_empty() {
             let place = self.files.place(document, &["modules", name], Part::Key);

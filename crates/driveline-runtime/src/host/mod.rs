@@ -34,6 +34,9 @@ use std::io::IsTerminal;
 
 /// How long a module may take to stop where nobody says otherwise.
 pub(crate) const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// Interrupts within this are one. `timeout`, and scripts that pass on what the terminal has sent to all already, interrupt twice
+/// within milliseconds; who has lost patience does so later.
+pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Exit codes of a host process.
 pub mod exit {

@@ -4,7 +4,7 @@
 //! It takes signals and notices that the launcher is gone, passes both on to the main thread, and ends the process itself
 //! if that takes too long: a component that hangs must not outlive its run. It also tells of calls that take long.
 
-use super::{crash, exit};
+use super::{ONE_INTERRUPT, crash, exit};
 use crate::account::{Record, Writer};
 use crate::activity::{Running, running_since};
 use crate::component::StopSwitch;
@@ -57,7 +57,8 @@ impl Watch {
             word: thread_word,
             launcher_gone: launcher_gone.clone(),
             main_listens: true,
-            asked: 0,
+            asked: None,
+            impatient: false,
             ending: None,
             told: HashMap::new(),
             look_at: Instant::now() + LOOK,
@@ -93,8 +94,10 @@ struct Thread {
     launcher_gone: Arc<AtomicBool>,
     /// Until the main thread has left the module behind.
     main_listens: bool,
-    /// Signals so far.
-    asked: usize,
+    /// When somebody wanted the end first.
+    asked: Option<Instant>,
+    /// Somebody has no more patience.
+    impatient: bool,
     /// Since when the module is to end.
     ending: Option<Instant>,
     /// How long a call had run when it was told of.
@@ -109,7 +112,7 @@ impl Thread {
             let next = deadline.map_or(self.look_at, |d| d.min(self.look_at));
             self.wait(next.saturating_duration_since(Instant::now()));
             let now = Instant::now();
-            if self.asked > 1 || self.ending.is_some_and(|since| now >= since + self.subject.stop_within) {
+            if self.impatient || self.ending.is_some_and(|since| now >= since + self.subject.stop_within) {
                 self.give_up();
             }
             if now >= self.look_at {
@@ -135,7 +138,8 @@ impl Thread {
         let word = self.main_listens && happened.last() == Some(&true);
         let mut bytes = [0u8; 64];
         if happened.first() == Some(&true) {
-            self.asked += (&self.subject.signals).read(&mut bytes).unwrap_or(0);
+            let signals = (&self.subject.signals).read(&mut bytes).unwrap_or(0);
+            self.asked_for_the_end(signals);
         }
         if gone {
             self.launcher_gone.store(true, Ordering::Release);
@@ -147,8 +151,19 @@ impl Thread {
             Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => self.main_listens = false,
             _ => {}
         }
-        if gone || self.asked > 0 || matches!(read, Some(Ok(_))) {
+        if gone || self.asked.is_some() || matches!(read, Some(Ok(_))) {
             self.begin_the_end();
+        }
+    }
+
+    /// The second signal is that of somebody without patience, if there is no launcher: that has its own, and tells each module to end
+    /// when its turn comes, also those that somebody has told already together with it.
+    fn asked_for_the_end(&mut self, signals: usize) {
+        let alone = self.subject.socket.is_none() || self.launcher_gone.load(Ordering::Relaxed);
+        match self.asked {
+            None if signals > 0 => self.asked = Some(Instant::now()),
+            Some(at) if signals > 0 && alone && at.elapsed() >= ONE_INTERRUPT => self.impatient = true,
+            _ => {}
         }
     }
 
@@ -185,7 +200,7 @@ impl Thread {
     /// The time is up, or somebody has no more patience.
     fn give_up(&self) -> ! {
         let within = self.subject.stop_within;
-        let why = if self.asked > 1 { "was asked twice to stop".into() } else { format!("did not stop within {within:?}") };
+        let why = if self.impatient { "was asked twice to stop".into() } else { format!("did not stop within {within:?}") };
         let now = MonotonicNs::now();
         let busy = running_since(now).into_iter().min_by_key(|r| r.since);
         let place = busy.as_ref().map_or_else(String::new, |r| format!(": {} for {} s", r.place, now.since(r.since).as_secs()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a process ended, in words: what the kernel says, and what the process said itself before.
 
+use super::gateway::Called;
 use crate::account::CallPlace;
 use serde::Serialize;
 use signal_hook::consts as s;
@@ -48,7 +49,7 @@ impl fmt::Display for Death {
             When::Running => "while running",
             When::Stopping => "while stopping",
         };
-        write!(f, "module '{}' {} {when}", self.module, self.how)?;
+        write!(f, "{} {} {when}", Called(&self.module), self.how)?;
         self.cause.iter().try_for_each(|cause| write!(f, ": {cause}"))
     }
 }
@@ -63,7 +64,7 @@ pub(super) struct LastWords {
 }
 
 impl LastWords {
-    pub(super) fn cause(&self, status: ExitStatus, told: bool) -> Option<String> {
+    pub(super) fn cause(&self, status: ExitStatus, told: bool, gateway: bool) -> Option<String> {
         match (&self.failed, &self.crash) {
             // The handler that was there before may have aborted instead of letting it fault again.
             (_, Some((signal, call))) if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) => Some(match call {
@@ -72,6 +73,9 @@ impl LastWords {
             }),
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
+            (None, _) if status.code().is_some() && !told && gateway => {
+                Some("it did not say why; what it printed last may tell".to_owned())
+            }
             (None, _) if status.code().is_some() && !told => {
                 Some("it did not say why; a component or a library called exit(), or somebody told the process to end".to_owned())
             }
@@ -146,12 +150,14 @@ mod tests {
         let place = CallPlace { component: "bad".into(), call: Call::OnTrigger, topic: Some("image".into()), sequence: Some(30) };
         let code = ExitStatus::from_raw(1 << 8);
         let said = LastWords { failed: Some((None, "component 'bad' cannot start: no".into())), ..LastWords::default() };
-        assert_eq!(said.cause(code, false).unwrap(), "component 'bad' cannot start: no");
+        assert_eq!(said.cause(code, false, false).unwrap(), "component 'bad' cannot start: no");
         let said = LastWords { crash: Some((11, Some(place))), ..LastWords::default() };
-        assert_eq!(said.cause(ExitStatus::from_raw(11), false).unwrap(), "in component 'bad' in on_trigger on sample 30 of 'image'");
-        assert_eq!(said.cause(ExitStatus::from_raw(9), false), None, "what was handled is not what ended it");
-        assert!(LastWords::default().cause(code, false).unwrap().contains("exit()"));
-        assert_eq!(LastWords::default().cause(ExitStatus::from_raw(0), true), None);
+        assert_eq!(said.cause(ExitStatus::from_raw(11), false, false).unwrap(), "in component 'bad' in on_trigger on sample 30 of 'image'");
+        assert_eq!(said.cause(ExitStatus::from_raw(9), false, false), None, "what was handled is not what ended it");
+        assert!(LastWords::default().cause(code, false, false).unwrap().contains("exit()"));
+        let gateway = LastWords::default().cause(code, false, true).unwrap();
+        assert!(gateway.starts_with("it did not say why") && !gateway.contains("component"), "{gateway}");
+        assert_eq!(LastWords::default().cause(ExitStatus::from_raw(0), true, false), None);
     }
 
     #[test]

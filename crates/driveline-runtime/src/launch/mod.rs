@@ -18,15 +18,19 @@ mod gateway;
 mod interrupt;
 mod lines;
 mod matching;
+mod options;
+mod restarts;
 mod run;
 
 pub use death::{Death, When};
 pub use describe::{GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host, find_ros2_gateway};
 pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
-pub use run::{LaunchError, LaunchOptions, run};
+pub use options::LaunchOptions;
+pub use run::{LaunchError, run};
 
 use crate::account::{Call, CallPlace, Record};
+use gateway::Called;
 use serde::Serialize;
 use std::fmt;
 
@@ -143,14 +147,14 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spawned { module, pid } => write!(f, "module '{module}' started as process {pid}"),
+            Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Running => f.write_str("all modules are ready; running"),
             Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
             Self::Stopping => f.write_str("stopping"),
             Self::Busy { module, call, for_s, when } => {
                 if *when != When::Running {
-                    write!(f, "waiting for module '{module}': ")?;
+                    write!(f, "waiting for {}: ", Called(module))?;
                 }
                 match call.call {
                     Call::Load => write!(f, "library {} has been loading for {for_s} s", call.component),
@@ -158,21 +162,21 @@ impl fmt::Display for Event {
                 }
             }
             Self::Waiting { module, pid, for_s } => {
-                write!(f, "waiting for module '{module}' for {for_s} s: process {pid} says nothing")
+                write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))
             }
             Self::Stopped { module, pid } => {
-                write!(f, "module '{module}' is stopped and does nothing; `kill -CONT {pid}` lets it go on")
+                write!(f, "{} is stopped and does nothing; `kill -CONT {pid}` lets it go on", Called(module))
             }
-            Self::Continued { module } => write!(f, "module '{module}' goes on"),
+            Self::Continued { module } => write!(f, "{} goes on", Called(module)),
             Self::NotSuspended => {
                 f.write_str("a run cannot be suspended: the modules would go on without anybody who reads; Ctrl-C ends it")
             }
-            Self::Ended { death, expected: true } => write!(f, "module '{}' has ended ({})", death.module, death.how),
+            Self::Ended { death, expected: true } => write!(f, "{} has ended ({})", Called(&death.module), death.how),
             Self::Ended { death, expected: false } => death.fmt(f),
             Self::Restarts { module, after_s } => {
                 write!(f, "'{module}' is started again in {after_s} s; until then nothing that it carries comes or goes")
             }
-            Self::Killed { module, why } => write!(f, "module '{module}' {why}: killed"),
+            Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),
         }
     }
 }

@@ -3,8 +3,10 @@
 
 use super::child::{Child, Source, Start};
 use super::death::{Death, When, help, how_it_ended};
-use super::gateway::GatewayOptions;
+use super::gateway::is_gateway;
 use super::matching::{self, Edge};
+use super::options::LaunchOptions;
+use super::restarts::Restarts;
 use super::{End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
 use crate::graph::ResolvedGraph;
@@ -24,64 +26,6 @@ const STOP_BEHIND: Duration = Duration::from_secs(1);
 const WAITING: Duration = Duration::from_secs(3);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
-
-/// How often a gateway that has ended is started again: after this, and twice as long each time …
-const RESTART_FIRST: Duration = Duration::from_secs(1);
-/// … up to this.
-const RESTART_LONGEST: Duration = Duration::from_secs(30);
-
-/// How a graph is run.
-#[derive(Clone, Debug)]
-pub struct LaunchOptions {
-    /// The program that runs a module; see [`super::find_host`].
-    pub host: PathBuf,
-    /// What stands between that program and what every host takes ([`crate::host`]): for a program that is a host among other
-    /// things, or that starts one elsewhere.
-    pub host_arguments: Vec<String>,
-    /// Gateways to start with the graph, if any of its topics leave this host or Driveline.
-    pub gateways: Vec<GatewayOptions>,
-    /// Directory of the domain, for all modules.
-    pub domain_dir: PathBuf,
-    /// Modules to start; all if `None`.
-    pub modules: Option<Vec<String>>,
-    /// Assignments `component.parameter=value` to pass on.
-    pub set: Vec<String>,
-    /// How long all modules together may take to become ready.
-    pub ready_within: Duration,
-    /// How long a module may take to stop before it is killed.
-    pub grace: Duration,
-    /// After all modules are ready, how long to wait until their host topics are matched, so that no first samples are
-    /// lost. What is not matched by then is told, and the graph runs without it.
-    pub matched_within: Duration,
-    /// After a component has finished, the run ends when nothing that descends from it has triggered anything for this
-    /// long, and as long as the slowest call of the run took: who has begun one last call shall end it …
-    pub quiet: Duration,
-    /// … and at the latest after this, and that call.
-    pub settle: Duration,
-    /// Time between two calls of [`Sink::tick`].
-    pub tick: Duration,
-}
-
-impl LaunchOptions {
-    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle.
-    #[must_use]
-    pub fn new(host: PathBuf, domain_dir: PathBuf) -> Self {
-        Self {
-            host,
-            host_arguments: Vec::new(),
-            gateways: Vec::new(),
-            domain_dir,
-            modules: None,
-            set: Vec::new(),
-            ready_within: Duration::from_secs(60),
-            matched_within: Duration::from_secs(3),
-            grace: Duration::from_secs(5),
-            quiet: Duration::from_millis(300),
-            settle: Duration::from_secs(3),
-            tick: Duration::from_millis(100),
-        }
-    }
-}
 
 /// A run could not be started or watched. Processes that were started have been ended.
 #[derive(Debug, Error)]
@@ -154,10 +98,11 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         children,
         phase,
         end: None,
+        interrupted_at: None,
         killed: Vec::new(),
         finished: Vec::new(),
         slowest: Duration::ZERO,
-        restarts: vec![(None, 0); gateways],
+        restarts: Restarts::new(gateways),
         began: Instant::now(),
         tick_at: Instant::now(),
     };
@@ -196,13 +141,15 @@ struct Launcher<'a> {
     children: Vec<Child>,
     phase: Phase,
     end: Option<End>,
+    /// When somebody wanted the end last.
+    interrupted_at: Option<Instant>,
     killed: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
     /// The longest call of a callback so far.
     slowest: Duration,
-    /// Of each gateway, which are the first children: when it is started again if it has ended, and how often it was.
-    restarts: Vec<(Option<Instant>, u32)>,
+    /// Of gateways, which are the first children.
+    restarts: Restarts,
     began: Instant,
     tick_at: Instant,
 }
@@ -212,7 +159,7 @@ impl Launcher<'_> {
         let mut records = Vec::new();
         while self.children.iter().any(|c| c.ended.is_none()) || self.restarts_again() {
             let ready = self.wait()?;
-            for _ in 0..self.interrupt.take() {
+            if self.interrupt.take() > 0 {
                 self.interrupted();
             }
             if self.interrupt.take_hang_up() {
@@ -323,8 +270,9 @@ impl Launcher<'_> {
         }
         let killed = self.killed.contains(&c.module) && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
         // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
-        // before it has come so far as to listen for it.
-        let expected = killed || c.told && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        // before it has come so far as to listen for it. Who ends all processes of a run at once, as systemd does, has told it as well.
+        let with_the_run = matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
+        let expected = killed || (c.told || with_the_run) && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
         let set: String = self.options.set.iter().map(|s| format!(" --set '{}'", s.replace('\'', "'\\''"))).collect();
         let (host, file) = (self.options.host.display(), self.graph.file.display());
         let gdb = format!("gdb --args {host} run --graph {file} --module {}{set}", c.module);
@@ -335,17 +283,14 @@ impl Launcher<'_> {
             exit_code: status.code(),
             signal: status.signal(),
             when,
-            cause: if killed { None } else { c.words.cause(status, c.told) },
+            cause: if killed { None } else { c.words.cause(status, c.told, is_gateway(&c.module)) },
             help: help(status, c.pid(), &gdb),
         };
         self.sink.event(&Event::Ended { death: death.clone(), expected });
         // Without the network the vehicle goes on.
         let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. });
-        let gateway = self.restarts.get_mut(child).filter(|_| !expected && goes_on);
-        if let Some((at, times)) = gateway {
-            let pause = RESTART_FIRST.saturating_mul(1 << (*times).min(10)).min(RESTART_LONGEST);
-            *times = times.saturating_add(1);
-            *at = Some(Instant::now() + pause);
+        let pause = if !expected && goes_on { self.restarts.ended(child, Instant::now()) } else { None };
+        if let Some(pause) = pause {
             self.sink.event(&Event::Restarts { module: death.module, after_s: pause.as_secs() });
         } else if !expected {
             // The first cause counts, but a crash at the end matters more than that the end was asked for.
@@ -360,6 +305,10 @@ impl Launcher<'_> {
     }
 
     fn interrupted(&mut self) {
+        if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
+            return;
+        }
+        self.interrupted_at = Some(Instant::now());
         if let Phase::Stopping { .. } = self.phase {
             // Asked again: no more patience.
             for i in 0..self.children.len() {
@@ -406,23 +355,19 @@ impl Launcher<'_> {
     /// Whether a gateway is to be started again: without modules there may be no process until then.
     fn restarts_again(&self) -> bool {
         let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. });
-        goes_on && self.restarts.iter().any(|(at, _)| at.is_some())
+        goes_on && self.restarts.pending()
     }
 
     /// Starts gateways that have ended again, if it is time.
     fn restart(&mut self, now: Instant) {
-        for (i, gateway) in self.options.gateways.iter().enumerate() {
-            if self.restarts[i].0.is_none_or(|at| now < at) {
-                continue;
-            }
-            match Child::start_gateway(gateway) {
+        for i in self.restarts.due(now) {
+            match Child::start_gateway(&self.options.gateways[i]) {
                 Ok(child) => {
                     self.sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
                     self.children[i] = child;
-                    self.restarts[i].0 = None;
+                    self.restarts.started(i);
                 }
-                // No memory, or no processes: perhaps later.
-                Err(_) => self.restarts[i].0 = Some(Instant::now() + RESTART_LONGEST),
+                Err(_) => self.restarts.failed(i, now),
             }
         }
     }

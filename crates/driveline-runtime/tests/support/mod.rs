@@ -76,6 +76,8 @@ pub struct Seen {
     pub interrupter: Option<Interrupter>,
     pub interrupt_at: Option<&'static str>,
     pub kill_at: Option<&'static str>,
+    /// All processes are told to end at once, twice, as systemd and scripts do.
+    pub all_told_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
     pub stop_at: Option<&'static str>,
 }
@@ -84,7 +86,16 @@ impl Seen {
     fn line(&mut self, line: &str) {
         if self.interrupt_at.is_some_and(|at| line.contains(at)) {
             self.interrupt_at = None;
+            // As `timeout` does, which interrupts the process and then its group: it asks once.
             self.interrupter.as_ref().unwrap().interrupt();
+            self.interrupter.as_ref().unwrap().interrupt();
+        }
+        if self.all_told_at.is_some_and(|at| line.contains(at)) {
+            self.all_told_at = None;
+            self.interrupter.as_ref().unwrap().interrupt();
+            for pid in self.pids.iter().flat_map(|pid| [pid, pid]) {
+                kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
+            }
         }
         for (at, signal) in [(&mut self.kill_at, Signal::KILL), (&mut self.stop_at, Signal::STOP)] {
             if at.is_some_and(|at| line.contains(at)) {

@@ -113,7 +113,7 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: 
         ros2.domain_id,
         profiles(report, ros2),
         seconds(report.up_ms),
-        count(ros2.nodes as u64, "node"),
+        count(ros2.nodes as u64, "named node"),
     ));
     screen.print(&warnings(report, ros2));
     use Align::{Left, Right};
@@ -186,7 +186,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         } else {
             text += &format!("  read by {}\n", cut(&readers(topic), 4 * NAME));
         }
-    } else if topic.publishers.is_empty() {
+    } else if topic.publishers.is_empty() && refused(report, way).is_empty() {
         text += "  not received: nobody in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
     }
     for r in refused(report, way) {
@@ -307,12 +307,14 @@ mod tests {
             "nobody in ROS 2 has a subscription that matches\n  not carried: a subscription of '/rviz': RELIABILITY: no\n",
             "not carried: the publisher of 'odd': no type",
             "scan: comes from ROS 2",
-            "not received: nobody in ROS 2 publishes it",
             "not carried: a publisher: too long",
         ] {
             assert!(text.contains(expected), "`{expected}` is not in\n{text}");
         }
+        assert!(!text.contains("nobody in ROS 2 publishes it"), "somebody does: {text}");
         let ros2 = now.ros2.as_ref().unwrap();
         assert_eq!((state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))), ("does not match", "refused"));
+        now.refused.clear();
+        assert!(super::tests::text(&now, &Report::default()).contains("not received: nobody in ROS 2 publishes it"));
     }
 }

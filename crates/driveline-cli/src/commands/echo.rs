@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `topic echo`: the samples of a topic, one after the other.
+//!
+//! It joins its domain as an observer: publishers never wait for it, and it takes its pin from those that each of them keeps for tools. A
+//! sample is copied and given back before it is read and printed, so that a terminal that stands still holds nobody's memory.
+
+mod record;
+mod waiting;
+
+use super::domains::DomainPlace;
+use crate::arguments::Echo;
+use crate::decoder::Decoder;
+use crate::exit;
+use crate::screen::Screen;
+use crate::table::cut;
+use driveline_shm::{
+    Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
+};
+use driveline_types::print::Limits;
+use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema, TopicName};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How often it is looked whether somebody wants an end, or whether there is a reason to tell why nothing comes.
+const TICK: Duration = Duration::from_millis(100);
+/// Samples that wait for this command, where the publisher keeps as many.
+const DEPTH: u32 = 8;
+/// Publishers that are remembered, more than can be matched at a time.
+const MOST_TALKERS: usize = 1100;
+/// How often the event that tells of a publisher is looked for, a millisecond apart.
+const LOOKS: u32 = 100;
+/// Refusals that are told.
+const MOST_REFUSALS: usize = 64;
+/// Columns for text that processes of other users may have chosen.
+const NAME: usize = 80;
+const REASON: usize = 400;
+
+pub(crate) fn echo(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> u8 {
+    match run(arguments, domain, screen) {
+        Ok(()) => exit::DONE,
+        Err(text) => {
+            screen.error(text);
+            exit::FAILED
+        }
+    }
+}
+
+/// A publisher.
+struct Talker {
+    node: String,
+    pid: Option<u32>,
+    type_name: String,
+    decoder: Decoder,
+}
+
+/// A sample that is no longer held.
+struct Taken {
+    header: SampleHeader,
+    missed: u64,
+    publisher: EndpointId,
+    talker: Arc<Talker>,
+    at: MonotonicNs,
+}
+
+fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
+    // ROS 2 begins names with `/`.
+    let name = arguments.topic.strip_prefix('/').unwrap_or(&arguments.topic);
+    let topic: TopicName = name.parse().map_err(|e: driveline_types::NameError| e.to_string())?;
+    let place = DomainPlace::of(domain)?;
+    let interrupted = driveline_bench::interruption().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let over = || interrupted.load(Relaxed) || screen.nobody_reads();
+    let mut waiting = waiting::Waiting::new(&topic, domain, &place, arguments.timeout, screen);
+    // Who looks makes no directory: until somebody has joined, there is nothing to see.
+    let directory = loop {
+        if over() {
+            return Ok(());
+        }
+        if let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())? {
+            break directory;
+        }
+        waiting.look(&[])?;
+        std::thread::sleep(TICK);
+    };
+    let config = ParticipantConfig { domain_dir: Some(directory), name: "driveline topic echo".into() };
+    let participant = Participant::open(config).map_err(|e| e.to_string())?;
+    let mut set = WaitSet::new(WaitBackend::Auto).map_err(|e| e.to_string())?;
+    let mut subscriptions = subscriptions(&participant, &topic)?;
+    for subscription in &subscriptions {
+        set.attach(subscription).map_err(|e| e.to_string())?;
+    }
+    let mut audience = Audience { talkers: HashMap::new(), refusals: BTreeSet::new(), topic: &topic, screen };
+    let limits = if arguments.full { Limits::NONE } else { Limits::default() };
+    let (mut payload, mut shown) = (Vec::new(), 0_u64);
+    while !over() {
+        let mut any = false;
+        for subscription in &mut subscriptions {
+            audience.hear(subscription, waiting.has_told());
+            let Some(taken) = audience.take(subscription, &mut payload)? else { continue };
+            any = true;
+            waiting.came();
+            let text =
+                if screen.json { record::json(&topic, &taken, &payload, limits) } else { record::text(&taken, &payload, limits, screen) };
+            screen.print_unless(&text, &over);
+            shown += 1;
+            if arguments.count.is_some_and(|count| shown >= count) || over() {
+                return Ok(());
+            }
+        }
+        if !any {
+            waiting.look(&subscriptions)?;
+            set.wait(Some(MonotonicNs::now() + TICK), Duration::ZERO);
+        }
+    }
+    Ok(())
+}
+
+/// One for each kind of publisher, so that each is read as it is: what a transient-local one keeps for those who come late comes too, and
+/// nobody is refused. A publisher is matched with one of them, and passes over the others without a word.
+fn subscriptions(participant: &Participant, topic: &TopicName) -> Result<Vec<Subscription>, String> {
+    let node: driveline_types::NodeName = "driveline_topic_echo".parse().map_err(|e: driveline_types::NameError| e.to_string())?;
+    let kinds = [Reliability::BestEffort, Reliability::Reliable].into_iter();
+    let kinds = kinds.flat_map(|r| [Durability::Volatile, Durability::TransientLocal].map(|d| (r, d)));
+    let create = |(reliability, durability)| {
+        let mut config = SubscriptionConfig::new(topic.clone(), node.clone(), SchemaRequest::Any);
+        config.qos = Qos { depth: DEPTH, durability, ..Qos::default() };
+        config.offering = Some((reliability, durability));
+        config.max_held = 1;
+        config.observer = true;
+        // It shows what is there, whosever it is, and believes none of it.
+        config.access = Access::Anyone;
+        participant.create_subscription(config).map_err(|e| e.to_string())
+    };
+    kinds.map(create).collect()
+}
+
+/// What is known of those who publish.
+struct Audience<'a> {
+    talkers: HashMap<EndpointId, Arc<Talker>>,
+    refusals: BTreeSet<String>,
+    topic: &'a TopicName,
+    screen: &'a Screen,
+}
+
+impl Audience<'_> {
+    /// Takes note of who came, and tells why somebody cannot be heard.
+    fn hear(&mut self, subscription: &mut Subscription, waits: bool) {
+        while let Some(event) = subscription.poll_event() {
+            match event {
+                SubscriptionEvent::Matched { publisher, node, pid, schema, .. } => {
+                    if waits {
+                        let topic = self.topic;
+                        self.screen.print_error(&format!("'{topic}' is published by '{}' (process {pid}) now\n", cut(&node, NAME)));
+                    }
+                    self.meet(publisher, &node, Some(pid), &schema);
+                }
+                SubscriptionEvent::Refused { text, .. } => {
+                    let text = cut(&text, REASON);
+                    if self.refusals.len() < MOST_REFUSALS && self.refusals.insert(text.clone()) {
+                        self.screen.print_error(&format!("warning: {text}\n"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn meet(&mut self, publisher: EndpointId, node: &str, pid: Option<u32>, schema: &Schema) -> Arc<Talker> {
+        let (decoder, why) = Decoder::of(schema);
+        let (node, type_name) = (cut(node, NAME), cut(&schema.name, NAME));
+        if let Some(why) = why {
+            let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
+            let why = cut(&why, REASON);
+            self.screen.print_error(&format!("warning: samples of '{node}'{process} are shown as bytes: type '{type_name}': {why}\n"));
+        }
+        if self.talkers.len() >= MOST_TALKERS {
+            self.talkers.clear();
+        }
+        let talker = Arc::new(Talker { node, pid, type_name, decoder });
+        self.talkers.insert(publisher, Arc::clone(&talker));
+        talker
+    }
+
+    /// Who has published a sample. Samples can be there a moment before the event that tells of their publisher.
+    fn talker(&mut self, publisher: EndpointId, subscription: &mut Subscription) -> Arc<Talker> {
+        for look in 0..LOOKS {
+            if let Some(talker) = self.talkers.get(&publisher) {
+                return Arc::clone(talker);
+            }
+            if look > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.hear(subscription, false);
+        }
+        // So many came at once that the event was dropped.
+        let known = subscription.publishers().into_iter().find(|p| p.publisher == publisher);
+        match known.and_then(|p| Some((p.node.to_string(), p.schema?))) {
+            Some((node, schema)) => self.meet(publisher, &node, None, &schema),
+            None => {
+                let unknown = "?".to_owned();
+                Arc::new(Talker { node: unknown.clone(), pid: None, type_name: unknown, decoder: Decoder::Bytes })
+            }
+        }
+    }
+
+    /// The next sample: its payload is copied, and it is given back at once.
+    fn take(&mut self, subscription: &mut Subscription, payload: &mut Vec<u8>) -> Result<Option<Taken>, String> {
+        let Some(sample) = subscription.take_next().map_err(|e| e.to_string())? else { return Ok(None) };
+        let at = MonotonicNs::now();
+        payload.clear();
+        payload.extend_from_slice(sample.payload());
+        let (header, missed, publisher) = (*sample.header(), sample.missed(), sample.publisher());
+        drop(sample);
+        let talker = self.talker(publisher, subscription);
+        Ok(Some(Taken { header, missed, publisher, talker, at }))
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why nothing comes.
+
+use super::super::domains::{DomainPlace, Other, elsewhere};
+use super::super::list::ask;
+use super::{NAME, REASON};
+use crate::screen::Screen;
+use crate::table::{count, cut};
+use driveline_shm::Subscription;
+use driveline_types::TopicName;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// After so long without anything the reason is told, once.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most things that are named in one line.
+const MOST_NAMED: usize = 5;
+
+pub(super) struct Waiting<'a> {
+    topic: &'a TopicName,
+    domain: Option<&'a str>,
+    place: &'a DomainPlace,
+    timeout: Option<Duration>,
+    screen: &'a Screen,
+    since: Instant,
+    /// Something has come, or it was told why nothing does.
+    settled: bool,
+    told: bool,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(
+        topic: &'a TopicName,
+        domain: Option<&'a str>,
+        place: &'a DomainPlace,
+        timeout: Option<Duration>,
+        screen: &'a Screen,
+    ) -> Self {
+        Self { topic, domain, place, timeout, screen, since: Instant::now(), settled: false, told: false }
+    }
+
+    /// A sample has come.
+    pub(super) fn came(&mut self) {
+        self.since = Instant::now();
+        self.settled = true;
+        self.told = false;
+    }
+
+    /// Whether it was told that nothing comes, and nothing has come yet.
+    pub(super) fn has_told(&self) -> bool {
+        self.told
+    }
+
+    /// Nothing is there at the moment.
+    ///
+    /// An error if that was so for longer than it may be.
+    pub(super) fn look(&mut self, subscriptions: &[Subscription]) -> Result<(), String> {
+        let waited = self.since.elapsed();
+        if let Some(timeout) = self.timeout.filter(|t| waited >= *t) {
+            return Err(format!("no sample of '{}' came within {} s: {}", self.topic, timeout.as_secs_f64(), self.why(subscriptions)));
+        }
+        if !self.settled && waited >= PATIENCE {
+            self.settled = true;
+            self.told = true;
+            let why = self.why(subscriptions);
+            self.screen.print_error(&format!("waiting for '{}': {why}\n", self.topic));
+        }
+        Ok(())
+    }
+
+    fn why(&self, subscriptions: &[Subscription]) -> String {
+        let participants = match ask(self.domain, self.screen) {
+            Ok((_, participants)) => participants,
+            Err(text) => return text,
+        };
+        let published = participants.iter().flat_map(|p| p.publishers.iter().map(move |i| (p, i)));
+        let topic = self.topic.as_str();
+        let there: Vec<_> = published.clone().filter(|(_, i)| i.topic == topic).collect();
+        let refusals: BTreeSet<String> = subscriptions.iter().flat_map(|s| s.refusal_source()()).map(|r| cut(&r, REASON)).collect();
+        if there.is_empty() && refusals.is_empty() {
+            let known: BTreeSet<String> = published.map(|(_, i)| cut(&i.topic, NAME)).collect();
+            let known = match known.len() {
+                0 => String::new(),
+                n => {
+                    let more = if n > MOST_NAMED { format!(" and {} more", n - MOST_NAMED) } else { String::new() };
+                    format!("; topics there: {}{more}", known.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", "))
+                }
+            };
+            let hint: String = elsewhere(self.place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
+            let place = self.place;
+            return format!(
+                "nobody publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
+            );
+        }
+        if !refusals.is_empty() {
+            return refusals.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join("; ");
+        }
+        let names: Vec<String> = there
+            .iter()
+            .take(MOST_NAMED)
+            .map(|(p, i)| {
+                let before = count(i.stats.published, "sample");
+                format!("'{}' (process {}) is there, with {before} so far", cut(&i.node, NAME), p.pid_in_its_namespace)
+            })
+            .collect();
+        let names = names.join(", ");
+        if subscriptions.iter().any(|s| s.matched() > 0) {
+            format!("{names}, and has published nothing since this command listens")
+        } else {
+            format!("{names}, and does not answer: a process that is stopped or far too busy cannot")
+        }
+    }
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `topic echo` and the definitions of `topic info`, as people and scripts use them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+use driveline_rosidl::cdr::{self, ByteOrder};
+use driveline_rosidl::{Catalog, Text, Value, parse_msg};
+use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig};
+use driveline_types::{Durability, Plain, PlainMut, Qos, SampleHeader, Schema, plain_type};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+struct Domain(TempDir);
+
+impl Domain {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("domain")
+    }
+
+    fn join(&self) -> Participant {
+        Participant::open(ParticipantConfig { domain_dir: Some(self.path()), name: "test".into() }).unwrap()
+    }
+
+    /// A publisher that keeps what it has published for those who come late.
+    fn keeping(&self, topic: &str, schema: Schema) -> Publisher {
+        let mut config = PublisherConfig::new(topic.parse().unwrap(), "talker".parse().unwrap(), schema, 1 << 20);
+        config.qos = Qos { depth: 8, durability: Durability::TransientLocal, ..Qos::default() };
+        self.join().create_publisher(config).unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_driveline"));
+        c.args(arguments).env("DRIVELINE_DOMAIN_DIR", self.path()).stdin(Stdio::null());
+        c
+    }
+
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
+        (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    /// What an echo prints that ends by itself without a word of trouble.
+    fn echo(&self, arguments: &[&str]) -> String {
+        let (code, out, err) = self.run(&[&["topic", "echo", "--timeout", "60"], arguments].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        out
+    }
+}
+
+fn publish(publisher: &mut Publisher, payload: &[u8]) {
+    let mut loan = publisher.loan(payload.len()).unwrap();
+    loan.payload_mut().copy_from_slice(payload);
+    publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
+}
+
+fn eventually(condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < end, "it never came about");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Text without the lines that tell of times.
+fn fields(text: &str) -> String {
+    text.lines().filter(|l| !l.starts_with("# sequence")).map(|l| format!("{l}\n")).collect()
+}
+
+/// A command in the background, which ends when the test ends.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    err: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(domain: &Domain, arguments: &[&str]) -> Self {
+        let mut child = domain.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (out, err) = (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()));
+        Self { child, out, err }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    /// Exit code, and what it still had to say on standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut err = String::new();
+        self.err.read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line
+}
+
+/// A definition and a sample, different in each run.
+fn invented() -> (Schema, Vec<u8>, String) {
+    let random = RandomState::new();
+    let mut at = 0_u64;
+    let mut next = || {
+        at += 1;
+        random.hash_one(at)
+    };
+    let mut catalog = Catalog::new();
+    let package = format!("p{}", next() % 1000);
+    let (inner, name) = (format!("{package}/msg/Inner"), format!("{package}/msg/M{}", next() % 1000));
+    let mut text = format!("{package}/Inner[] list\n{package}/Inner single\n");
+    let part = |v: u64| Value::Struct(vec![Value::I16(v as i16), Value::String(format!("t{v}").into_bytes())]);
+    let mut values = vec![Value::List((0..next() % 4).map(part).collect()), part(next())];
+    for i in 0..4 + next() % 8 {
+        let (ty, value) = match next() % 6 {
+            0 => ("int32", Value::I32(next() as i32)),
+            1 => ("uint64", Value::U64(next())),
+            2 => ("bool", Value::Bool(next() & 1 == 1)),
+            3 => ("float64[]", Value::F64s((0..next() % 5).map(|i| i as f64 / 4.0).collect())),
+            4 => ("string", Value::String(format!("{:x}", next()).into_bytes())),
+            _ => ("uint8[3]", Value::U8s(next().to_le_bytes()[..3].to_vec())),
+        };
+        text += &format!("{ty} field_{i}\n");
+        values.push(value);
+    }
+    for (name, text) in [(&inner, "int16 number\nstring text\n"), (&name, text.as_str())] {
+        catalog.add_message(parse_msg(&name.parse().unwrap(), "invented", text).unwrap()).unwrap();
+    }
+    let name = name.parse().unwrap();
+    let (layout, value) = (catalog.layout(&name).unwrap(), Value::Struct(values));
+    let sample = cdr::write(&layout, &value, ByteOrder::Little).unwrap();
+    (catalog.schema(&name).unwrap(), sample, Text::new(&layout, &value).to_string())
+}
+
+#[test]
+fn samples_of_a_type_that_nobody_has_seen_before_are_printed() {
+    let domain = Domain::new();
+    let (schema, sample, text) = invented();
+    let mut publisher = domain.keeping("detector/status", schema.clone());
+    publish(&mut publisher, &sample);
+    publish(&mut publisher, &sample);
+    let out = domain.echo(&["/detector/status", "--count", "2"]);
+    assert_eq!(fields(&out), format!("{text}---\n{text}---\n"), "{schema:?}");
+    let first = out.lines().next().unwrap();
+    let (pid, age) = (std::process::id(), first.split_once(", ").unwrap().1);
+    assert!(first.starts_with(&format!("# sequence 1 from 'talker' (process {pid}), ")) && age.ends_with("s old"), "{first}");
+
+    let out = domain.echo(&["detector/status", "--count", "2", "--json"]);
+    let lines: Vec<serde_json::Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    for (line, sequence) in lines.iter().zip(1..) {
+        let header = &line["header"];
+        assert_eq!((&header["sequence"], &header["type"], &header["missed"]), (&json!(sequence), &json!(schema.name), &json!(0)));
+        assert_eq!((&header["publisher"]["node"], &header["publisher"]["pid"]), (&json!("talker"), &json!(pid)));
+        assert!(header["source_time_ns"].is_u64() && header["publish_time_ns"].is_u64() && line["fields"]["single"].is_object(), "{line}");
+    }
+    // Whoever only looks is gone without a trace.
+    eventually(|| publisher.matched() == 0);
+}
+
+#[plain_type(name = "test/Point")]
+#[derive(Debug, Default)]
+struct Point {
+    x: f32,
+    y: f32,
+}
+
+#[plain_type(name = "test/Scan", tail(returns: Point))]
+#[derive(Debug, Default)]
+struct Scan {
+    time_ns: u64,
+    origin: Point,
+    frame_id: [u8; 16],
+    _reserved: [u64; 4],
+}
+
+#[test]
+fn plain_types_and_protobuf_messages_are_read_by_their_schema() {
+    let domain = Domain::new();
+    let mut publisher = domain.keeping("radar", Scan::schema());
+    let mut frame_id = [0; 16];
+    frame_id[..5].copy_from_slice(b"radar");
+    let head = Scan { time_ns: 5, origin: Point { x: 0.5, y: -1.0 }, frame_id, ..Scan::default() };
+    let len = driveline_types::plain::payload_len::<Scan>(1).unwrap();
+    let mut loan = publisher.loan(len).unwrap();
+    PlainMut::write(loan.payload_mut(), &head, &[Point { x: 1.0, y: 2.0 }]).unwrap();
+    publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
+    publish(&mut publisher, &[0; 10]);
+    let out = domain.echo(&["radar", "--count", "2"]);
+    let expected = "time_ns: 5\norigin:\n  x: 0.5\n  y: -1.0\nframe_id: radar\n_reserved: [0, 0, 0, 0]\nreturns:\n-\n  x: 1.0\n  y: 2.0\n---\n# error: test/Scan: 10 bytes, of which there should be 64 at least; ";
+    assert!(fields(&out).starts_with(expected), "{out}");
+
+    let definition = "driveline protobuf 1\nmessage t.Box\nfield 1 width optional uint32\nfield 2 label optional string\n";
+    let mut publisher = domain.keeping("boxes", Schema::protobuf("t.Box", definition));
+    publish(&mut publisher, &[0x08, 0x96, 0x01, 0x12, 0x03, b'c', b'a', b'r']);
+    assert_eq!(fields(&domain.echo(&["boxes", "--count", "1"])), "width: 150\nlabel: car\n---\n");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_next_sample_follows() {
+    let domain = Domain::new();
+    let mut publisher = domain.keeping("status", Schema::bytes("p/msg/M", "cdr", "string text\nint32 x\n"));
+    let good = [0, 1, 0, 0, 3, 0, 0, 0, b'h', b'i', 0, 0, 7, 0, 0, 0];
+    publish(&mut publisher, &good);
+    publish(&mut publisher, &[0, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1b]);
+    publish(&mut publisher, &good);
+    let out = fields(&domain.echo(&["status", "--count", "3"]));
+    let error = "# error: p/msg/M: text at byte 4: length 4294967295, for which 1 bytes cannot be enough; ";
+    assert!(out.starts_with(&format!("text: hi\nx: 7\n---\n{error}")), "{out}");
+    assert!(out.ends_with("# payload: 00 01 00 00 ff ff ff ff 1b\n---\ntext: hi\nx: 7\n---\n"), "{out}");
+    let out = domain.echo(&["status", "--count", "3", "--json"]);
+    let second: serde_json::Value = serde_json::from_str(out.lines().nth(1).unwrap()).unwrap();
+    assert!(second["error"].as_str().unwrap().starts_with("text at byte 4: ") && second["header"]["sequence"] == 2, "{second}");
+
+    let mut publisher = domain.keeping("count", Schema::bytes("demo/Count", "raw", ""));
+    publish(&mut publisher, &[0x1b, 0xff]);
+    let (code, out, err) = domain.run(&["topic", "echo", "count", "--count", "1"]);
+    assert_eq!((code, fields(&out).as_str()), (0, "payload: \"1b ff\"\n---\n"));
+    assert!(err.starts_with("warning: samples of 'talker' (process ") && err.contains("encoding 'raw' is not known here; "), "{err}");
+}
+
+#[test]
+fn long_lists_are_shortened_unless_all_is_asked_for() {
+    let domain = Domain::new();
+    let mut publisher = domain.keeping("image", Schema::bytes("p/msg/Image", "cdr", "uint32 width\nuint8[] data\n"));
+    let mut sample = vec![0, 1, 0, 0, 5, 0, 0, 0];
+    sample.extend(1_000_000_u32.to_le_bytes());
+    sample.extend(vec![7; 1_000_000]);
+    publish(&mut publisher, &sample);
+    let out = domain.echo(&["image", "--count", "1"]);
+    assert!(out.len() < 1000 && out.ends_with(", 7, … (1000000 in all)]\n---\n"), "{out}");
+    let out = domain.echo(&["image", "--count", "1", "--full"]);
+    assert!(out.len() > 3_000_000 && !out.contains('…'));
+    let line = |arguments: &[&str]| {
+        serde_json::from_str::<serde_json::Value>(&domain.echo(&[&["image", "--json", "--count", "1"], arguments].concat())).unwrap()
+    };
+    let data = &line(&[])["fields"]["data"];
+    assert_eq!((&data["length"], data["head"].as_array().unwrap().len()), (&json!(1_000_000), 128));
+    assert_eq!(line(&["--full"])["fields"]["data"].as_array().unwrap().len(), 1_000_000);
+}
+
+#[test]
+fn nothing_to_hear_is_explained() {
+    let domain = Domain::new();
+    let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "0.1"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    let nobody = "nobody publishes it in the domain in ";
+    assert!(err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {nobody}")), "{err}");
+    assert!(err.contains("a publisher with process reach would be seen in its own process only"), "{err}");
+    assert!(!domain.path().exists(), "who looks makes no directory");
+
+    let mut waiting = Running::start(&domain, &["topic", "echo", "status"]);
+    let told = line(&mut waiting.err);
+    assert!(told.starts_with(&format!("waiting for 'status': {nobody}")), "{told}");
+    let mut publisher = domain.keeping("status", Schema::bytes("greeting", "utf-8", ""));
+    let now = line(&mut waiting.err);
+    assert!(now.starts_with("'status' is published by 'talker' (process "), "{now}");
+    publish(&mut publisher, b"hello");
+    assert!(line(&mut waiting.out).starts_with("# sequence 1 from 'talker'"));
+    assert_eq!((line(&mut waiting.out), line(&mut waiting.out)), ("text: hello\n".into(), "---\n".into()));
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.end(), (Some(0), String::new()));
+
+    let _silent = domain.keeping("silent", Schema::bytes("greeting", "utf-8", ""));
+    let (code, _, err) = domain.run(&["topic", "echo", "silent", "--timeout", "1"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("'talker' (process ") && err.contains("is there, with 0 samples so far"), "{err}");
+    let (code, _, err) = domain.run(&["topic", "echo", "other", "--timeout", "0.1"]);
+    assert!(code == 1 && err.contains("topics there: silent, status\n"), "{err}");
+    let (code, _, err) = domain.run(&["topic", "echo", "a b"]);
+    assert!(code == 1 && err.contains("is not valid"), "{err}");
+    assert_eq!(domain.run(&["topic", "echo", "a", "--count", "0"]).0, 2);
+    assert_eq!(domain.run(&["topic", "echo", "a", "--timeout", "soon"]).0, 2);
+}
+
+#[test]
+fn missed_samples_are_told_and_nobody_waits() {
+    let domain = Domain::new();
+    let mut config = PublisherConfig::new("a".parse().unwrap(), "talker".parse().unwrap(), Schema::bytes("n", "text", ""), 64);
+    config.qos = Qos { depth: 1, reliability: driveline_types::Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+    let mut publisher = domain.join().create_publisher(config).unwrap();
+    let mut echo = Running::start(&domain, &["topic", "echo", "a", "--count", "2"]);
+    eventually(|| publisher.matched() == 1);
+    publish(&mut publisher, b"first");
+    assert!(line(&mut echo.out).starts_with("# sequence 1 "));
+    assert_eq!((line(&mut echo.out), line(&mut echo.out)), ("text: first\n".into(), "---\n".into()));
+    let info = domain.run(&["topic", "info", "a"]).1;
+    assert_eq!(info.matches("subscription driveline_topic_echo").count(), 1, "{info}");
+    assert!(info.contains(", a tool that looks on\n"), "{info}");
+
+    echo.signal(Signal::STOP);
+    let state = || std::fs::read_to_string(format!("/proc/{}/stat", echo.child.id())).unwrap();
+    eventually(|| state().rsplit_once(") ").unwrap().1.starts_with('T'));
+    for n in 0..20 {
+        publish(&mut publisher, format!("n{n}").as_bytes());
+    }
+    assert_eq!((publisher.stats().reliable_waits, publisher.stats().reliable_timeouts), (0, 0));
+    echo.signal(Signal::CONT);
+    let told = line(&mut echo.out);
+    assert!(told.starts_with("# sequence 21 ") && told.ends_with("; 19 missed before it\n"), "{told}");
+    assert_eq!(line(&mut echo.out), "text: n19\n");
+    assert_eq!(echo.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn without_a_reader_it_ends_also_if_nothing_comes() {
+    let domain = Domain::new();
+    let publisher = domain.keeping("a", Schema::bytes("n", "text", ""));
+    let Output { status, .. } = {
+        let mut child = domain.command(&["topic", "echo", "a"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        eventually(|| publisher.matched() == 1);
+        drop(child.stdout.take());
+        child.wait_with_output().unwrap()
+    };
+    assert_eq!(status.code(), Some(0));
+}
+
+/// A pipe that nobody empties: it is no reason not to heed Ctrl-C, and it holds no memory of the publisher.
+#[test]
+fn a_reader_that_stands_still_keeps_nobody() {
+    let domain = Domain::new();
+    let mut publisher = domain.keeping("a", Schema::bytes("p/msg/M", "cdr", "uint8[] data\n"));
+    let sample = [&[0, 1, 0, 0][..], &500_000_u32.to_le_bytes(), &[9; 500_000]].concat();
+    publish(&mut publisher, &sample);
+    let mut echo = Running::start(&domain, &["topic", "echo", "a", "--full"]);
+    assert!(line(&mut echo.out).starts_with("# sequence 1 "));
+    let held = || driveline_shm::list(&domain.path(), Duration::from_secs(60)).unwrap()[0].publishers.clone();
+    let _ = held();
+    eventually(|| held().iter().all(|p| p.matches.iter().all(|m| m.held.is_empty())));
+    echo.signal(Signal::INT);
+    let Running { ref mut child, .. } = echo;
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_definition_is_shown_shortened_or_whole() {
+    let domain = Domain::new();
+    let text: String = (0..30).map(|i| format!("int32 field_{i}\n")).collect();
+    let _long = domain.keeping("long", Schema::bytes("p/msg/Long", "cdr", text));
+    let out = domain.run(&["topic", "info", "long"]).1;
+    assert!(out.contains("\n  ROS 2 knows it by RIHS01_") && out.contains("\n    int32 field_0\n"), "{out}");
+    assert!(out.contains("    int32 field_23\n    … (30 lines in all: --definition prints them)\n"), "{out}");
+    let out = domain.run(&["topic", "info", "long", "--definition"]).1;
+    assert!(out.contains("    int32 field_29\n\npublisher talker") && !out.contains('…'), "{out}");
+}
+
+#[test]
+fn help_and_completion_know_it() {
+    let domain = Domain::new();
+    let help = domain.run(&["topic", "echo", "--help"]).1;
+    for part in ["Examples:", "driveline topic echo /detector/status --count 1 --timeout 5", "--full", "--domain"] {
+        assert!(help.contains(part), "{part} is not in\n{help}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let script = domain.run(&["completion", shell]).1;
+        assert!(script.contains("echo") && script.contains("timeout"), "{shell}");
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lab as people have it: how far it is, on a terminal.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const DRIVELINE: &str = env!("CARGO_BIN_EXE_driveline");
+
+/// Without the peers of this machine.
+fn without_peers(mut command: Command, dir: &Path) -> Command {
+    command.current_dir(dir).env("DRIVELINE_PEERS", dir).stdin(Stdio::null());
+    command
+}
+
+/// What a terminal of 120 columns shows of a command of the lab, in the pieces in which it is drawn.
+fn on_a_terminal(dir: &Path, arguments: &str) -> Vec<String> {
+    let mut command = without_peers(Command::new("script"), dir);
+    let line = format!("stty rows 24 cols 120; exec '{DRIVELINE}' {arguments}");
+    let out = command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TERM", "xterm").output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    text.split(['\r', '\n', '\x1b']).map(str::to_owned).collect()
+}
+
+/// How far a bar is, in percent, and how long it says that it takes. Both stand before `left`.
+fn percent_and_eta(piece: &str) -> Option<(u64, &str)> {
+    let (before, _) = piece.split_once(" left · ")?;
+    let (before, eta) = before.rsplit_once(" %, ")?;
+    Some((before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?, eta))
+}
+
+#[test]
+fn a_terminal_shows_how_far_a_measurement_is_and_how_long_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = "scenario: 1
+id: mine
+title: A small link
+source: a test
+question: How far is it?
+systems: [driveline]
+link: {size: 1 KiB, rate_hz: 100, cpus: any}
+cases:
+  small: {}
+run: {rounds: 5, messages: 20, warm_up: 2}
+";
+    std::fs::write(dir.path().join("mine.yaml"), scenario).unwrap();
+    let link = "bench link --size 64 --wait block --rate 200 --messages 50 --extra none --rounds 3";
+    for (arguments, names) in [("bench run ./mine.yaml --out a", "mine · round "), (link, "driveline · processes")] {
+        let shown = on_a_terminal(dir.path(), arguments);
+        let told: Vec<(u64, &str)> = shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
+        assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
+        // Not begun, and under way; once it is over, the bar is gone.
+        assert!(told.first().is_some_and(|t| t.0 == 0) && told.iter().any(|t| (1..100).contains(&t.0)), "{shown:#?}");
+        let is_time = |eta: &&str| eta.ends_with(['s', 'm']) && eta.starts_with(|c: char| c.is_ascii_digit());
+        assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");
+        assert!(shown.iter().any(|piece| piece.contains(" left · ") && piece.contains(names)), "{shown:#?}");
+        assert!(shown.last().is_some_and(|piece| !piece.contains(" left · ")), "{shown:#?}");
+    }
+}

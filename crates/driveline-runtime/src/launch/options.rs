@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a graph is run: programs, patience.
+
+use super::gateway::GatewayOptions;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a graph is run.
+#[derive(Clone, Debug)]
+pub struct LaunchOptions {
+    /// The program that runs a module; see [`super::find_host`].
+    pub host: PathBuf,
+    /// What stands between that program and what every host takes ([`crate::host`]): for a program that is a host among other
+    /// things, or that starts one elsewhere.
+    pub host_arguments: Vec<String>,
+    /// Gateways to start with the graph, if any of its topics leave this host or Driveline.
+    pub gateways: Vec<GatewayOptions>,
+    /// Directory of the domain, for all modules.
+    pub domain_dir: PathBuf,
+    /// Modules to start; all if `None`.
+    pub modules: Option<Vec<String>>,
+    /// Assignments `component.parameter=value` to pass on.
+    pub set: Vec<String>,
+    /// How long all modules together may take to become ready.
+    pub ready_within: Duration,
+    /// How long a module may take to stop before it is killed.
+    pub grace: Duration,
+    /// After all modules are ready, how long to wait until their host topics are matched, so that no first samples are
+    /// lost. What is not matched by then is told, and the graph runs without it.
+    pub matched_within: Duration,
+    /// After a component has finished, the run ends when nothing that descends from it has triggered anything for this
+    /// long, and as long as the slowest call of the run took: who has begun one last call shall end it …
+    pub quiet: Duration,
+    /// … and at the latest after this, and that call.
+    pub settle: Duration,
+    /// Time between two calls of `Sink::tick`.
+    pub tick: Duration,
+}
+
+impl LaunchOptions {
+    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle.
+    #[must_use]
+    pub fn new(host: PathBuf, domain_dir: PathBuf) -> Self {
+        Self {
+            host,
+            host_arguments: Vec::new(),
+            gateways: Vec::new(),
+            domain_dir,
+            modules: None,
+            set: Vec::new(),
+            ready_within: Duration::from_secs(60),
+            matched_within: Duration::from_secs(3),
+            grace: Duration::from_secs(5),
+            quiet: Duration::from_millis(300),
+            settle: Duration::from_secs(3),
+            tick: Duration::from_millis(100),
+        }
+    }
+}

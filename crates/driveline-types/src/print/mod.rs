@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples for people and their tools: as text in the manner of `ros2 topic echo`, or as JSON.
+//!
+//! Whoever can read a sample tells a [`Printer`] its names and values, one after the other; the printer knows how they look, shortens
+//! what is long, and bounds the whole. [`PlainLayout`](crate::PlainLayout) and [`ProtobufDefinition`] read samples by the definition in
+//! their topic's schema; `driveline-rosidl` reads those of ROS 2.
+//!
+//! ```
+//! use driveline_types::print::{Limits, Printer, Style};
+//! let print = |style| {
+//!     let mut out = String::new();
+//!     let mut p = Printer::new(&mut out, style, Limits { each: 2, ..Limits::default() });
+//!     p.fields(|p| {
+//!         p.field("name")?;
+//!         p.text("a\tb")?;
+//!         p.field("position")?;
+//!         p.numbers([0.5, 1.0, 2.0].into_iter())
+//!     })
+//!     .unwrap();
+//!     out
+//! };
+//! assert_eq!(print(Style::Text), "name: \"a\\t\"… (3 in all)\nposition: [0.5, 1.0, … (3 in all)]\n");
+//! assert_eq!(print(Style::Json), r#"{"name":{"length":3,"head":"a\t"},"position":{"length":3,"head":[0.5,1.0]}}"#);
+//! ```
+
+mod plain;
+mod protobuf;
+
+pub use protobuf::{ProtobufDefinition, ProtobufSyntaxError};
+
+use std::fmt;
+use thiserror::Error;
+
+/// What the output is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A line for each member, what is in it indented.
+    Text,
+    /// One JSON value without line feeds. Numbers without an end are the texts `NaN`, `Infinity` and `-Infinity`; what was shortened is an
+    /// object of `length` and `head`, and a message that is not shown at all one of `not_shown`.
+    Json,
+}
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Elements of one list, and characters of one string.
+    pub each: usize,
+    /// Elements of all lists and messages in messages together.
+    pub all: usize,
+}
+
+impl Limits {
+    /// Everything.
+    pub const NONE: Self = Self { each: usize::MAX, all: usize::MAX };
+}
+
+impl Default for Limits {
+    /// 128 of each, as `ros2 topic echo`; 20 000 in all.
+    fn default() -> Self {
+        Self { each: 128, all: 20_000 }
+    }
+}
+
+/// Why bytes are no sample of their type.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SampleError {
+    /// A plain type whose payload has a length that it cannot have.
+    #[error("{len} bytes, of which {what}; the publisher wrote another type or half a sample")]
+    Length {
+        /// Of the payload.
+        len: usize,
+        /// What there should be.
+        what: String,
+    },
+    /// Bytes that are no message of protocol buffers, or one of another type.
+    #[error("at byte {at}: {what}; the sample is broken, or the sender has another definition of the type")]
+    Protobuf {
+        /// From the beginning of the payload.
+        at: usize,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+/// A number or a truth value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Scalar {
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    F32(f32),
+    F64(f64),
+}
+
+macro_rules! scalars {
+    ($($ty:ty => $variant:ident),+) => {$(
+        impl From<$ty> for Scalar {
+            fn from(v: $ty) -> Self { Self::$variant(v.into()) }
+        }
+    )+};
+}
+scalars!(bool => Bool, i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => UInt, u16 => UInt, u32 => UInt, u64 => UInt, f32 => F32, f64 => F64);
+
+/// Writes one sample. Names are written as they are: who gives them has checked them. Text of others is escaped, so that it cannot steer
+/// a terminal. Allocates nothing. Errors are those of what it writes to.
+pub struct Printer<'a> {
+    out: &'a mut dyn fmt::Write,
+    style: Style,
+    limits: Limits,
+    /// Elements and messages that may still be shown.
+    left: usize,
+    /// The message that begins now is an element, which was counted.
+    granted: bool,
+    /// Messages that are open.
+    depth: usize,
+    /// Nothing was written yet in the object of JSON that is open.
+    first: bool,
+}
+
+impl fmt::Debug for Printer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Printer").field("style", &self.style).field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Printer<'a> {
+    /// Of a sample that begins with [`Printer::fields`].
+    pub fn new(out: &'a mut dyn fmt::Write, style: Style, limits: Limits) -> Self {
+        Self { out, style, limits, left: limits.all, granted: false, depth: 0, first: true }
+    }
+
+    /// A message: `members` gives its fields, each with a value behind it.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn fields(&mut self, members: impl FnOnce(&mut Self) -> fmt::Result) -> fmt::Result {
+        let granted = std::mem::take(&mut self.granted);
+        if self.depth > 0 {
+            if !granted {
+                let Some(left) = self.left.checked_sub(1) else { return self.either(" …\n", r#"{"not_shown":true}"#) };
+                self.left = left;
+            }
+            self.either("\n", "")?;
+        }
+        self.either("", "{")?;
+        self.first = true;
+        self.depth += 1;
+        members(self)?;
+        self.depth -= 1;
+        self.first = false;
+        self.either("", "}")
+    }
+
+    /// A message without any fields.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn no_fields(&mut self) -> fmt::Result {
+        self.either(if self.depth == 0 { "{}\n" } else { " {}\n" }, "{}")
+    }
+
+    /// The name of a field, before its value.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn field(&mut self, name: &str) -> fmt::Result {
+        match self.style {
+            Style::Text => {
+                let indent = self.indent();
+                write!(self.out, "{:indent$}{name}:", "")
+            }
+            Style::Json => {
+                if !std::mem::take(&mut self.first) {
+                    self.out.write_char(',')?;
+                }
+                json_text(self.out, name.chars())?;
+                self.out.write_char(':')
+            }
+        }
+    }
+
+    /// A number or a truth value.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn scalar(&mut self, value: impl Into<Scalar>) -> fmt::Result {
+        self.either(" ", "")?;
+        self.bare(value.into())?;
+        self.either("\n", "")
+    }
+
+    /// Many of them, in a line.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn numbers<S: Into<Scalar>>(&mut self, values: impl ExactSizeIterator<Item = S>) -> fmt::Result {
+        let len = values.len();
+        let shown = self.take(len);
+        match self.style {
+            Style::Text => self.out.write_str(" [")?,
+            Style::Json => self.open_json_list(shown, len)?,
+        }
+        for (i, value) in values.take(shown).enumerate() {
+            if i > 0 {
+                self.either(", ", ",")?;
+            }
+            self.bare(value.into())?;
+        }
+        match self.style {
+            Style::Text if shown == len => self.out.write_str("]\n"),
+            Style::Text => writeln!(self.out, "{}… ({len} in all)]", if shown == 0 { "" } else { ", " }),
+            Style::Json => self.close_json_list(shown, len),
+        }
+    }
+
+    /// Many messages or texts: `element` gives the value with this number, from 0.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn list(&mut self, len: usize, mut element: impl FnMut(&mut Self, usize) -> fmt::Result) -> fmt::Result {
+        if len == 0 {
+            return self.either(" []\n", "[]");
+        }
+        let shown = self.take(len);
+        match self.style {
+            Style::Text => self.out.write_char('\n')?,
+            Style::Json => self.open_json_list(shown, len)?,
+        }
+        let indent = self.indent();
+        for i in 0..shown {
+            match self.style {
+                Style::Text => write!(self.out, "{:indent$}-", "")?,
+                Style::Json if i > 0 => self.out.write_char(',')?,
+                Style::Json => {}
+            }
+            self.granted = true;
+            element(self, i)?;
+            self.granted = false;
+        }
+        match self.style {
+            Style::Text if shown == len => Ok(()),
+            Style::Text => writeln!(self.out, "{:indent$}… ({len} in all)", ""),
+            Style::Json => self.close_json_list(shown, len),
+        }
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn text(&mut self, text: &str) -> fmt::Result {
+        let len = text.chars().count();
+        let is_cut = len > self.limits.each;
+        let shown = text.chars().take(self.limits.each);
+        if self.style == Style::Json {
+            if is_cut {
+                write!(self.out, r#"{{"length":{len},"head":"#)?;
+            }
+            json_text(self.out, shown)?;
+            return self.out.write_str(if is_cut { "}" } else { "" });
+        }
+        // What YAML or the eye could take for something else stands in quotes.
+        let plain = text.chars().all(|c| !c.is_control() && c != '"' && c != '\'')
+            && text.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '_')
+            && !text.ends_with(' ')
+            && !text.contains(": ");
+        self.out.write_char(' ')?;
+        if plain {
+            shown.into_iter().try_for_each(|c| self.out.write_char(c))?;
+        } else {
+            self.out.write_char('"')?;
+            for c in shown {
+                match c {
+                    '"' | '\\' => write!(self.out, "\\{c}")?,
+                    c if c.is_control() => write!(self.out, "{}", c.escape_default())?,
+                    c => self.out.write_char(c)?,
+                }
+            }
+            self.out.write_char('"')?;
+        }
+        if is_cut { writeln!(self.out, "… ({len} in all)") } else { self.out.write_char('\n') }
+    }
+
+    /// A remark in the place of a value.
+    ///
+    /// # Errors
+    /// See the type.
+    pub fn remark(&mut self, remark: &str) -> fmt::Result {
+        match self.style {
+            Style::Text => writeln!(self.out, " ({remark})"),
+            Style::Json => json_text(self.out, remark.chars()),
+        }
+    }
+
+    fn either(&mut self, text: &str, json: &str) -> fmt::Result {
+        self.out.write_str(if self.style == Style::Text { text } else { json })
+    }
+
+    fn indent(&self) -> usize {
+        2 * self.depth.saturating_sub(1)
+    }
+
+    /// How many of so many elements are shown.
+    fn take(&mut self, len: usize) -> usize {
+        let shown = len.min(self.limits.each).min(self.left);
+        self.left -= shown;
+        shown
+    }
+
+    fn bare(&mut self, value: Scalar) -> fmt::Result {
+        match value {
+            Scalar::Bool(v) => write!(self.out, "{v}"),
+            Scalar::Int(v) => write!(self.out, "{v}"),
+            Scalar::UInt(v) => write!(self.out, "{v}"),
+            Scalar::F32(v) if self.style == Style::Text || v.is_finite() => write!(self.out, "{v:?}"),
+            Scalar::F64(v) if self.style == Style::Text || v.is_finite() => write!(self.out, "{v:?}"),
+            Scalar::F32(v) => self.endless(v.into()),
+            Scalar::F64(v) => self.endless(v),
+        }
+    }
+
+    fn endless(&mut self, v: f64) -> fmt::Result {
+        self.out.write_str(if v.is_nan() {
+            r#""NaN""#
+        } else if v > 0.0 {
+            r#""Infinity""#
+        } else {
+            r#""-Infinity""#
+        })
+    }
+
+    fn open_json_list(&mut self, shown: usize, len: usize) -> fmt::Result {
+        if shown < len {
+            write!(self.out, r#"{{"length":{len},"head":"#)?;
+        }
+        self.out.write_char('[')
+    }
+
+    fn close_json_list(&mut self, shown: usize, len: usize) -> fmt::Result {
+        self.out.write_str(if shown < len { "]}" } else { "]" })
+    }
+}
+
+/// A text of JSON, in ASCII where a terminal could take it for something else.
+fn json_text(out: &mut dyn fmt::Write, text: impl Iterator<Item = char>) -> fmt::Result {
+    out.write_char('"')?;
+    for c in text {
+        match c {
+            '"' | '\\' => write!(out, "\\{c}")?,
+            '\n' => out.write_str("\\n")?,
+            '\t' => out.write_str("\\t")?,
+            // All of them are below 2^16.
+            c if c.is_control() => write!(out, "\\u{:04x}", u32::from(c))?,
+            c => out.write_char(c)?,
+        }
+    }
+    out.write_char('"')
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
