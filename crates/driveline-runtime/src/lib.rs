@@ -15,6 +15,7 @@ mod activity;
 pub mod component;
 pub mod descriptor;
 pub mod domain;
+mod endpoint;
 pub mod gateway;
 pub mod graph;
 pub mod host;

@@ -4,12 +4,12 @@
 //! Not here: the gateway (crate `driveline-gateway-zenoh`), which checks again what is checked here.
 
 use driveline::Reach;
-use driveline_types::limits::DEFAULT_LOANS;
 use driveline_types::{Qos, TopicName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+use crate::endpoint::{self, Use};
 use crate::graph::{ResolvedGraph, model::Access};
 
 /// Port on which a gateway listens at a named interface.
@@ -20,8 +20,6 @@ const LOOPBACK: &str = "tcp/127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
-const MAX_ENDPOINT_LEN: usize = 256;
-const PROTOCOLS: [&str; 4] = ["tcp", "tls", "udp", "unixsock-stream"];
 
 /// How this host takes part in the network. Without endpoints and interface the gateway listens on the loopback device only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +27,8 @@ const PROTOCOLS: [&str; 4] = ["tcp", "tls", "udp", "unixsock-stream"];
 pub struct NetworkSpec {
     /// Name of this host, which the others see: letters, digits, `_` and `-`. Default: the machine's name.
     pub host: Option<String>,
-    /// Network interface, such as `eth0`: the gateway listens there on port 7450, and finds others there by multicast.
+    /// Network interface, such as `eth0`: the gateway listens there on port 7450, with TLS if there are certificates, and finds others there by
+    /// multicast.
     pub interface: Option<String>,
     /// Endpoints to listen on, such as `tcp/192.168.1.10:7450`, `tls/192.168.1.10:7450`, `unixsock-stream//run/car/gateway`.
     pub listen: Vec<String>,
@@ -70,18 +69,6 @@ pub struct Mistake {
     pub help: String,
 }
 
-/// A protocol and an address of an endpoint.
-fn parts(endpoint: &str) -> Option<(&str, &str)> {
-    let (protocol, rest) = endpoint.split_once('/')?;
-    // Zenoh's metadata and settings of an endpoint follow these.
-    Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
-}
-
-fn is_everywhere(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    matches!(host, "0.0.0.0" | "[::]" | "::" | "*" | "")
-}
-
 /// Whether this can be a host's name.
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
@@ -117,61 +104,32 @@ impl NetworkSpec {
                 "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`, `insecure`".into(),
             );
         }
-        if let Some(i) = self.interface.as_ref().filter(|i| i.is_empty() || i.len() > 15 || i.contains(['/', '#', ';', ' '])) {
+        if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
             add("interface", format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them".into());
         }
         if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
             let help = format!("write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000");
             add("bandwidth_mbit", format!("no link carries {mbit} Mbit/s"), help);
         }
-        for (key, list) in [("listen", &self.listen), ("connect", &self.connect)] {
+        let rules = endpoint::Rules {
+            protocols: &["tcp", "tls", "udp", "unixsock-stream"],
+            form: "write protocol and address: `tcp/192.168.1.10:7450`, `tls/10.0.0.1:7450`, `unixsock-stream//run/car/gateway`",
+            port: PORT,
+            instead: "name the address or the `interface` of the network that is meant, use `tls/…`",
+            tls: self.tls.is_some(),
+            insecure: self.insecure,
+        };
+        for (key, list, what_for) in [("listen", &self.listen, Use::Listen), ("connect", &self.connect, Use::Connect)] {
             if list.len() > MAX_ENDPOINTS {
                 add(key, format!("{} endpoints are too many", list.len()), format!("at most {MAX_ENDPOINTS} are possible"));
             }
             for endpoint in list.iter().take(MAX_ENDPOINTS) {
-                if let Some((message, help)) = self.endpoint(key, endpoint) {
+                if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
                     add(key, message, help);
                 }
             }
         }
         found
-    }
-
-    fn endpoint(&self, key: &str, endpoint: &str) -> Option<(String, String)> {
-        const FORM: &str = "write protocol and address: `tcp/192.168.1.10:7450`, `tls/10.0.0.1:7450`, `unixsock-stream//run/car/gateway`";
-        if endpoint.len() > MAX_ENDPOINT_LEN {
-            return Some((format!("an endpoint has {} characters", endpoint.len()), format!("at most {MAX_ENDPOINT_LEN} are possible")));
-        }
-        let Some((protocol, address)) = parts(endpoint) else {
-            return Some((format!("`{endpoint}` is not an endpoint"), FORM.into()));
-        };
-        if !PROTOCOLS.contains(&protocol) {
-            let help = format!("the gateway speaks {}", PROTOCOLS.join(", "));
-            return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
-        }
-        if protocol == "unixsock-stream" {
-            let fits = address.starts_with('/') && address.len() < 108;
-            return (!fits).then(|| (format!("`{endpoint}` names no socket"), "write an absolute path of at most 107 bytes".into()));
-        }
-        let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-        match port {
-            Some(Ok(0)) if key == "connect" => {
-                return Some((format!("`{endpoint}`: nobody listens on port 0"), format!("{PORT} is where gateways usually listen")));
-            }
-            Some(Ok(_)) => {}
-            _ => return Some((format!("`{endpoint}` has no port"), format!("{FORM}; {PORT} is usual"))),
-        }
-        if protocol == "tls" && self.tls.is_none() {
-            let help = "add `tls: {authority: ca.pem, certificate: host.pem, private_key: host.key}`";
-            return Some((format!("`{endpoint}` needs certificates"), help.into()));
-        }
-        if key == "listen" && is_everywhere(address) && protocol != "tls" && !self.insecure {
-            return Some((
-                format!("`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"),
-                "name the address or the `interface` of the network that is meant, use `tls/…`, or write `insecure: true`".into(),
-            ));
-        }
-        None
     }
 
     /// What the slowest link carries, in Mbit/s.
@@ -183,7 +141,8 @@ impl NetworkSpec {
     /// What to listen on: what is named, or else the loopback device.
     #[must_use]
     pub fn listen_endpoints(&self) -> Vec<String> {
-        let at_interface = self.interface.iter().map(|i| format!("tcp/0.0.0.0:{PORT}#iface={i}"));
+        let protocol = if self.tls.is_some() { "tls" } else { "tcp" };
+        let at_interface = self.interface.iter().map(|i| format!("{protocol}/0.0.0.0:{PORT}#iface={i}"));
         let all: Vec<String> = at_interface.chain(self.listen.iter().cloned()).collect();
         if all.is_empty() { vec![LOOPBACK.into()] } else { all }
     }
@@ -280,12 +239,6 @@ impl GatewayConfig {
         let network = graph.network.clone().unwrap_or_default();
         (!topics.is_empty()).then(|| Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), network, topics })
     }
-
-    /// Slots beside those that are kept and pinned: one loan at a time is filled.
-    #[must_use]
-    pub fn loans() -> u32 {
-        DEFAULT_LOANS
-    }
 }
 
 #[cfg(test)]
@@ -321,6 +274,7 @@ mod tests {
             (r#"{"listen": ["quic/192.168.1.10:7450"]}"#, "listen", "tcp, tls, udp"),
             (r#"{"connect": ["tcp/192.168.1.10"]}"#, "connect", "has no port"),
             (r#"{"connect": ["tcp/192.168.1.10:0"]}"#, "connect", "7450"),
+            (r#"{"connect": ["tcp/0.0.0.0:7450"]}"#, "connect", "names nobody"),
             (r#"{"connect": ["unixsock-stream/here"]}"#, "connect", "absolute path"),
             (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
             (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
@@ -340,6 +294,9 @@ mod tests {
         assert_eq!((spec.listen_endpoints(), spec.reaches_anybody()), (vec!["tcp/127.0.0.1:0".to_owned()], false));
         let spec = NetworkSpec { interface: Some("eth0".into()), ..spec };
         assert_eq!((spec.listen_endpoints(), spec.reaches_anybody()), (vec!["tcp/0.0.0.0:7450#iface=eth0".to_owned()], true));
+        let tls = serde_json::from_str(r#"{"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}"#).unwrap();
+        let spec = NetworkSpec { tls: Some(tls), ..spec };
+        assert_eq!(spec.listen_endpoints(), ["tls/0.0.0.0:7450#iface=eth0"], "whoever has certificates does not listen without");
         assert!(is_host_name(&machine_name()));
     }
 }

@@ -10,6 +10,7 @@ mod services;
 pub use definitions::{CONVERTED, Definitions, LeftOut};
 pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
 
+use crate::endpoint::{self, Use};
 use crate::graph::ByteSize;
 use crate::graph::ResolvedGraph;
 use crate::graph::model::Access;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 pub const PROCESS: &str = "gateway-ros2";
 /// Greatest id for which the standard ports exist.
 pub const MAX_DOMAIN_ID: u32 = 232;
+const MAX_ENDPOINTS: usize = 64;
 const MAX_RULES: usize = 256;
 const MAX_TYPES: usize = 256;
 const MAX_PATTERN_LEN: usize = 200;
@@ -82,11 +84,13 @@ pub struct Ros2ZenohSpec {
     pub connect: Vec<String>,
     /// Where nodes can connect to the gateway. Default: a free port of the loopback device, `tcp/localhost:0`, as nodes of rmw_zenoh have it.
     pub listen: Vec<String>,
+    /// Permits a listener on all addresses: whoever reaches this host on any network can then publish, and there is no TLS here.
+    pub insecure: bool,
 }
 
 impl Default for Ros2ZenohSpec {
     fn default() -> Self {
-        Self { connect: vec!["tcp/localhost:7447".into()], listen: vec!["tcp/localhost:0".into()] }
+        Self { connect: vec!["tcp/localhost:7447".into()], listen: vec!["tcp/localhost:0".into()], insecure: false }
     }
 }
 
@@ -290,16 +294,30 @@ impl Ros2Spec {
         if self.domain_id > MAX_DOMAIN_ID {
             add("domain_id", None, format!("DDS has no domain {}", self.domain_id), "use ROS_DOMAIN_ID of the nodes, at most 232");
         }
-        if let Some(i) = self.interface.as_ref().filter(|i| !is_interface(i)) {
+        if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
             add("interface", None, format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them");
         }
         if !self.dds && self.zenoh.is_none() {
             add("dds", None, "neither nodes on DDS nor nodes on rmw_zenoh take part".into(), "add `zenoh: {}`, or remove `dds: false`");
         }
-        let endpoints = self.zenoh.iter().flat_map(|z| z.connect.iter().map(|e| (e, true)).chain(z.listen.iter().map(|e| (e, false))));
-        for (endpoint, connect) in endpoints {
-            if let Some(message) = endpoint_mistake(endpoint, connect) {
-                add("zenoh", None, message, "write `tcp/192.168.1.10:7447`: tcp or udp, address, port");
+        if let Some(zenoh) = &self.zenoh {
+            let rules = endpoint::Rules {
+                protocols: &["tcp", "udp"],
+                form: "write `tcp/192.168.1.10:7447`: tcp or udp, address, port",
+                port: 7447,
+                instead: "name the address of the network that is meant",
+                tls: false,
+                insecure: zenoh.insecure,
+            };
+            for (list, what_for) in [(&zenoh.connect, Use::Connect), (&zenoh.listen, Use::Listen)] {
+                if list.len() > MAX_ENDPOINTS {
+                    add("zenoh", None, format!("{} endpoints are too many", list.len()), "at most 64 are possible");
+                }
+                for endpoint in list.iter().take(MAX_ENDPOINTS) {
+                    if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
+                        add("zenoh", None, message, &help);
+                    }
+                }
             }
         }
         if self.topics.len() > MAX_RULES {
@@ -346,23 +364,6 @@ impl Ros2Spec {
         self.types.iter_mut().for_each(|path| *path = directory.join(&*path));
         self
     }
-}
-
-/// Why this is no place to connect to or to listen on.
-fn endpoint_mistake(endpoint: &str, connect: bool) -> Option<String> {
-    let parts = endpoint.split_once('/').and_then(|(protocol, address)| Some((protocol, address.split('#').next()?.rsplit_once(':')?)));
-    match parts {
-        Some(("tcp" | "udp", (host, port))) if !host.is_empty() && endpoint.len() <= MAX_PATTERN_LEN => match port.parse::<u16>() {
-            Ok(0) if connect => Some(format!("`{endpoint}`: nobody listens on port 0")),
-            Ok(_) => None,
-            Err(_) => Some(format!("`{endpoint}` has no port")),
-        },
-        _ => Some(format!("`{}` is no endpoint", endpoint.chars().take(MAX_PATTERN_LEN).collect::<String>())),
-    }
-}
-
-fn is_interface(name: &str) -> bool {
-    (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b':'))
 }
 
 /// A topic of Driveline that a ROS 2 gateway knows of before anybody publishes.

@@ -54,7 +54,8 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         (r#"{"zenoh": {"connect": ["192.168.1.10:7447"]}}"#.to_owned(), "zenoh", None, "tcp or udp"),
         (r#"{"zenoh": {"connect": ["tcp/192.168.1.10:0"]}}"#.to_owned(), "zenoh", None, "port 0"),
         (r#"{"zenoh": {"listen": ["tcp/[::1]"]}}"#.to_owned(), "zenoh", None, "has no port"),
-        (r#"{"zenoh": {"listen": ["quic/[::1]:7447"]}}"#.to_owned(), "zenoh", None, "is no endpoint"),
+        (r#"{"zenoh": {"listen": ["quic/[::1]:7447"]}}"#.to_owned(), "zenoh", None, "speaks tcp, udp"),
+        (r#"{"zenoh": {"listen": ["tcp/[::]:7447"]}}"#.to_owned(), "zenoh", None, "insecure: true"),
         (rules(r#"{"topic": "a", "direction": "both"}"#), "topics", Some(0), "leading `/`"),
         (rules(r#"{"topic": "/", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/a-b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
@@ -84,7 +85,9 @@ fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
     assert_eq!((spec.dds, spec.mistakes()), (false, Vec::new()));
     let zenoh = spec.zenoh.unwrap();
     assert_eq!((zenoh.connect, zenoh.listen), (vec!["tcp/localhost:7447".to_owned()], vec!["tcp/localhost:0".to_owned()]));
-    let elsewhere = of(r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"], "listen": ["tcp/[::]:7447"]}}"#);
+    let elsewhere = of(
+        r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"], "listen": ["tcp/[::]:7447"], "insecure": true}}"#,
+    );
     assert_eq!(elsewhere.mistakes(), []);
 }
 

@@ -20,10 +20,11 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("mode", "'peer'"),
         ("connect/endpoints", connect.as_str()),
         ("listen/endpoints", listen.as_str()),
-        // The session opens at once; a router that is not there yet is tried again and again.
+        // The session opens at once; a router that is not there yet is tried again and again, after the same pause: longer ones would
+        // leave one that is back unused for longer.
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
-        ("connect/retry", "{ period_init_ms: 200, period_max_ms: 1000, period_increase_factor: 2 }"),
+        ("connect/retry", "{ period_init_ms: 200, period_max_ms: 200, period_increase_factor: 1 }"),
         ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
         ("scouting/multicast/enabled", "false"),
         ("scouting/gossip/enabled", "true"),
@@ -52,7 +53,8 @@ mod tests {
     #[test]
     fn zenoh_takes_every_setting() {
         session(&Ros2ZenohSpec::default(), 8 << 20).unwrap();
-        let elsewhere = Ros2ZenohSpec { connect: vec!["udp/10.0.0.1:7447".into()], listen: vec!["tcp/[::]:7447#iface=eth0".into()] };
+        let elsewhere =
+            Ros2ZenohSpec { connect: vec!["udp/10.0.0.1:7447".into()], listen: vec!["tcp/[::]:7447#iface=eth0".into()], insecure: true };
         session(&elsewhere, 0).unwrap();
         let nonsense = Ros2ZenohSpec { listen: vec!["nowhere".into()], ..Ros2ZenohSpec::default() };
         assert!(session(&nonsense, 0).unwrap_err().to_string().contains("nowhere"));

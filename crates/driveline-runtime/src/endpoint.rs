@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
+//! listen on without saying so, in the same words for every gateway.
+
+/// Longest endpoint.
+const MAX_LEN: usize = 256;
+/// Longest path of a Unix socket, its end included.
+const SOCKET_PATH_LEN: usize = 108;
+
+/// What kinds of endpoints a gateway takes.
+pub(crate) struct Rules {
+    /// Protocols.
+    pub(crate) protocols: &'static [&'static str],
+    /// How they are written.
+    pub(crate) form: &'static str,
+    /// The usual port.
+    pub(crate) port: u16,
+    /// What makes a listener on all addresses acceptable, but for saying that it is meant.
+    pub(crate) instead: &'static str,
+    /// There are certificates.
+    pub(crate) tls: bool,
+    /// A listener on all addresses is meant.
+    pub(crate) insecure: bool,
+}
+
+/// What an endpoint is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Listen,
+    Connect,
+}
+
+/// A protocol and an address.
+fn parts(endpoint: &str) -> Option<(&str, &str)> {
+    let (protocol, rest) = endpoint.split_once('/')?;
+    // Zenoh's metadata and settings of an endpoint follow these.
+    Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
+}
+
+fn is_everywhere(host: &str) -> bool {
+    matches!(host, "0.0.0.0" | "[::]" | "::" | "*" | "")
+}
+
+/// Whether this can be the name of a network interface, alone and in an endpoint's settings.
+pub(crate) fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b':'))
+}
+
+/// Why this is no endpoint for that, and what to do about it.
+pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(String, String)> {
+    if endpoint.len() > MAX_LEN {
+        return Some((format!("an endpoint has {} bytes", endpoint.len()), format!("at most {MAX_LEN} are possible")));
+    }
+    let Some((protocol, address)) = parts(endpoint) else {
+        return Some((format!("`{endpoint}` is not an endpoint"), rules.form.into()));
+    };
+    if !rules.protocols.contains(&protocol) {
+        let help = format!("the gateway speaks {}", rules.protocols.join(", "));
+        return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
+    }
+    if protocol == "unixsock-stream" {
+        let fits = address.starts_with('/') && address.len() < SOCKET_PATH_LEN;
+        return (!fits).then(|| (format!("`{endpoint}` names no socket"), "write an absolute path of at most 107 bytes".into()));
+    }
+    let Some((host, Ok(port))) = address.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) else {
+        return Some((format!("`{endpoint}` has no port"), format!("{}; {} is usual", rules.form, rules.port)));
+    };
+    if what_for == Use::Connect && port == 0 {
+        return Some((format!("`{endpoint}`: nobody listens on port 0"), format!("{} is where others usually listen", rules.port)));
+    }
+    if what_for == Use::Connect && is_everywhere(host) {
+        return Some((format!("`{endpoint}` names nobody to connect to"), rules.form.into()));
+    }
+    if protocol == "tls" && !rules.tls {
+        let help = "add `tls: {authority: ca.pem, certificate: host.pem, private_key: host.key}`";
+        return Some((format!("`{endpoint}` needs certificates"), help.into()));
+    }
+    if what_for == Use::Listen && is_everywhere(host) && protocol != "tls" && !rules.insecure {
+        return Some((
+            format!("`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"),
+            format!("{}, or write `insecure: true`", rules.instead),
+        ));
+    }
+    None
+}
