@@ -162,6 +162,21 @@ fn durability(of: driveline_types::Durability) -> DurabilityKind {
     }
 }
 
+/// What an inlet offers for a writer that offers `offered` and is read by `class`. A deadline is passed on: the inlet's next sample comes when the
+/// writer's does. A lease is not: whether the writer is alive is known here when DDS or Zenoh tells it, and no sooner.
+#[must_use]
+pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
+    // Whole milliseconds, rounded up: no more is offered than the writer does.
+    let ms = |time: Duration| u32::try_from(time.as_nanos().div_ceil(1_000_000)).ok().map(|ms| ms.max(1));
+    Qos {
+        depth,
+        reliability: class.reliability,
+        durability: class.durability,
+        deadline_ms: offered.deadline.and_then(ms),
+        ..Qos::default()
+    }
+}
+
 /// A reader of the gateway: what it asks writers of ROS 2 for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderClass {

@@ -90,6 +90,18 @@ fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
     assert_eq!(of_publisher(&publisher, &rule), replaced);
 }
 
+#[test]
+fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
+    let class = ReaderClass { reliability: Reliability::Reliable, durability: Durability::Volatile };
+    let of = |us: u64| of_writer(&EndpointQos { deadline: Some(Duration::from_micros(us)), ..EndpointQos::default() }, class, 3);
+    let asks = |deadline_ms: u32| Qos { deadline_ms: Some(deadline_ms), ..Qos::default() };
+    assert_eq!([of(33_300).satisfies(&asks(34), "t").is_ok(), of(33_300).satisfies(&asks(33), "t").is_ok()], [true, false]);
+    assert_eq!([of(0).deadline_ms, of(20_000).deadline_ms, of(u64::MAX).deadline_ms], [Some(1), Some(20), None]);
+    assert_eq!((of(1).depth, of(1).reliability, of(1).durability), (3, Reliability::Reliable, Durability::Volatile));
+    let alive = EndpointQos { lease: Some(Duration::from_millis(10)), liveliness: LivelinessKind::ManualByTopic, ..EndpointQos::default() };
+    assert_eq!(of_writer(&alive, class, 1).lease_ms, None, "nothing here could keep it");
+}
+
 proptest! {
     #[test]
     fn without_a_rule_every_writer_is_read_and_with_what_it_offers(r in 0usize..2, d in 0usize..4, t in 0usize..3, l in 0usize..3, lease in 0usize..3) {

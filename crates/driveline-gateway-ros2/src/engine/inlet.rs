@@ -5,11 +5,11 @@ use super::dds::HEAD_BYTES;
 use super::feed::Came;
 use super::outlet::Outlet;
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
-use crate::qos::{EndpointQos, ReaderClass};
+use crate::qos::{self, EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
 use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
-use driveline_types::{Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use driveline_types::{Lineage, MonotonicNs, NodeName, Remote, SampleHeader, TopicName, wall_offset_ns};
 use std::sync::Arc;
 
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
@@ -89,7 +89,7 @@ impl Inlet {
     ) -> Result<Self, CreatePublisherError> {
         let max_payload = usize::try_from(rule.max_payload_bytes()).unwrap_or(usize::MAX);
         let mut config = PublisherConfig::new(topic.clone(), node.clone(), crossing.schema.clone(), max_payload);
-        config.qos = Qos { depth: late, reliability: class.reliability, durability: class.durability, ..Qos::default() };
+        config.qos = qos::of_writer(&offered, class, late);
         config.pins = rule.pins.unwrap_or(config.pins);
         config.loans = 1;
         let publisher = participant.create_publisher(config)?;
