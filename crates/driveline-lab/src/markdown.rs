@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The summary of an analysis as Markdown, to be published: for each experiment a table of the same figures as on the terminal, what
-//! it answers of each system, which runs do not count, and what is left out.
+//! it answers of each system, which runs do not count, what is left out, and the scenario's notes.
 
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
 use crate::archive::{Experiment, Manifest, Role};
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, digits, few_rounds, ratio, remarks};
+use crate::table::{LOSSES, digits, few_rounds, goodput, ratio, remarks};
 use driveline_bench::Columns;
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::Interval;
@@ -48,6 +48,7 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     fairness(text, e);
     invalid(text, e);
     left_out(text, e);
+    list(text, "Notes", &e.notes.iter().map(|n| escaped(n)).collect::<Vec<_>>());
 }
 
 /// A list under a line; nothing if it is empty.
@@ -151,6 +152,8 @@ fn table(e: &ExperimentResult) -> Columns {
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     let to = if is_compared { "Driveline" } else { "floor" };
     head.extend(ratios.iter().map(|c| format!("{} ÷ {to}", c.label())));
+    let streams = e.measured().any(|c| c.goodput().is_some());
+    head.extend(streams.then(|| "goodput".to_owned()));
     head.extend([cpu_label(e).into(), "context switches per message".into()]);
     head.extend(losses().map(|(name, _)| name.to_owned()));
     head.extend(["sent".into(), "lost".into(), "runs that count".into()]);
@@ -179,6 +182,7 @@ fn table(e: &ExperimentResult) -> Columns {
             row.push(c.without_figures());
             row.extend(std::iter::repeat_n(String::new(), ranks.len() + ratios.len()));
         }
+        row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
         let links = !c.case.links.is_empty();
         row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });
         row.push(c.switches_per_sample().map_or_else(String::new, digits));

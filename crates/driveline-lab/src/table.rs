@@ -51,6 +51,11 @@ pub(crate) fn ratio(x: f64) -> String {
     if x < 0.0995 { format!("{x:.3}") } else { digits(x) }
 }
 
+/// Bytes in a second: `117 MB/s`.
+pub(crate) fn goodput(bytes_per_s: f64) -> String {
+    format!("{} MB/s", digits(bytes_per_s / 1e6))
+}
+
 /// A value of an observed quantity, with its unit.
 pub(crate) fn quantity(q: Quantity, value: f64) -> String {
     match q {

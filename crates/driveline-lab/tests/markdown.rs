@@ -7,7 +7,7 @@ mod fixture;
 
 use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::{Observations, Point, Quantity};
-use driveline_bench::{Beside, Comparison, LeftOut};
+use driveline_bench::{Beside, Comparison, LeftOut, Metric};
 use driveline_lab::archive::{Archive, Case, Experiment, Link, Role, Run};
 use driveline_lab::scenario::AnswerSpec;
 use driveline_lab::{ReportArgs, report};
@@ -184,4 +184,33 @@ fn context_switches_are_told_per_message() {
     let of = |system| row(&text, "cell", system)[column - 1].to_owned();
     assert_eq!([of("Driveline"), of("fastdds/shm")], ["2.00", "4.00"], "{text}");
     assert!(terminal.contains("switches/message"), "{terminal}");
+}
+
+/// 50 Hz of 1 MB; of one system every second sample is lost.
+#[test]
+fn the_goodput_of_streams_is_told_with_the_notes() {
+    let stream =
+        |system, i| Case { figure: Metric::BetweenArrivals, ..case(system, "cell", i, vec![link(1_000_000, 1, Payload::Untouched)]) };
+    let mut e = experiment("X", 1, vec![stream(System::Driveline, 0), stream(peer("fastdds/shm"), 1)]);
+    e.scenario.notes = vec!["Gateways are <not> in it.".into()];
+    let (text, terminal) = told(e, |c, round| {
+        let mut run = run(c, round, &[20_000; 100]);
+        if c.system != System::Driveline {
+            let a = &mut run.accounts[0];
+            a.stamps.iter_mut().skip(1).step_by(2).for_each(|s| (s.received, s.transport_ns) = (None, 0));
+            (a.received[0], a.missed[0]) = (50, 50);
+        }
+        (run, Observations::default())
+    });
+    let head: Vec<&str> =
+        text.lines().find(|l| l.contains("| system | n |")).unwrap().trim_matches('|').split('|').map(str::trim).collect();
+    let column = head.iter().position(|c| *c == "goodput").unwrap();
+    let of = |system| row(&text, "cell", system)[column].to_owned();
+    assert_eq!([of("Driveline"), of("fastdds/shm")], ["50.0 MB/s", "25.0 MB/s"], "{text}");
+    assert!(terminal.contains("goodput") && terminal.contains("25.0 MB/s"), "{terminal}");
+    assert!(text.contains("Notes:\n\n- Gateways are \\<not> in it.\n"), "{text}");
+    // Of latencies there is none.
+    let (text, terminal) =
+        told(experiment("X", 1, vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])]), plain(20_000));
+    assert!(!text.contains("goodput") && !terminal.contains("goodput"), "{text}");
 }

@@ -228,6 +228,16 @@ impl CaseResult {
         Some((due.saturating_sub(came), due))
     }
 
+    /// Of a stream whose headline is what passes between two arrivals: payload that each subscriber gets in a second, in bytes. Samples that were
+    /// lost on the way make the time until the next one longer, so they are not in it.
+    #[must_use]
+    pub fn goodput(&self) -> Option<f64> {
+        let (of, figure) = self.headline()?;
+        let [link] = self.case.links.as_slice() else { return None };
+        let between_ns = figure.percentiles.mean.filter(|mean| of == Compared::Metric(Metric::BetweenArrivals) && *mean > 0.0)?;
+        Some(link.size as f64 * 1e9 / between_ns)
+    }
+
     /// Communication and computation of a stage, in nanoseconds.
     #[must_use]
     pub fn transmission(&self, stage: &str) -> Option<(&Figure, &Figure)> {

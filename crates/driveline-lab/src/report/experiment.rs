@@ -6,7 +6,7 @@ use super::look::Looks;
 use super::views;
 use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns};
 use crate::archive::Role;
-use crate::table::{TOO_SMALL, bounds, controls, digits, duration, label, quantity, ratio, span};
+use crate::table::{TOO_SMALL, bounds, controls, digits, duration, goodput, label, quantity, ratio, span};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
 use driveline_bench::{Concord, Metric};
@@ -320,6 +320,8 @@ fn accounts(e: &ExperimentResult) -> String {
         "wake calls",
     ];
     head.extend(Some("context switches").filter(|_| is_watched));
+    let streams = e.measured().any(|c| c.goodput().is_some());
+    head.extend(Some("goodput").filter(|_| streams));
     let mut table = Table::new("", &head, true);
     for c in e.cases.iter().filter(|c| !c.case.links.is_empty()) {
         let t = &c.totals;
@@ -337,6 +339,7 @@ fn accounts(e: &ExperimentResult) -> String {
             t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
         ];
         cells.extend(Some(c.switches_per_sample().map_or_else(String::new, digits)).filter(|_| is_watched));
+        cells.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
         table.row(&escape(&c.case.id), &cells);
     }
     if table.is_empty() {

@@ -5,7 +5,7 @@ mod beside;
 
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, ratio_columns};
 use crate::archive::Manifest;
-use crate::table::{LOSSES, digits, interval, percentile, remarks, span};
+use crate::table::{LOSSES, digits, goodput, interval, percentile, remarks, span};
 use driveline_bench::Columns;
 use std::fmt::Write as _;
 
@@ -58,6 +58,8 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
     let mut head = vec![String::new(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(ratios.iter().map(|c| format!("÷ Driveline, {}", c.label())));
+    let streams = e.measured().any(|c| c.goodput().is_some());
+    head.extend(streams.then(|| "goodput".to_owned()));
     head.extend(["CPU/message".into(), "switches/message".into()]);
     head.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(["sent".into(), "lost".into()]);
@@ -74,6 +76,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
             let mut row = vec![name];
             row.extend(percentiles(figure, &ranks));
             row.extend(ratios.iter().map(|column| interval(c.to_driveline().and_then(|r| column.ratio(r)))));
+            row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
             if c.case.links.is_empty() {
                 row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
                 row.extend(c.lost().into_iter().flat_map(|(lost, due)| [due.to_string(), lost.to_string()]));
@@ -87,6 +90,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
                 let mut row = vec![format!("    {}", l.topic)];
                 row.extend(percentiles(&l.figure, &ranks));
                 row.extend(ratios.iter().map(|_| String::new()));
+                row.extend(streams.then(String::new));
                 row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, span), String::new()]);
                 row.extend(lossy.iter().map(|(_, of)| of(&l.totals).to_string()));
                 table.row(row);
