@@ -95,8 +95,8 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
     let page = archive.directory().join("report.html");
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 8_000_000, "the page has {size} bytes");
-    for (dark, width) in [(false, 1280), (true, 1280), (false, 420)] {
-        let told = open(&page, dir.path(), dark, width);
+    let looks = [(false, 1280), (true, 1280), (false, 420)];
+    for ((dark, width), told) in looks.into_iter().zip(open(&page, looks)) {
         assert!(told.errors.is_empty(), "{told:?}");
         assert!(told.fetched.is_empty(), "{told:?}");
         assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
@@ -133,11 +133,11 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
 fn what_a_page_or_its_browser_complains_of_is_seen() {
     let dir = tempfile::tempdir().unwrap();
     let complaints = |name: &str, body: &str| {
-        let (page, own) = (dir.path().join(format!("{name}.html")), dir.path().join(name));
-        std::fs::create_dir(&own).unwrap();
+        let page = dir.path().join(format!("{name}.html"));
         std::fs::write(&page, format!("<!doctype html>\n<html>\n<head>\n<title>x</title>\n</head>\n<body>\n{body}</body>\n</html>\n"))
             .unwrap();
-        open(&page, &own, false, 800).errors
+        let [told] = open(&page, [(false, 800)]);
+        told.errors
     };
     assert_eq!(complaints("quiet", "<p>Nothing.</p>\n"), [] as [String; 0]);
     for (name, body, word) in [

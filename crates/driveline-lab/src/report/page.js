@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const drawn = new Map(); // element -> figure
+  const drawn = new Map(); // element -> { figure }, one for each time that it is drawn
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   // Ticks of a logarithmic axis at round numbers, as many as there is room for; powers of ten beyond what is shown, for zooming out.
@@ -93,12 +93,18 @@
     }
     return layout;
   };
+  // For those who do not see it, and for the tests: whether a plot is still to be drawn.
+  const busy = (element, is) => element.setAttribute("aria-busy", is);
   const draw = (element, figure) => {
-    drawn.set(element, figure);
+    const drawing = { figure };
+    drawn.set(element, drawing);
+    busy(element, true);
     const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"], displayModeBar: "hover" };
-    return Plotly.react(element, structuredClone(figure.data), layoutOf(figure, element), config);
+    Plotly.react(element, structuredClone(figure.data), layoutOf(figure, element), config).finally(() => {
+      if (drawn.get(element) === drawing) busy(element, false);
+    });
   };
-  const redraw = () => drawn.forEach((figure, element) => draw(element, figure));
+  const redraw = () => [...drawn].forEach(([element, { figure }]) => draw(element, figure));
   dark.addEventListener("change", redraw);
   let width = innerWidth, waiting = 0;
   addEventListener("resize", () => {
@@ -108,7 +114,8 @@
     waiting = setTimeout(redraw, 150);
   });
 
-  const whenSeen = (element, then) => {
+  const whenSeen = (element, plot, then) => {
+    busy(plot, true);
     const observer = new IntersectionObserver((entries) => {
       if (entries.some((e) => e.isIntersecting)) {
         observer.disconnect();
@@ -120,7 +127,7 @@
   const dataOf = (element) => JSON.parse(element.querySelector(":scope > script").textContent);
 
   for (const element of document.querySelectorAll("[data-plot]")) {
-    whenSeen(element, () => {
+    whenSeen(element, element, () => {
       const figure = dataOf(element);
       element.textContent = "";
       // Nothing else is drawn there: what was kept free for it is given back.
@@ -170,5 +177,5 @@
     select.addEventListener("change", () => { cell = select.value; show(); });
     show();
   };
-  document.querySelectorAll(".explorer").forEach((box, number) => whenSeen(box, () => explore(box, number)));
+  document.querySelectorAll(".explorer").forEach((box, number) => whenSeen(box, box.querySelector(".plot"), () => explore(box, number)));
 })();

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A report in a real browser: everything in it is clicked, and whatever complains is told, the page or the browser.
+//!
+//! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast it is: it says when a page is loaded,
+//! the page says by `aria-busy` which plots are still to be drawn, and [`PATIENCE`] is for a browser that hangs. (Its virtual time, and the
+//! document that it prints when that is over, do not serve: plots are drawn in frames, for which virtual time does not wait.)
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "each test uses some of it, and may stop at a surprise")]
 
+pub(crate) mod devtools;
+
+use devtools::Browser;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Programs that are the same browser under other names.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-/// A browser that takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
 
-fn browser() -> PathBuf {
+fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::env::split_paths(&path).flat_map(|d| BROWSERS.map(|b| d.join(b)));
     let found = all.into_iter().find(|p| p.is_file());
@@ -38,18 +42,19 @@ pub(crate) struct Told {
     pub(crate) scrolling: Vec<String>,
 }
 
-/// Clicks through everything and notes what happens; runs behind the page's own script.
-const PROBE: &str = r##"<script>
-(async () => {
-  const wait = (ms) => new Promise((r) => setTimeout(r, ms));
-  const told = { errors: window.__errors, plots: 0, overview_height: 0, views: [], empty: [], fetched: [] };
+/// Clicks through everything and notes what it sees; its value is a [`Told`].
+const PROBE: &str = r#"(async () => {
+  const told = { errors: [], views: [], empty: [], fetched: [] };
+  const frame = () => new Promise(requestAnimationFrame);
+  // Until the page says that it is done with everything in there.
+  const drawn = async (element) => { while (element.matches("[aria-busy=true]") || element.querySelector("[aria-busy=true]")) await frame(); };
   for (const d of document.querySelectorAll("details")) d.open = true;
-  // Plots are drawn when they are seen, which takes frames; virtual time does not wait for those, and runs ahead on a busy machine.
-  for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); for (let i = 0; i < 10000 && !p.querySelector("svg"); i++) await wait(50); }
+  for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); await drawn(p); }
   for (const box of document.querySelectorAll(".explorer")) {
     const tabs = [...box.querySelectorAll("[role=tab]")];
     if (tabs.length === 0) { told.errors.push("an explorer came to nothing"); continue; }
-    { tabs[0].focus(); tabs[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true })); await wait(50); }
+    tabs[0].focus();
+    tabs[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
     if (tabs.length > 1 && document.activeElement !== tabs[1]) told.errors.push("the arrow key does not reach the next tab");
     for (const tab of tabs) {
       tab.click();
@@ -57,15 +62,16 @@ const PROBE: &str = r##"<script>
       for (const cell of [...select.options].map((o) => o.value)) {
         select.value = cell;
         select.dispatchEvent(new Event("change"));
-        await wait(30);
-        const drawn = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
+        await drawn(box);
+        const shapes = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
         told.views.push(`${tab.textContent} | ${cell}`);
-        if (drawn === 0) told.empty.push(`${tab.textContent} | ${cell}`);
+        if (shapes === 0) told.empty.push(`${tab.textContent} | ${cell}`);
       }
     }
     tabs[0].click();
-    await wait(50);
+    await drawn(box);
   }
+  await frame();
   told.plots = document.querySelectorAll("svg.main-svg").length;
   const overview = document.querySelector("[data-plot]");
   told.overview_height = overview ? overview.getBoundingClientRect().height : 0;
@@ -79,77 +85,30 @@ const PROBE: &str = r##"<script>
   told.fetched = performance.getEntriesByType("resource").map((r) => r.name);
   // What has a scroll bar of its own along its lines; tables may.
   told.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
-  // In a frame, to the page around it, whose document is printed.
-  const tell = (text) => { const out = document.createElement("pre"); out.id = "told"; out.textContent = text; document.body.append(out); };
-  if (parent === window) tell(JSON.stringify(told)); else parent.postMessage(JSON.stringify(told), "*");
-})();
-</script>"##;
+  return told;
+})()"#;
 
-const CATCH: &str = r#"<script>
-window.__errors = [];
-addEventListener("error", (e) => window.__errors.push(String(e.message)));
-addEventListener("unhandledrejection", (e) => window.__errors.push(String(e.reason)));
-addEventListener("securitypolicyviolation", (e) => window.__errors.push("refused: " + e.blockedURI));
-for (const level of ["error", "warn"]) { const own = console[level]; console[level] = (...a) => { window.__errors.push(a.join(" ")); own.apply(console, a); }; }
-</script>"#;
-
-/// The page in a frame as wide as a phone: a window of its own is never narrower than 500.
-const FRAME: &str = r#"<!doctype html><body style="margin:0"><script>
-addEventListener("message", (e) => { const out = document.createElement("pre"); out.id = "told"; out.textContent = e.data; document.body.append(out); });
-</script><iframe src="PAGE" width="WIDTH" height="880" style="border:0"></iframe></body></html>"#;
-
-/// What a page said into the console of its browser, by the browser's log. Not all of it goes through the page: what is wrong with a
-/// drawing, or refused by a policy, is said by the browser itself.
-fn console(log: &str) -> impl Iterator<Item = &str> {
-    log.lines().filter(|line| line.contains(":CONSOLE"))
+/// Opens a page in each of these ways (dark or light, and how wide), and returns what it told, and what the browser complained of.
+pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> [Told; N] {
+    let mut browser = Browser::start(&program());
+    looks.map(|(dark, width)| look(&mut browser, page, dark, width))
 }
 
-/// Opens a page and returns what it told, and what the browser complained of.
-pub(crate) fn open(page: &Path, dir: &Path, dark: bool, width: u32) -> Told {
-    let text = std::fs::read_to_string(page).unwrap();
-    let (head, body) = text.split_once("<title>").unwrap();
-    let watched = format!("{head}{CATCH}<title>{}", body.replace("</body>\n</html>", &format!("{PROBE}</body>\n</html>")));
-    let name = format!("{}-{width}", if dark { "dark" } else { "light" });
-    let (copy, profile, out) = (dir.join(format!("{name}.html")), dir.join(&name), dir.join(format!("{name}.out")));
-    let log = dir.join(format!("{name}.log"));
-    std::fs::write(&copy, watched).unwrap();
-    let shown = if width < 500 {
-        let frame = dir.join(format!("{name}-frame.html"));
-        std::fs::write(&frame, FRAME.replace("PAGE", &format!("{name}.html")).replace("WIDTH", &width.to_string())).unwrap();
-        frame
-    } else {
-        copy
-    };
-    let mut child = Command::new(browser())
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
-        .arg(format!("--window-size={width},900"))
-        .args(["--enable-logging=stderr", "--log-level=0", "--virtual-time-budget=1000000", "--dump-dom"])
-        .arg(format!("file://{}", shown.display()))
-        .stdin(Stdio::null())
-        .stdout(std::fs::File::create(&out).unwrap())
-        .stderr(std::fs::File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > PATIENCE {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("the browser did not end within {PATIENCE:?}");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let dom = std::fs::read_to_string(&out).unwrap();
-    let (_, told) = dom
-        .split_once("<pre id=\"told\">")
-        .unwrap_or_else(|| panic!("the page came to no end:\n{}", dom.get(dom.len().saturating_sub(2000)..).unwrap_or_default()));
-    let (told, _) = told.split_once("</pre>").unwrap();
-    let told = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let mut told: Told = serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {told}"));
-    let log = String::from_utf8_lossy(&std::fs::read(&log).unwrap()).into_owned();
-    told.errors.extend(console(&log).map(str::to_owned));
+fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
+    let tab = browser.tab();
+    let scheme = if dark { "dark" } else { "light" };
+    browser.call(&tab, "Emulation.setEmulatedMedia", &json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] }));
+    let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+    browser.call(&tab, "Emulation.setDeviceMetricsOverride", &metrics);
+    let url = format!("file://{}", page.display());
+    let opened = browser.call(&tab, "Page.navigate", &json!({ "url": url }));
+    assert_eq!(opened["errorText"], Value::Null, "{url}: {opened}");
+    browser.event(&tab, "Page.loadEventFired");
+    let probed = browser.call(&tab, "Runtime.evaluate", &json!({ "expression": PROBE, "awaitPromise": true, "returnByValue": true }));
+    let value = probed["result"]["value"].clone();
+    let mut told: Told = serde_json::from_value(value).unwrap_or_else(|e| panic!("{e}: {probed}"));
+    told.errors.extend(browser.complaints(&tab));
+    browser.close(&tab);
     told
 }
 
