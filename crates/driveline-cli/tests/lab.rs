@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab as people have it: how far it is, on a terminal.
+//! The lab as people have it: how far it is, on a terminal, and what it found, in a browser.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+#[path = "../../driveline-lab/tests/browser/mod.rs"]
+mod browser;
+
+use browser::{is_readable, open};
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -56,5 +61,26 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");
         assert!(shown.iter().any(|piece| piece.contains(" left · ") && piece.contains(names)), "{shown:#?}");
         assert!(shown.last().is_some_and(|piece| !piece.contains(" left · ")), "{shown:#?}");
+    }
+}
+
+/// Of an experiment that was really made, whatever came out: an account that does not close on a busy machine is shown as such.
+#[test]
+fn a_browser_shows_the_report_of_a_real_experiment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = without_peers(Command::new(DRIVELINE), dir.path());
+    let out = command.args(["bench", "run", "S1", "--quick", "--systems", "driveline", "--out", "a", "--json"]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{said}");
+    let summary: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert_eq!((&summary["complete"], &summary["experiments"][0]["id"]), (&true.into(), &"S1".into()), "{summary}");
+    let measured = summary["valid"].as_u64().unwrap() > 0;
+
+    let looks = [(false, 1280), (true, 1280), (false, 420)];
+    for ((dark, width), told) in looks.into_iter().zip(open(&dir.path().join("a/report.html"), looks)) {
+        assert_eq!((&told.errors, &told.fetched, &told.empty), (&vec![], &vec![], &vec![]), "{told:?}");
+        assert_eq!((told.dark, measured), (dark, told.plots > 0 && !told.views.is_empty()), "{told:?}");
+        assert!(told.page_width <= told.width && told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
+        assert!(is_readable(&told), "{told:?}");
     }
 }
