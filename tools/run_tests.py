@@ -285,6 +285,17 @@ def count(line):
 
 # What tests say that could not be tested here; they pass, and it is said once more at the end.
 SKIPPED = []
+# ctest keeps to itself why.
+SKIPPED_BY_CTEST = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) .*\*\*\*Skipped")
+
+
+def skipped(line, command):
+    """What a line of the output of a command says about something that could not be tested here, or None."""
+    found = SKIPPED_BY_CTEST.match(line)
+    if found:
+        again = ["ctest", "--test-dir", command[command.index("--test-dir") + 1]] if "--test-dir" in command else ["ctest"]
+        return f"SKIPPED: {found[1]}: `{' '.join(again)} -V -R '^{found[1]}$'` says why"
+    return line if line.startswith("SKIPPED: ") else None
 
 
 def run_command(command, environment, failures):
@@ -299,8 +310,7 @@ def run_command(command, environment, failures):
             line = raw.decode(errors="replace").rstrip("\r\n")
             tally += count(line)
             failures.feed(line)
-            if line.startswith("SKIPPED: "):
-                SKIPPED.append(line)
+            SKIPPED.extend(filter(None, [skipped(line, command)]))
     return process.returncode, tally
 
 

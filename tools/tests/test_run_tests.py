@@ -13,7 +13,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
-from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, want_of_room  # noqa: E402
+from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, skipped, want_of_room  # noqa: E402
 
 
 def shell(script, counts="tests"):
@@ -106,6 +106,12 @@ class Steps(unittest.TestCase):
                 said = output.buffer.getvalue().decode()
         self.assertEqual(said.count("SKIPPED: x: no y here"), 2)
         self.assertLess(said.index("=== leftovers"), said.rindex("SKIPPED"))
+
+    def test_what_ctest_skips_is_said_with_the_way_to_see_why(self):
+        told = skipped(" 3/41 Test #12: comp.realdrive ................***Skipped   0.21 sec", ["ctest", "--test-dir", "build", "-j", "2"])
+        self.assertEqual(told, "SKIPPED: comp.realdrive: `ctest --test-dir build -V -R '^comp.realdrive$'` says why")
+        for line in (" 4/41 Test #13: comp.pipeline ....   Passed    9.02 sec", "test a ... ok", "a SKIPPED: line"):
+            self.assertIsNone(skipped(line, ["ctest"]))
 
 
 class Leftovers(unittest.TestCase):

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chains of real work over real middleware, with few messages: what they do, never how fast. `make peers-test` runs it on
-//! the peers and works that `make peers` built; works that are not there are left out, and said to be.
+//! the peers and works that `make peers` built; what is not there, or cannot carry a chain, is said to be skipped.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+#[path = "../../../tools/skipped.rs"]
+mod skipped;
 
 use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
 use driveline_bench::harness::{Reach, Reliability, Wait};
 use driveline_bench::observations::{Observations, Quantity};
-use driveline_bench::peers::State;
+use driveline_bench::peers::{State, Variant, WaitKind};
 use driveline_bench::{Conductor, Program, peers};
 use serde_json::{Value, json};
+use skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,10 +22,13 @@ fn directory() -> PathBuf {
     named.unwrap_or_else(|| panic!("DRIVELINE_PEERS must name the directory of peers: run `make peers-test`"))
 }
 
-fn has_work(name: &str) -> bool {
-    let there = directory().join("works").join(format!("{name}.so")).is_file();
+/// Whether a work was built, which needs `library`; that it was not is said.
+fn has_work(name: &str, library: &str) -> bool {
+    let works = directory().join("works");
+    let there = works.join(format!("{name}.so")).is_file();
     if !there {
-        eprintln!("LEFT OUT: the work {name} was not built");
+        let remedy = format!("`make peers` installs {library} and builds it, or says what is missing");
+        skipped(&format!("the work {name}"), &format!("it is not in {}", works.display()), &remedy);
     }
     there
 }
@@ -78,27 +85,49 @@ const MIXES: [(&str, &str); 3] = [("cyclonedds/udp", "cyclonedds/udp"), ("cyclon
 /// all readers have read, and an input that does not trigger is read only when another message comes.
 fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     let only = std::env::var("PEERS_TEST_ONLY").ok();
-    let mut all = Vec::new();
+    let (mut all, mut unable, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for peer in peers::discover(Some(&directory())).unwrap().into_iter().filter(|p| p.name != "baseline") {
-        let State::Installed { description, .. } = peer.state else { continue };
+        let State::Installed { description, .. } = peer.state else {
+            missing.push(peer.name);
+            continue;
+        };
         for variant in description.variants.into_iter().filter(|v| !v.tuning) {
             let system = format!("{}/{}", peer.name, variant.name);
             if only.as_ref().is_some_and(|only| *only != system && *only != peer.name) {
                 continue;
             }
-            let carries =
-                job.edges.values().all(|e| (variant.min_size..=variant.max_size).contains(&e.size)) && variant.max_subscribers > 1;
             let best = [Reliability::Reliable, Reliability::BestEffort].into_iter().find(|r| variant.reliability.contains(r));
-            if let Some(reliability) = best.filter(|_| carries && variant.waits.contains(&peers::WaitKind::Block)) {
-                // A chain stays on its host.
-                let reaches = variant.reach.iter().filter(|reach| **reach != Reach::Network);
-                all.extend(reaches.map(|reach| (system.clone(), *reach, reliability)));
-            } else {
-                eprintln!("LEFT OUT: {system} cannot carry this chain");
+            match (best, obstacle(&variant, job)) {
+                (Some(reliability), None) => {
+                    // A chain stays on its host.
+                    let reaches = variant.reach.iter().filter(|reach| **reach != Reach::Network);
+                    all.extend(reaches.map(|reach| (system.clone(), *reach, reliability)));
+                }
+                (_, why) => unable.push(format!("{system} ({})", why.unwrap_or("it is neither reliable nor best effort"))),
             }
         }
     }
+    for (what, why, remedy) in [
+        (unable, "by their nature they cannot carry this chain", "nothing is to be done"),
+        (missing, "they are not installed", "`make peers`, and `driveline bench peers` for those that it does not build"),
+    ] {
+        if !what.is_empty() && only.is_none() {
+            skipped(&what.join(", "), why, remedy);
+        }
+    }
+    assert!(only.is_some() || !all.is_empty(), "nobody carries a chain here: run `make peers`");
     all
+}
+
+/// Why a variant cannot carry a chain.
+fn obstacle(variant: &Variant, job: &ChainJob) -> Option<&'static str> {
+    if !job.edges.values().all(|e| (variant.min_size..=variant.max_size).contains(&e.size)) {
+        return Some("not these sizes");
+    }
+    if variant.max_subscribers < 2 {
+        return Some("one reader only");
+    }
+    (!variant.waits.contains(&WaitKind::Block)).then_some("its readers do not sleep")
 }
 
 fn relay(first: &str, second: &str) -> ChainJob {
@@ -215,7 +244,7 @@ fn localization(first: &str, second: &str) -> ChainJob {
 
 #[test]
 fn a_vehicle_finds_itself_and_decides() {
-    if !has_work("ndt") {
+    if !has_work("ndt", "PCL") {
         return;
     }
     for (first, second) in MIXES.into_iter().take(3) {
@@ -232,7 +261,7 @@ fn a_vehicle_finds_itself_and_decides() {
 
 #[test]
 fn a_match_that_fails_shows_in_the_pose_error() {
-    if !has_work("ndt") {
+    if !has_work("ndt", "PCL") {
         return;
     }
     let mut job = localization("driveline", "driveline");
@@ -270,7 +299,7 @@ fn write_yard(path: &Path) -> u64 {
 
 #[test]
 fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
-    if !has_work("ndt") {
+    if !has_work("ndt", "PCL") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -304,7 +333,7 @@ fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
 
 #[test]
 fn a_vision_node_finds_every_tag() {
-    if !has_work("apriltag") {
+    if !has_work("apriltag", "AprilTag") {
         return;
     }
     for system in ["cyclonedds/udp", "driveline"] {
@@ -322,7 +351,7 @@ fn a_vision_node_finds_every_tag() {
 
 #[test]
 fn perception_of_a_drive_runs_over_whatever_carries_it() {
-    if !has_work("comp_yolo") {
+    if !has_work("comp_yolo", "OpenCV") {
         return;
     }
     let reliable = Reliability::Reliable;

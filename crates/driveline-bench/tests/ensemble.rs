@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;
+#[path = "../../../tools/skipped.rs"]
+mod skipped;
 
 use driveline_bench::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use driveline_bench::machine::usable_cpus;
 use driveline_bench::observations::Quantity;
 use driveline_bench::peers::Selection;
 use driveline_bench::{Beside, Conductor, Favour, PEER_COMMAND, Program, Quota};
-use std::io::Write;
+use skipped::skipped;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -79,11 +81,6 @@ fn every_link_of_a_run_has_an_account_that_closes() {
     assert!(cpu("hog 0").unwrap().points.iter().map(|p| p.value).sum::<u64>() > 0);
 }
 
-/// Says that something could not be tested here, past the test harness, which keeps what passes to itself.
-fn skipped(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "\nSKIPPED: {test}: {why}");
-}
-
 #[test]
 fn a_quota_holds_or_is_refused_with_the_reason() {
     // A tenth of a CPU for a reader that would like a whole one.
@@ -95,7 +92,7 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
     if let Err(e) = made {
         assert!(format!("{e:#}").contains("control group"), "{e:#}");
         assert!(outcome.is_err());
-        return skipped("a_quota_holds", &format!("no quota can be set: {e:#}"));
+        return skipped("that a quota holds", &format!("{e:#}"), "run it as root");
     }
     let ensemble = outcome.unwrap();
     assert_eq!(ensemble.accounts[0].invalid, Vec::<String>::new());
@@ -135,7 +132,7 @@ impl Place {
 #[test]
 fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
     let cpus = usable_cpus().unwrap();
-    let [here, there, ..] = cpus[..] else { return skipped("a_favoured_subscriber", "there is but one CPU") };
+    let [here, there, ..] = cpus[..] else { return skipped("all of it", "there is but one CPU", "run it where there are two") };
     // Without the favour each would be on the other CPU.
     let job = Job { publisher_cpu: Some(there), subscriber_cpus: vec![there, here], messages: 200, ..job("link", 1000, 2) };
     let favour = Some(Favour { subscriber: 1, priority: 40, exclusive_cpu: Some(there) });
@@ -171,6 +168,6 @@ fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
         assert_eq!(place, Place { is_fifo: false, priority: 0, cpus: here.to_string() });
     }
     if !granted {
-        skipped("a_favoured_subscriber", &format!("no real-time priority: {unset:?}"));
+        skipped("that the priority is real", &format!("it was refused: {unset:?}"), "run it as root");
     }
 }

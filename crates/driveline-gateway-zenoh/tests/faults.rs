@@ -41,7 +41,7 @@ fn outage(speech: &Speech, cut_ms: u64, (how, cut): (&str, Cut), promise: Promis
     let mut talk = Talk::new(&rig, speech, promise);
     talk.until_heard(20);
     if !cut(&rig, true) {
-        rig::skipped("a link that is cut", "the loopback device cannot be");
+        rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
         return;
     }
     talk.go_on_for(Duration::from_millis(cut_ms));
@@ -120,7 +120,7 @@ fn after_an_outage_of_more_than_a_minute_all_begins_anew() {
     let mut talk = Talk::new(&rig, &fast(), PROMISED);
     talk.until_heard(20);
     if !rig.cable.drop_silently(true) {
-        rig::skipped("a link that is cut", "the loopback device cannot be");
+        rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
         return;
     }
     talk.go_on_for(Duration::from_secs(70));

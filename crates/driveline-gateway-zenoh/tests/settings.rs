@@ -75,7 +75,7 @@ fn a_link_that_falls_silent_is_a_missed_deadline_there() {
     let (mut heard, mut number) = (Heard::default(), 0);
     until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
     if !rig.cable.drop_silently(true) {
-        rig::skipped("a link that is cut", "the loopback device cannot be");
+        rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
         return;
     }
     heard.read(&mut subscription);
@@ -216,7 +216,7 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
     let interface = |name: &str| json!({ "host": name, "interface": "dl0" });
     let rig = Rig::with(&small(), &deep(), 0, &|_, _| [interface("a"), interface("b")]);
     if rig.cable.namespaces().is_none() {
-        rig::skipped("hosts that find each other", "the loopback device has no multicast");
+        rig::skipped("hosts that find each other", "the loopback device has no multicast", rig::AS_ROOT);
         return;
     }
     let (mut publisher, mut subscription) = pair(&rig, &deep());

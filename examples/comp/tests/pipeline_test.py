@@ -70,7 +70,7 @@ def labels(name):
         yield from csv.DictReader(line for line in file if not line.startswith("#"))
 
 
-class Pipeline(unittest.TestCase):
+class Drive(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -91,6 +91,8 @@ class Pipeline(unittest.TestCase):
                 self.assertGreaterEqual(s["received"] + s["missed"] + skipped[s["stage"]], published - 2, s)
         self.assertTrue(Path(self.out, "report.html").stat().st_size > 10_000)
 
+
+class Pipeline(Drive):
     def test_synthetic_drive_in_five_processes(self):
         summary = run_graph("five_processes", self.out, camera__source="synthetic:60")
         self.check_accounts(summary, 60)
@@ -114,6 +116,8 @@ class Pipeline(unittest.TestCase):
             self.assertEqual(scene.get("objects", []), [])
             self.assertFalse(scene["egoLane"].get("valid", False))
 
+
+class RealDrive(Drive):
     @unittest.skipUnless(VIDEO.is_file() and MODEL.is_file(), f"no real drive and network in {DATA_DIR}; set DRIVELINE_DATA")
     def test_real_drive_with_the_real_network(self):
         # Slower than the camera was, so that even a loaded machine sees most frames; right or wrong does not depend on it.

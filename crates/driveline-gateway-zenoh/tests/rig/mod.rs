@@ -6,13 +6,15 @@
 pub(crate) mod net;
 pub(crate) mod readings;
 pub(crate) mod relay;
+#[path = "../../../../tools/skipped.rs"]
+mod skipped;
 pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_runtime::gateway::{Answer, Report, ask};
 use driveline_types::Qos;
 use serde_json::{Value, json};
-use std::io::Write;
+pub(crate) use skipped::skipped;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,11 +34,8 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Says that something cannot be tested here, past the test harness, which keeps to itself what passing tests print.
-pub(crate) fn skipped(what: &str, why: &str) {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(std::io::stderr().lock(), "\nSKIPPED: {test}: {what}: {why}");
-}
+/// What helps where there are no network namespaces.
+pub(crate) const AS_ROOT: &str = "run it as root, with iproute2 and nftables, outside a sandbox";
 
 pub(crate) fn ip(arguments: &str) -> Result<(), String> {
     let output = Command::new("ip").args(arguments.split_whitespace()).output().map_err(|e| format!("`ip`: {e}"))?;
@@ -52,7 +51,11 @@ pub(crate) fn clocks_can_be_shifted() -> bool {
 /// What stands before a program that shall have no network at all, where that is permitted.
 pub(crate) fn without_network() -> Vec<String> {
     let possible = Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
-    if possible { ["unshare", "--net"].map(String::from).to_vec() } else { Vec::new() }
+    if possible {
+        return ["unshare", "--net"].map(String::from).to_vec();
+    }
+    skipped("a host without any network", "`unshare --net` is refused, so with one that it does not use", AS_ROOT);
+    Vec::new()
 }
 
 /// What is between the hosts.
@@ -84,7 +87,7 @@ impl Cable {
             Ok(()) => Self::Veth(names),
             Err(why) => {
                 remove(&names);
-                skipped("two network stacks", &format!("no network namespaces here ({why}), so over the loopback device"));
+                skipped("two network stacks", &format!("no network namespaces here ({why}), so over the loopback device"), AS_ROOT);
                 let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
                 Self::Loopback(free.port())
             }
@@ -313,7 +316,7 @@ impl Rig {
     pub(crate) fn limit(&self, mbit: u32, what: &str) -> bool {
         let limited = self.cable.limit(mbit);
         if !limited {
-            skipped(what, "the loopback device cannot be slowed down");
+            skipped(what, "the loopback device cannot be slowed down", AS_ROOT);
         }
         limited
     }

@@ -26,7 +26,7 @@ impl Net {
         let net = Self { names, cables: 0 };
         for name in &net.names {
             if let Err(why) = ip(&format!("netns add {name}")) {
-                super::skipped("several hosts", &format!("no network namespaces here ({why})"));
+                super::skipped("several hosts", &format!("no network namespaces here ({why})"), super::AS_ROOT);
                 return None;
             }
             ip(&format!("-n {name} link set lo up")).expect("the loopback device");
