@@ -22,6 +22,28 @@ impl LeftOut {
         Self { what: what.into(), reason: reason.into(), cells: Vec::new() }
     }
 
+    /// What is left out everywhere in more than one of these lists, to be told once: with the names of those lists in place of cells.
+    #[must_use]
+    pub fn shared<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Self])>) -> Vec<Self> {
+        let mut shared: Vec<Self> = Vec::new();
+        for (name, list) in lists {
+            for left in list.iter().filter(|l| l.cells.is_empty()) {
+                match shared.iter_mut().find(|s| left.is_among(std::slice::from_ref(s))) {
+                    Some(told) => told.cells.push(name.to_owned()),
+                    None => shared.push(Self { cells: vec![name.to_owned()], ..left.clone() }),
+                }
+            }
+        }
+        shared.retain(|s| s.cells.len() > 1);
+        shared
+    }
+
+    /// Whether it is told with what is [`shared`](Self::shared).
+    #[must_use]
+    pub fn is_among(&self, shared: &[Self]) -> bool {
+        self.cells.is_empty() && shared.iter().any(|s| s.what == self.what && s.reason == self.reason)
+    }
+
     /// Why, and where: for people, who need not see a hundred names.
     #[must_use]
     pub fn told(&self) -> String {
@@ -38,6 +60,18 @@ impl LeftOut {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_in_several_places_is_told_once() {
+        let [a, b, c] = ["a", "b", "c"].map(|what| LeftOut::new(what, "not installed"));
+        let in_a_cell = LeftOut { cells: vec!["cell".into()], ..b.clone() };
+        let lists = [("W1", vec![a.clone(), b.clone(), c.clone()]), ("W2", vec![c, in_a_cell.clone(), a]), ("refsys", Vec::new())];
+        let shared = LeftOut::shared(lists.iter().map(|(name, list)| (*name, list.as_slice())));
+        let told: Vec<_> = shared.iter().map(|l| format!("{}: {}", l.what, l.told())).collect();
+        assert_eq!(told, ["a: not installed (in W1; W2)", "c: not installed (in W1; W2)"]);
+        let own: Vec<_> = lists.iter().flat_map(|(_, list)| list).filter(|l| !l.is_among(&shared)).collect();
+        assert_eq!(own, [&b, &in_a_cell]);
+    }
 
     #[test]
     fn a_few_places_are_named_and_many_are_counted() {

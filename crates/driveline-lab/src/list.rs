@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `bench list`: which experiments there are.
 
-use crate::scenario::{self, builtin};
+use crate::scenario::{self, ReachSpec, Scenario, builtin};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 
@@ -18,11 +18,21 @@ pub fn list(json: bool) -> Result<String> {
     let mut text = String::new();
     for s in &all {
         let _ = writeln!(text, "{:width$}  {}\n{:width$}  {} ({})", s.id, s.title, "", s.question, s.source);
+        if let Some(needs) = needs(s) {
+            let _ = writeln!(text, "{:width$}  Needs {needs}", "");
+        }
     }
     text.push_str(
         "\n`driveline bench run ID… --quick` measures them; `driveline bench list --show ID` prints one, to be copied and edited.\n",
     );
     Ok(text)
+}
+
+/// What Driveline's own part of an experiment takes beside the program.
+fn needs(s: &Scenario) -> Option<&'static str> {
+    let between_hosts = s.link.reach == Some(ReachSpec::Network);
+    let chain = s.chain.is_some().then_some("`make peers`: its stages are programs of their own");
+    chain.or(between_hosts.then_some("root, `make gateways`, and `make peers` for whom to compare with"))
 }
 
 /// The text of a built-in experiment, to be copied and edited.
@@ -33,4 +43,20 @@ pub fn show(id: &str) -> Result<&'static str> {
     // Loading explains what there is instead.
     scenario::load(id)?;
     builtin().iter().find(|b| b.id.eq_ignore_ascii_case(id)).map(|b| b.text).with_context(|| format!("'{id}' is a file already"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_experiment_needs_stands_below_it() {
+        let text = list(false).unwrap();
+        let needing = |what: &str| {
+            let ids = text.split("\n").collect::<Vec<_>>();
+            let ids = ids.windows(3).filter(|w| w[2].trim_start().starts_with(what)).map(|w| w[0].split(' ').next().unwrap_or_default());
+            ids.collect::<Vec<_>>()
+        };
+        assert_eq!((needing("Needs `make peers`"), needing("Needs root")), (vec!["W9", "S7", "B2"], vec!["W10"]));
+    }
 }

@@ -15,7 +15,7 @@ use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
-use driveline_bench::{self as bench, Conductor, Ending, Kind, PEER_COMMAND, Placement, Program, Trial};
+use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial};
 use driveline_runtime::launch::find_gateway;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -149,10 +149,15 @@ fn agreed(seconds: f64, yes: bool) -> Result<()> {
     Ok(())
 }
 
+fn left_out_of_several(experiments: &[Experiment]) -> Vec<LeftOut> {
+    LeftOut::shared(experiments.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice())))
+}
+
 /// What would be measured, for people.
 fn outline(experiments: &[Experiment]) -> String {
     let mut text = String::new();
     let mut total = 0.0;
+    let shared = left_out_of_several(experiments);
     for e in experiments {
         let seconds = seconds(e);
         total += seconds;
@@ -160,9 +165,12 @@ fn outline(experiments: &[Experiment]) -> String {
         for case in &e.cases {
             let _ = writeln!(text, "    {}", case.id);
         }
-        for left in &e.left_out {
+        for left in e.left_out.iter().filter(|l| !l.is_among(&shared)) {
             let _ = writeln!(text, "    left out: {}: {}", left.what, left.told());
         }
+    }
+    for left in shared {
+        let _ = writeln!(text, "left out: {}: {}", left.what, left.told());
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
     text
@@ -211,7 +219,9 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
 fn prepare(args: &RunArgs) -> Result<Archive> {
     let (experiments, extent, placement, selection) = plan_all(args)?;
     if experiments.iter().flat_map(|e| &e.cases).all(|c| c.role != Role::Measured) {
-        let left = experiments.iter().flat_map(|e| &e.left_out).map(|l| format!("\n  {}: {}", l.what, l.told())).collect::<String>();
+        let shared = left_out_of_several(&experiments);
+        let own = experiments.iter().flat_map(|e| &e.left_out).filter(|l| !l.is_among(&shared));
+        let left = own.chain(&shared).map(|l| format!("\n  {}: {}", l.what, l.told())).collect::<String>();
         bail!(
             "there is nothing to measure{}",
             if left.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{left}") }

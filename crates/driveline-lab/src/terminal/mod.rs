@@ -6,7 +6,7 @@ mod beside;
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, ratio_columns};
 use crate::archive::Manifest;
 use crate::table::{LOSSES, digits, goodput, interval, percentile, remarks, span};
-use driveline_bench::Columns;
+use driveline_bench::{Columns, LeftOut};
 use std::fmt::Write as _;
 
 /// Links of a case that have rows of their own; of more, the report tells.
@@ -16,8 +16,12 @@ const MOST_LINKS: usize = 8;
 #[must_use]
 pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     let mut text = String::new();
+    let shared = LeftOut::shared(a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice())));
     for e in &a.experiments {
-        experiment(&mut text, e);
+        experiment(&mut text, e, &shared);
+    }
+    for l in &shared {
+        let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
     }
     if a.experiments.iter().flat_map(|e| &e.left_out).any(|l| l.reason.contains("not installed")) {
         let _ = writeln!(text, "{}", driveline_bench::peers::PLACE);
@@ -28,7 +32,7 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     text
 }
 
-fn experiment(text: &mut String, e: &ExperimentResult) {
+fn experiment(text: &mut String, e: &ExperimentResult, told_later: &[LeftOut]) {
     let _ = writeln!(text, "{} · {}\n{}\n{}\n", e.id, e.title, e.question, e.answer);
     latencies(text, e);
     beside::own_edges(text, e);
@@ -43,7 +47,7 @@ fn experiment(text: &mut String, e: &ExperimentResult) {
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
         let _ = writeln!(text, "{}{}: {agreement}", if agreement.contradicts() { "INVALID  " } else { "" }, c.case.id);
     }
-    for l in &e.left_out {
+    for l in e.left_out.iter().filter(|l| !l.is_among(told_later)) {
         let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
     }
     text.push('\n');
