@@ -83,7 +83,14 @@ fn mistakes_in_services_are_told_with_their_line() {
         &[(6, "the key `server` is missing in `ros2.services[1]`", "`server:` Who answers. Write `server: driveline` or `server: ros`")],
     );
     finds(&with("service: /plan, ", ""), &[(6, "the key `service` is missing in `ros2.services[1]`", "`service:` Full name in ROS 2")]);
-    finds(&with("server: ros", "server: ros, timeout_ms: 2 s"), &[(6, "`timeout_ms` needs an integer", "in milliseconds. Default 10 s.")]);
+    finds(
+        &with("server: ros", "server: ros, timeout_ms: 2 s"),
+        &[(
+            6,
+            "`timeout_ms` needs an integer",
+            "in milliseconds. Default 10 s. Write a plain number, which is in milliseconds: `timeout_ms: 2000`",
+        )],
+    );
     finds(&with("server: ros", "server: ros, timeout_ms: 99"), &[(6, "`timeout_ms` is out of range", "between 100 and 600000")]);
     finds(&with("server: ros", "server: ros, penning: 3"), &[(6, "`penning`", "did you mean `pending`?")]);
     finds(&with("server: ros", "server: ros, across: true"), &[(6, "`across` needs nodes on DDS and nodes on rmw_zenoh", "zenoh: {}")]);

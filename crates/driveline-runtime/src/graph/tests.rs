@@ -396,6 +396,25 @@ fn type_mismatch_and_objects_beyond_a_process_are_errors() {
 }
 
 #[test]
+fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
+    let with = |period: &str| {
+        graph(&format!(
+            "driveline: 1\nmodules:\n  m:\n    components:\n      c: {{library: libdemo.so, class: Camera, trigger: {{kind: timer, period_ms: {period}}}}}\n"
+        ))
+    };
+    for (period, write) in [("20s", "20000"), ("20 ms", "20"), ("0.5 s", "500"), ("250us", "0.25"), ("1 min", "60000"), ("33.3ms", "33.3")]
+    {
+        let help = format!("Write a plain number, which is in milliseconds: `period_ms: {write}`");
+        finds(&with(period), &[(5, "`period_ms` needs a number, and this is the text", &help)]);
+    }
+    for unknown in ["soon", "20 parsecs", "1.2.3 s"] {
+        let loaded = with(unknown);
+        finds(&loaded, &[(5, "`period_ms` needs a number, and this is the text", "")]);
+        assert!(!loaded.diagnostics.render(Colour::No).contains("plain number"));
+    }
+}
+
+#[test]
 fn circles_need_a_timer_or_another_trigger() {
     let circle = |trigger: &str| {
         format!(
