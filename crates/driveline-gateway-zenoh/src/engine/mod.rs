@@ -97,6 +97,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     fn take_notices(&self) -> Vec<String> {
         self.take_notices()
     }
+
+    fn farewell(&self) -> Vec<String> {
+        self.report().losses()
+    }
 }
 
 impl Drop for Gateway {
