@@ -11,6 +11,7 @@ mod edge;
 mod error;
 mod incoming;
 mod inlet;
+mod lane;
 mod news;
 mod outgoing;
 mod session;
