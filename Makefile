@@ -24,7 +24,7 @@ build: ## the core, the C++ SDK, the tools and the examples, optimised
 	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE
 	cmake --build build -j $(JOBS)
 
-test: ## everything that is checked: style, layers, licences, Rust, C++, models, sanitizers
+test: ## style, layers, licences, Rust, C++, models, sanitizers; not what needs other middleware: test-gateways, peers-test
 	@tools/setup.sh test
 	@python3 tools/run_tests.py $(ONLY)
 

@@ -10,7 +10,7 @@ use crate::sample::dl_sample;
 use crate::schema::{dl_schema, dl_text};
 use crate::status::*;
 use driveline::service::{RawClient, RawResponder, RawService};
-use driveline::{AnswerError, CallError, EndpointError, ServiceError};
+use driveline::{AnswerError, CallError, EndpointError, ServiceError, Severity};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -259,6 +259,18 @@ pub unsafe extern "C" fn dl_service_drop(service: *mut *mut dl_service) {
     unsafe { release(service) }
 }
 
+/// Logs which clients come, go, or do not match, and why. Those say so themselves in their processes, and here nobody else does.
+fn tell_events(service: &mut RawService) {
+    while let Some(event) = service.poll_event() {
+        let service = service.service().as_str();
+        match event.severity() {
+            Severity::Error => tracing::error!(service, "{event}"),
+            Severity::Warning => tracing::warn!(service, "{event}"),
+            Severity::Info => tracing::debug!(service, "{event}"),
+        }
+    }
+}
+
 /// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
 /// Blocks.
 ///
@@ -272,6 +284,7 @@ pub unsafe extern "C" fn dl_service_wait(service: *const dl_service, timeout_ns:
         // SAFETY: this function's contract.
         let mut raw = only(&unsafe { borrow("service", service)? }.raw, "service")?;
         let come = raw.wait(timeout).map_err(|e| Failure::new(DL_ERROR_WAIT, e))?;
+        tell_events(&mut raw);
         // SAFETY: this function's contract.
         unsafe { put("ready", ready, c_int::from(come)) }
     })
@@ -296,7 +309,11 @@ pub unsafe extern "C" fn dl_service_take(
             put("responder", responder, std::ptr::null_mut())?;
         }
         // SAFETY: this function's contract.
-        let taken = only(&unsafe { borrow("service", service)? }.raw, "service")?.take()?;
+        let mut raw = only(&unsafe { borrow("service", service)? }.raw, "service")?;
+        let taken = raw.take()?;
+        if taken.is_none() {
+            tell_events(&mut raw);
+        }
         if let Some(taken) = taken {
             // SAFETY: this function's contract.
             unsafe {
@@ -399,4 +416,57 @@ unsafe fn taken(responder: *mut *mut dl_responder) -> Outcome<RawResponder> {
     handle
         .map(|h| h.raw)
         .ok_or_else(|| Failure::argument("argument 'responder' is NULL: the request was answered, refused or let go before"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline::service::{ClientOptions, ServiceOptions};
+    use driveline::types::Schema;
+    use driveline::{Context, ContextOptions, Reach};
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_client_of_another_type_is_told_once_where_the_service_is() {
+        let (log, dir) = (Log::default(), tempfile::tempdir().unwrap());
+        let to = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+        let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
+        let (server, client) = (context("server").node("server").unwrap(), context("client").node("client").unwrap());
+        let cdr = |definition: &'static str| Schema::bytes("p/srv/Add_Request", "cdr", definition);
+        let offered = ServiceOptions { reach: Reach::Host, ..ServiceOptions::default() };
+        let asked = ClientOptions { reach: Reach::Host, ..ClientOptions::default() };
+        let response = Schema::bytes("p/srv/Add_Response", "cdr", "int64 sum\n");
+        let mut service = server.raw_service("add", cdr("int64 a\n"), response.clone(), offered).unwrap();
+        let _client = client.raw_client("add", cdr("int32 a\n"), response, asked).unwrap();
+        let said = || String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !said().contains("ERROR") {
+                assert!(Instant::now() < end, "nothing is told");
+                service.wait(Some(Duration::from_millis(10))).unwrap();
+                tell_events(&mut service);
+            }
+            tell_events(&mut service);
+        });
+        let said = said();
+        assert_eq!(said.matches("ERROR").count(), 1, "{said}");
+        for part in ["service=\"add\"", "p/srv/Add_Request", "int64 a", "int32 a"] {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
+    }
 }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
-  1  something could not be done (reason on standard error)
+  1  something could not be done (reason on standard error); for `bench`: or runs are INVALID
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
   5  the run ended, but a module had to be killed
   6  the run ended as it should, but calls of components failed
+  130  for `bench`: interrupted; what was measured until then is reported
 
 Environment:
   DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)
@@ -46,7 +49,8 @@ The first line of each sample tells its sequence number and how old its data is;
 waits for this command: where samples come faster than they are read, the newest 8 of a publisher are kept, or as many as it keeps.
 
 Plain types, protobuf messages and samples of ROS 2 are read by the definition in the topic's schema; others are shown as bytes. What is not \
-in a protobuf message is not shown. A sample that cannot be read is told as an error, and the next one follows.
+in a protobuf message is not shown. A sample that cannot be read is told as an error, and the next one follows. When the last publisher ends, \
+that is told on standard error, and the next one is waited for.
 
 With --json, a line for each sample: an object of `header` and `fields`, or `error`. What is shortened is an object of `length` and `head`.
 
@@ -157,7 +161,7 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
     BenchWorkload {
         /// Of processes that a workload starts, which look for them on their own
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<std::ffi::OsString>,
+        arguments: Vec<OsString>,
     },
     /// Print a completion script for a shell
     #[command(
@@ -222,10 +226,10 @@ pub(crate) struct Echo {
     /// Topic; a `/` before it is left out
     pub(crate) topic: String,
     /// End after so many samples
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = samples)]
     pub(crate) count: Option<u64>,
     /// End with an error if no sample comes for so long
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
     /// Print long lists and strings whole
     #[arg(long)]
@@ -274,10 +278,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
     /// Speed of the vehicle, for the distance that it goes until the end of the chain
-    #[arg(long, value_name = "KM/H", value_parser = speed)]
+    #[arg(long, value_name = "KM/H", allow_negative_numbers = true, value_parser = speed)]
     pub(crate) speed_kmh: Option<f64>,
     /// Seconds between two lines of figures where there is no terminal; 0 for none
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 5)]
     pub(crate) interval: u32,
     /// No live table, also on a terminal
     #[arg(long)]
@@ -309,11 +313,46 @@ pub(crate) struct Graph {
     pub(crate) svg: Option<PathBuf>,
 }
 
+/// The command line, as typed. What is wrong with it ends the program.
+pub(crate) fn parse() -> Arguments {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
+}
+
+/// An error about a subcommand that does not exist, with those that do.
+fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
+    if e.kind() != ErrorKind::InvalidSubcommand {
+        return e;
+    }
+    let root = Arguments::command();
+    let (mut command, mut path) = (&root, root.get_name().to_owned());
+    for word in words.iter().skip(1).filter_map(|w| w.to_str()) {
+        if let Some(next) = command.find_subcommand(word) {
+            command = next;
+            path += &format!(" {word}");
+        }
+    }
+    let names: Vec<&str> = command.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name).collect();
+    if !names.is_empty() {
+        let tip = format!("`{path}` has: {}", names.join(", "));
+        // In place of the tip to write `--` before it.
+        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    e
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(v) if v.is_finite() && (0.0..=1000.0).contains(&v) => Ok(v),
         _ => Err("write a speed between 0 and 1000".into()),
     }
+}
+
+fn samples(text: &str) -> Result<u64, String> {
+    text.parse::<u64>()
+        .ok()
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "write how many samples, 1 or more; without --count it goes on until Ctrl-C".into())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -324,11 +363,39 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_a_measurement_can_end_with_is_in_its_help() {
+        let mut command = Arguments::command();
+        let run = command.find_subcommand_mut("bench").and_then(|bench| bench.find_subcommand_mut("run")).expect("bench run");
+        let help = run.render_help().to_string();
+        for code in ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"] {
+            assert!(help.contains(code), "{help}");
+        }
+    }
+
+    #[test]
+    fn a_subcommand_that_does_not_exist_is_told_with_those_that_do() {
+        let told = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            with_subcommands(Arguments::try_parse_from(&words).unwrap_err(), &words).to_string()
+        };
+        for line in ["driveline topic hz", "driveline topic pub a", "driveline --json topic lst", "driveline topic --domain d hz"] {
+            assert!(told(line).contains("`driveline topic` has: list, info, echo"), "{}", told(line));
+            assert!(!told(line).contains("--'"), "{}", told(line));
+        }
+        let all = told("driveline topics list");
+        assert!(all.contains("`driveline` has: run, validate") && !all.contains("peer"), "{all}");
+        for (line, says) in
+            [("driveline topic echo a --count -1", "write how many samples"), ("driveline topic echo a --timeout -1", "write seconds")]
+        {
+            assert!(told(line).contains(says) && !told(line).contains("tip:"), "{}", told(line));
+        }
     }
 
     #[test]

@@ -13,7 +13,6 @@ mod screen;
 mod table;
 
 use arguments::{Arguments, Command};
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Exit codes, as told by `driveline --help`.
@@ -28,7 +27,7 @@ mod exit {
 }
 
 fn main() -> ExitCode {
-    let Arguments { json, command } = Arguments::parse();
+    let Arguments { json, command } = arguments::parse();
     let screen = screen::Screen::new(json);
     let code = match command {
         Command::BenchPeer => return driveline_bench::peer_main(),

@@ -150,7 +150,7 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
         "rest      | printer got 1\n",
         "rest      | printer got 30\n",
         "demo: ",
-        "30 frames published",
+        "30 samples of sources",
         "a → printer",
         "WAY AT 100 km/h",
         "'counter' has finished",
@@ -536,7 +536,12 @@ fn completion_help_and_mistakes_on_the_command_line() {
     let (code, err) = without_host("none.yaml");
     assert!(code == 3 && err.contains("cannot read none.yaml") && !err.contains("driveline-host"), "{err}");
     let (code, err) = without_host("g.yaml");
-    assert!(code == 1 && err.starts_with("error: the program driveline-host was not found") && err.lines().count() == 1, "{err}");
+    assert!(
+        code == 1
+            && err.starts_with("error: DRIVELINE_HOST names /nowhere/host as the program driveline-host, and nothing is there")
+            && err.lines().count() == 1,
+        "{err}"
+    );
 }
 
 #[test]

@@ -291,6 +291,99 @@ fn nothing_to_hear_is_explained() {
 }
 
 #[test]
+fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
+    let domain = Domain::new();
+    let greeting = || Schema::bytes("greeting", "utf-8", "");
+    let mut first = domain.keeping("status", greeting());
+    publish(&mut first, b"hello");
+    let mut echo = Running::start(&domain, &["topic", "echo", "status", "--count", "2"]);
+    assert!(line(&mut echo.out).starts_with("# sequence 1 from 'talker'"));
+    assert_eq!((line(&mut echo.out), line(&mut echo.out)), ("text: hello\n".into(), "---\n".into()));
+    drop(first);
+    let pid = std::process::id();
+    let gone = format!("'status' is published by nobody any more: 'talker' (process {pid}) is gone; waiting for the next\n");
+    assert_eq!(line(&mut echo.err), gone);
+    let mut second = domain.keeping("status", greeting());
+    assert_eq!(line(&mut echo.err), format!("'status' is published by 'talker' (process {pid}) now\n"));
+    publish(&mut second, b"again");
+    assert!(line(&mut echo.out).starts_with("# sequence 1 from 'talker'"));
+    assert_eq!(line(&mut echo.out), "text: again\n");
+    assert_eq!(echo.end(), (Some(0), String::new()));
+
+    let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "2"]);
+    assert!(code == 1 && out.contains("text: again\n"), "{out}");
+    assert!(err.starts_with("error: no further sample of 'status' came within 2 s: 'talker' (process "), "{err}");
+}
+
+#[test]
+fn an_echo_too_many_is_told_the_limit_and_what_to_do() {
+    let domain = Domain::new();
+    let publisher = domain.keeping("a", Schema::bytes("n", "utf-8", ""));
+    let _first = Running::start(&domain, &["topic", "echo", "a"]);
+    let _second = Running::start(&domain, &["topic", "echo", "a"]);
+    eventually(|| publisher.matched() == 2);
+    let (code, _, err) = domain.run(&["topic", "echo", "a", "--timeout", "2"]);
+    assert_eq!(code, 1);
+    let limit = "a publisher keeps 2 pins for tools that look on, such as `driveline topic echo`";
+    let remedy = "end one of the others (`driveline topic info` tells who they are)";
+    assert!(err.starts_with("warning: topic 'a': ") && err.contains(limit) && err.contains(remedy), "{err}");
+}
+
+#[test]
+fn names_that_are_no_topics_are_told_what_they_are() {
+    let domain = Domain::new();
+    for command in ["echo", "info"] {
+        let (code, _, err) = domain.run(&["topic", command, "//camera/image"]);
+        assert!(code == 1 && err.contains("'//camera/image' is no name") && err.contains("did you mean 'camera/image'?"), "{err}");
+        let (code, _, err) = domain.run(&["topic", command, "/"]);
+        assert!(code == 1 && err.contains("is not valid: it is empty"), "{err}");
+    }
+    let request = domain.keeping("_service/map/tile/request", Schema::bytes("n", "utf-8", ""));
+    for arguments in [&["topic", "echo", "/map/tile", "--timeout", "0.1"][..], &["topic", "info", "map/tile"]] {
+        let (code, _, err) = domain.run(arguments);
+        assert!(code == 1 && err.contains("'map/tile' is a service: `driveline service list`"), "{err}");
+        assert!(err.contains("`driveline topic info _service/map/tile/request`"), "{err}");
+    }
+    drop(request);
+    let response = "_service/map/tile/response/0123456789abcdef";
+    for arguments in [&["topic", "echo", response, "--timeout", "0.1"][..], &["topic", "info", response]] {
+        let (code, _, err) = domain.run(arguments);
+        assert!(code == 1 && err.contains("it belongs to the service 'map/tile'; `driveline service list`"), "{err}");
+    }
+}
+
+#[test]
+fn samples_that_stay_inside_their_process_are_counted() {
+    let domain = Domain::new();
+    let mut config = PublisherConfig::new(
+        "tracks".parse().unwrap(),
+        "tracker".parse().unwrap(),
+        Schema::protobuf("t.Track", "driveline protobuf 1\nmessage t.Track\nfield 1 id optional uint32\n"),
+        64,
+    );
+    config.qos = Qos { depth: 1, ..Qos::default() };
+    let participant = domain.join();
+    let mut publisher = participant.create_publisher(config).unwrap();
+    for _ in 0..3 {
+        publisher.has_passed_by(driveline_types::MonotonicNs::now());
+    }
+    let row = |out: &str| out.lines().find(|l| l.starts_with("tracks")).unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(row(&domain.run(&["topic", "list"]).1), ["tracks", "t.Track", "1", "0", "3", "0"]);
+    let out = domain.run(&["topic", "info", "tracks"]).1;
+    let told = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as nobody else listened\n";
+    assert!(out.contains(told), "{out}");
+    // Somebody listens now: this one is written, and the number goes on.
+    publish(&mut publisher, &[8, 1]);
+    let out = domain.run(&["topic", "info", "tracks"]).1;
+    assert!(out.contains("published 4 samples (2 B into shared memory), newest sequence 4; 3 of them passed"), "{out}");
+    let listening =
+        driveline_shm::SubscriptionConfig::new("tracks".parse().unwrap(), "fusion".parse().unwrap(), driveline_shm::SchemaRequest::Any);
+    let _listens = participant.create_subscription(listening).unwrap();
+    let out = domain.run(&["topic", "info", "tracks"]).1;
+    assert!(out.contains("\n  inside process test: its own samples pass as pointers, and are not counted here\n"), "{out}");
+}
+
+#[test]
 fn missed_samples_are_told_and_nobody_waits() {
     let domain = Domain::new();
     let mut config = PublisherConfig::new("a".parse().unwrap(), "talker".parse().unwrap(), Schema::bytes("n", "text", ""), 64);

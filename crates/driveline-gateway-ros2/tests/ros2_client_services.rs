@@ -167,7 +167,7 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
     answered(|| rig.node(vendor, "call /math/one add 20 3 20 cyclone"), "answer 20: 42");
     let mut theirs = rig.node(vendor, "serve /math/two add 0 cyclone");
     answered(|| rig.peer("call math/two add 20 3"), "answer 20: 42");
-    // It writes the upper half of the number first, which matters to nobody: docs/protocols/ros2-services.md, section 14.
+    // It writes the upper half of the number first, which matters to nobody: docs/protocols/ros2-services.md, section 13.
     assert!(theirs.has_printed(&format!("asked {}: 20 22", 20_u64 << 32)), "{:?}", theirs.printed);
     let last = serving.read().iter().find_map(|l| l.strip_prefix("asked ")?.strip_suffix(": 20 22")?.parse::<u64>().ok()).unwrap();
     // It counts from 2, and asks again for what was lost.

@@ -57,6 +57,12 @@ pub struct Host {
     pub alive: bool,
     /// When it last came or went.
     pub changed: MonotonicNs,
+    /// How often it came back …
+    pub outages: u64,
+    /// … and how long it was gone until then.
+    pub outage: Duration,
+    /// It was there at some time.
+    met: bool,
     /// Its clock.
     pub clock: Arc<Mutex<ClockEstimate>>,
     /// How many changes of its lists there were, as far as all were heard. `None`: it was not asked yet.
@@ -182,7 +188,17 @@ impl<I> Directory<I> {
             let longest = gone.min_by_key(|(_, state)| state.changed).map(|(h, _)| h.clone()).ok_or(TooManyHosts)?;
             self.hosts.remove(&longest);
         }
-        let new = || Host { alive: false, changed: now, clock: Arc::default(), change: None, listings: BTreeMap::new(), next: None };
+        let new = || Host {
+            alive: false,
+            changed: now,
+            outages: 0,
+            outage: Duration::ZERO,
+            met: false,
+            clock: Arc::default(),
+            change: None,
+            listings: BTreeMap::new(),
+            next: None,
+        };
         Ok(self.hosts.entry(id.clone()).or_insert_with(new))
     }
 
@@ -195,6 +211,11 @@ impl<I> Directory<I> {
         if host.alive == alive {
             return Ok(false);
         }
+        if alive && host.met {
+            host.outages += 1;
+            host.outage += now.since(host.changed);
+        }
+        host.met |= alive;
         (host.alive, host.changed, host.change) = (alive, now, None);
         if alive {
             host.all_may_have_changed(now);

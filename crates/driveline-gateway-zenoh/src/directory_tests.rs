@@ -134,6 +134,18 @@ impl Side {
 }
 
 #[test]
+fn how_often_and_how_long_a_host_was_gone_is_known() {
+    let (mut side, a) = (Side::new(), host("a", 1));
+    for (alive, ms, outages, outage_ms) in
+        [(true, 50, 0, 0), (false, 100, 0, 0), (true, 350, 1, 250), (true, 360, 1, 250), (false, 400, 1, 250), (true, 1000, 2, 850)]
+    {
+        side.directory.host_is(&a, alive, at(ms)).unwrap();
+        let known = &side.directory.hosts()[&a];
+        assert_eq!((known.outages, known.outage), (outages, Duration::from_millis(outage_ms)), "at {ms} ms");
+    }
+}
+
+#[test]
 fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
     let a = host("a", 1);
     let mut side = Side::new();

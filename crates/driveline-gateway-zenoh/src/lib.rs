@@ -11,5 +11,6 @@ pub mod clock;
 pub mod directory;
 #[cfg(feature = "engine")]
 pub mod engine;
+pub mod intake;
 pub mod window;
 pub mod wire;

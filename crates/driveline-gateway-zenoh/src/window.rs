@@ -7,15 +7,20 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Most samples in flight.
-const MAX_IN_FLIGHT: usize = 32;
-/// While so many bytes are in flight, no further sample is sent: one that is longer is alone, or the last.
-const FULL_AT_BYTES: usize = 32 * 1024;
+pub const MAX_IN_FLIGHT: usize = 32;
+/// While so many bytes are in flight, no further sample is sent: one that is longer is alone, or the last. So much is what the link carries in 5 ms, which
+/// is what the kernel takes of it, too: more would only wait in Zenoh.
+const WINDOW_US: u64 = 5_000;
+/// On slow links what one batch and the kernel hold anyway, and never so much that it is memory.
+const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
+/// The most that any sender has in flight before its last sample.
+pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
 /// How long an acknowledgement may take, whatever the sample's length …
 const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// … and for each byte of it: 1 MB/s is the slowest link on which nothing is given up.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
-/// What the receiver has no inlet for yet is sent again after this, and then less and less often …
+/// What the receiver does not take yet is sent again after this, and then less and less often …
 const NOT_YET_FIRST: Duration = Duration::from_millis(10);
 /// … but no less often than that.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
@@ -49,21 +54,42 @@ pub struct WindowCounters {
     pub nonsense: u64,
 }
 
-/// The samples of one edge that are in flight.
+/// What may be in flight before the last sample, in bytes, on a link that carries so many Mbit/s.
+#[must_use]
+pub fn bytes_in_flight(mbit: u32) -> usize {
+    let [least, most] = WINDOW_BYTES;
+    usize::try_from(u64::from(mbit) * WINDOW_US / 8).unwrap_or(most).clamp(least, most)
+}
+
+/// The samples of one edge that are in flight. Reliable ones are contiguous, each until it is acknowledged or refused.
 #[derive(Debug)]
 pub struct Window {
-    /// One at a time, and again until it is acknowledged.
+    /// Each is sent until it has arrived, and none after it is taken there before it.
     reliable: bool,
+    /// While so many bytes are in flight, nothing follows.
+    full_at: usize,
+    /// So many samples may be in flight; where order matters, as the receiver says.
+    most: usize,
     flying: VecDeque<Flying>,
     bytes: usize,
     last: u64,
     /// Nothing follows the last one before it is acknowledged: its publisher may have no inlet there yet.
     alone: bool,
-    /// How often the receiver has said that of the one in flight.
-    not_yet: u32,
-    /// It has said so last: the one in flight is to be sent again.
-    again: bool,
+    again: Option<Again>,
+    /// When it last went back: answers to what was sent before that mean nothing new.
+    went_back: MonotonicNs,
+    /// How often it went back since something was acknowledged.
+    stuck: u32,
     counters: WindowCounters,
+}
+
+/// Where the window has gone back to.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    /// This one is next, and all after it follow.
+    next: u64,
+    /// But not sooner.
+    at: MonotonicNs,
 }
 
 /// What to do when an acknowledgement has not come in time.
@@ -80,19 +106,32 @@ pub enum Overdue {
     },
 }
 
+/// A sample on its way: what is said of it to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Of the sample on this edge.
+    pub number: u64,
+    /// Reliable: 1 for the oldest in flight, 2 for the one after it, and so on. 0: order does not matter.
+    pub place: u16,
+}
+
 impl Window {
     /// Nothing in flight. Samples are numbered from behind `before`. Who had this edge's key before it must not have come as far: acknowledgements do not say
-    /// which of them they are for.
+    /// which of them they are for. `full_at`: see [`bytes_in_flight`].
     #[must_use]
-    pub fn new(reliable: bool, before: u64) -> Self {
+    pub fn new(reliable: bool, full_at: usize, before: u64) -> Self {
         Self {
             reliable,
+            full_at,
+            // Until the receiver says that it takes more of them.
+            most: if reliable { 1 } else { MAX_IN_FLIGHT },
             flying: VecDeque::with_capacity(MAX_IN_FLIGHT),
             bytes: 0,
             last: before,
             alone: false,
-            not_yet: 0,
-            again: false,
+            again: None,
+            went_back: MonotonicNs(0),
+            stuck: 0,
             counters: WindowCounters::default(),
         }
     }
@@ -103,77 +142,173 @@ impl Window {
         self.reliable
     }
 
+    /// Whether something may follow a sample of this length before it is acknowledged.
+    #[must_use]
+    pub fn may_be_followed(&self, len: usize) -> bool {
+        len < self.full_at
+    }
+
     /// Whether another sample may be taken and sent.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.flying.is_empty() || !self.reliable && !self.alone && self.flying.len() < MAX_IN_FLIGHT && self.bytes < FULL_AT_BYTES
+        let open = self.stuck == 0 && self.again.is_none() && !self.alone;
+        self.flying.is_empty() || open && self.flying.len() < self.most && self.bytes < self.full_at
     }
 
-    /// A sample is about to be sent. Gives its number. `alone`: nothing follows it before it is acknowledged, so that it can be sent again.
-    pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> u64 {
+    /// A sample is about to be sent. `alone`: nothing follows it before it is acknowledged, so that it can be sent again.
+    pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> Place {
         self.last += 1;
-        (self.alone, self.not_yet, self.again) = (alone, 0, false);
+        self.bytes += len;
+        (self.alone, self.stuck, self.again) = (alone, 0, None);
         self.counters.sent += 1;
         self.counters.sent_bytes += len as u64;
-        self.fly(self.last, len, now);
-        self.last
+        self.flying.push_back(Flying { number: self.last, len, until: self.patience(now) });
+        self.place(self.last)
     }
 
     /// The sample of [`Overdue::Again`] is about to be sent again.
-    pub fn send_again(&mut self, len: usize, now: MonotonicNs) {
+    pub fn send_again(&mut self, now: MonotonicNs) -> Place {
+        let number = self.again.map_or(self.last, |again| again.next);
         self.counters.sent_again += 1;
-        self.flying.clear();
-        self.bytes = 0;
-        self.again = false;
-        self.fly(self.last, len, now);
+        self.again = self.again.map(|again| Again { next: number + 1, ..again }).filter(|again| again.next <= self.last);
+        let until = self.patience(now);
+        self.flying.iter_mut().filter(|f| f.number == number).for_each(|f| f.until = until);
+        self.place(number)
     }
 
-    /// The receiver has no inlet for the last sample yet, so it stays in flight and is due again after a pause. `false`: it is not in
-    /// flight, or something may have followed it.
-    pub fn not_yet(&mut self, number: u64, now: MonotonicNs) -> bool {
-        let may_stay = self.reliable || self.alone;
-        if !may_stay || number != self.last || self.flying.back().is_none_or(|f| f.number != number) {
+    fn place(&self, number: u64) -> Place {
+        let oldest = self.flying.front().filter(|_| self.reliable).map(|f| f.number);
+        Place { number, place: oldest.map_or(0, |oldest| u16::try_from(number - oldest + 1).unwrap_or(u16::MAX)) }
+    }
+
+    /// Until when an acknowledgement of what is in flight has time.
+    fn patience(&self, now: MonotonicNs) -> MonotonicNs {
+        now + ACK_WITHIN + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
+    }
+
+    /// Whether one before this sample is in flight that is longer: what overtook it would be taken for its successor.
+    #[must_use]
+    pub fn follows_longer(&self, number: u64, than: usize) -> bool {
+        self.flying.iter().any(|f| f.number < number && f.len > than)
+    }
+
+    /// The receiver has no inlet for this sample yet, so it stays in flight, and with all that follow it is due again after a pause. `false`: it is not in
+    /// flight, or it cannot be sent again.
+    pub fn not_yet(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
+        let in_flight = self.flying.iter().any(|f| f.number == ack.number);
+        let kept = self.reliable || self.alone && ack.number == self.last;
+        if !in_flight || !kept {
             return false;
         }
-        // Those before it have arrived.
-        self.acknowledged(&Ack { number: number - 1, ..Ack::default() });
-        let pause = NOT_YET_FIRST.saturating_mul(1 << self.not_yet.min(10)).min(NOT_YET_LONGEST);
-        self.not_yet = self.not_yet.saturating_add(1);
-        self.again = true;
-        self.flying.iter_mut().for_each(|f| f.until = now + pause);
+        if !self.reliable {
+            // Those before it have arrived, as far as they ever will.
+            self.acknowledged(&Ack { number: ack.number - 1, outcome: Outcome::Published, ..*ack }, now);
+        }
+        if self.again.is_none() && ack.sent >= self.went_back {
+            let pause = Self::pause(self.stuck);
+            self.go_back(now + pause);
+        }
         true
     }
 
-    fn fly(&mut self, number: u64, len: usize, now: MonotonicNs) {
-        let per_byte = ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(len).unwrap_or(u32::MAX));
-        self.flying.push_back(Flying { number, len, until: now + ACK_WITHIN + per_byte });
-        self.bytes += len;
+    /// The receiver has no inlet for this sample, and that is not waited for any longer. `true`: something is in flight no longer.
+    pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
+        if !self.reliable {
+            return self.acknowledged(ack, now);
+        }
+        if ack.sent < self.went_back {
+            // It was sent again since.
+            return false;
+        }
+        if self.flying.front().is_none_or(|f| f.number != ack.number) {
+            // Its turn comes when those before it have been published.
+            self.not_yet(ack, now);
+            return false;
+        }
+        self.settled(ack.number, ack.outcome, now);
+        // None that follow it were taken.
+        if self.again.is_none() {
+            self.go_back(now);
+            self.stuck = 0;
+        }
+        true
+    }
+
+    /// The receiver has got a sample before one that precedes it: all since the last that has arrived are due again. At once; if that does not help, after a
+    /// pause. `true`: something is in flight no longer.
+    pub fn gap(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
+        let advanced = self.acknowledged(ack, now);
+        if self.reliable && ack.number <= self.last && self.again.is_none() && ack.sent >= self.went_back {
+            let pause = self.stuck.checked_sub(1).map_or(Duration::ZERO, Self::pause);
+            self.go_back(now + pause);
+        }
+        advanced
+    }
+
+    fn pause(stuck: u32) -> Duration {
+        NOT_YET_FIRST.saturating_mul(1 << stuck.min(10)).min(NOT_YET_LONGEST)
+    }
+
+    /// All in flight are sent again from then on, one after the other.
+    fn go_back(&mut self, at: MonotonicNs) {
+        if let Some(first) = self.flying.front() {
+            self.again = Some(Again { next: first.number, at });
+            self.went_back = at;
+            self.stuck = self.stuck.saturating_add(1);
+        }
     }
 
     /// An acknowledgement has come. `true`: something is in flight no longer.
-    pub fn acknowledged(&mut self, ack: &Ack) -> bool {
+    pub fn acknowledged(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if ack.number > self.last {
             self.counters.nonsense += 1;
             return false;
         }
+        if self.reliable {
+            self.most = usize::try_from(ack.accepts).unwrap_or(MAX_IN_FLIGHT).clamp(1, MAX_IN_FLIGHT);
+        }
+        self.settled(ack.number, ack.outcome, now)
+    }
+
+    /// All up to this number have ended, and this one so.
+    fn settled(&mut self, number: u64, outcome: Outcome, now: MonotonicNs) -> bool {
         let before = self.flying.len();
-        while let Some(first) = self.flying.front().filter(|f| f.number <= ack.number).copied() {
+        while let Some(first) = self.flying.front().filter(|f| f.number <= number).copied() {
             self.flying.pop_front();
             self.bytes -= first.len;
             // What its own acknowledgement would have said is not known of those that were skipped: they have arrived.
-            if first.number == ack.number && ack.outcome != Outcome::Published {
+            if first.number == number && !matches!(outcome, Outcome::Published | Outcome::Gap) {
                 self.counters.refused += 1;
             } else {
                 self.counters.delivered += 1;
             }
         }
-        before != self.flying.len()
+        if before == self.flying.len() {
+            return false;
+        }
+        self.stuck = 0;
+        let patience = self.patience(now);
+        match self.flying.front_mut() {
+            None => self.again = None,
+            Some(first) => {
+                self.again = self.again.map(|again| Again { next: again.next.max(first.number), ..again });
+                if self.reliable {
+                    // It may have waited for those before it.
+                    first.until = first.until.max(patience);
+                }
+            }
+        }
+        true
     }
 
     /// When to look at [`Self::overdue`].
     #[must_use]
     pub fn deadline(&self) -> Option<MonotonicNs> {
-        self.flying.iter().map(|f| f.until).min()
+        match self.again {
+            Some(again) => Some(again.at),
+            None if self.reliable => self.flying.front().map(|f| f.until),
+            None => self.flying.iter().map(|f| f.until).min(),
+        }
     }
 
     /// What has waited too long for its acknowledgement.
@@ -181,19 +316,23 @@ impl Window {
         if self.deadline().is_none_or(|d| now < d) {
             return Overdue::Nothing;
         }
-        if let (true, Some(only)) = (self.reliable || self.again, self.flying.front()) {
-            return Overdue::Again { number: only.number };
+        if self.again.is_none() && self.reliable {
+            self.go_back(now);
+        }
+        if let Some(again) = self.again {
+            return Overdue::Again { number: again.next };
         }
         self.give_up(|f| now >= f.until);
         Overdue::GivenUp
     }
 
-    /// The other host is gone: nothing that is in flight will be acknowledged. A reliable sample waits for its return.
-    pub fn parted(&mut self) {
+    /// The other host is gone: nothing that is in flight will be acknowledged. Reliable samples wait for its return.
+    pub fn parted(&mut self, now: MonotonicNs) {
         if self.reliable {
-            self.flying.iter_mut().for_each(|f| f.until = MonotonicNs(0));
+            self.go_back(now);
         } else {
             self.give_up(|_| true);
+            self.again = None;
         }
     }
 
@@ -226,3 +365,7 @@ impl Window {
 #[cfg(test)]
 #[path = "window_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "window_model.rs"]
+mod model;

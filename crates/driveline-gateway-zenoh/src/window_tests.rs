@@ -3,111 +3,214 @@ use super::*;
 use proptest::prelude::*;
 
 const S: u64 = 1_000_000_000;
+const FULL: usize = 62_500;
 
 fn ack(number: u64) -> Ack {
     Ack { number, ..Ack::default() }
 }
 
+/// Of a receiver that takes several in order, which heard what was sent at `sent`.
+fn answer(outcome: Outcome, number: u64, sent: u64) -> Ack {
+    Ack { outcome, accepts: 32, number, sent: MonotonicNs(sent), ..Ack::default() }
+}
+
+fn best_effort() -> Window {
+    Window::new(false, FULL, 0)
+}
+
+/// Reliable, with a receiver that takes several, and `sent` in flight.
+fn reliable(sent: usize) -> Window {
+    let mut w = Window::new(true, FULL, 0);
+    w.send(1, true, MonotonicNs(0));
+    assert!(w.acknowledged(&answer(Outcome::Published, 1, 0), MonotonicNs(0)));
+    for n in 0..sent {
+        assert!(w.has_room(), "{n}");
+        assert_eq!(w.send(100, false, MonotonicNs(0)), Place { number: n as u64 + 2, place: n as u16 + 1 });
+    }
+    w
+}
+
+/// Sends again what is due, and gives the numbers and places.
+fn again(w: &mut Window, now: MonotonicNs) -> Vec<(u64, u16)> {
+    let next = || match w.overdue(now) {
+        Overdue::Again { number } => {
+            let place = w.send_again(now);
+            assert_eq!(place.number, number);
+            Some((number, place.place))
+        }
+        _ => None,
+    };
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn what_the_link_carries_in_five_milliseconds_is_in_flight_within_bounds() {
+    assert_eq!([1, 100, 1000, 400_000].map(bytes_in_flight), [32_768, 62_500, 625_000, 1 << 20]);
+}
+
 #[test]
 fn one_large_sample_is_in_flight_and_the_next_goes_when_it_has_arrived() {
-    let mut w = Window::new(false, 0);
+    let mut w = best_effort();
     assert!(w.has_room());
-    assert_eq!(w.send(4 << 20, false, MonotonicNs(0)), 1);
+    assert_eq!(w.send(4 << 20, false, MonotonicNs(0)), Place { number: 1, place: 0 });
     assert!(!w.has_room());
-    assert!(!w.acknowledged(&ack(2)), "never sent");
+    assert!(!w.acknowledged(&ack(2), MonotonicNs(0)), "never sent");
     assert!(!w.has_room());
-    assert!(w.acknowledged(&ack(1)));
+    assert!(w.acknowledged(&ack(1), MonotonicNs(0)));
     assert!(w.has_room());
-    assert!(!w.acknowledged(&ack(1)), "twice");
+    assert!(!w.acknowledged(&ack(1), MonotonicNs(0)), "twice");
     assert_eq!(w.counters(), WindowCounters { sent: 1, sent_bytes: 4 << 20, delivered: 1, nonsense: 1, ..WindowCounters::default() });
 }
 
 #[test]
 fn small_samples_need_not_wait_for_each_other_up_to_a_bound() {
-    let mut w = Window::new(false, 0);
+    let mut w = best_effort();
     for n in 1..=32 {
         assert!(w.has_room(), "{n}");
-        assert_eq!(w.send(100, false, MonotonicNs(0)), n);
+        assert_eq!(w.send(100, false, MonotonicNs(0)), Place { number: n, place: 0 });
     }
     assert!(!w.has_room());
     assert_eq!(w.oldest(), Some(1));
-    assert!(w.acknowledged(&ack(7)), "and all before it");
+    assert!(w.acknowledged(&ack(7), MonotonicNs(0)), "and all before it");
     assert_eq!((w.in_flight(), w.oldest(), w.has_room()), (25, Some(8), true));
-    assert!(w.acknowledged(&ack(32)));
+    assert!(w.acknowledged(&ack(32), MonotonicNs(0)));
     assert_eq!(w.oldest(), None);
-    let mut w = Window::new(false, 0);
-    w.send(FULL_AT_BYTES - 1, false, MonotonicNs(0));
-    assert!(w.has_room());
-    w.send(1, false, MonotonicNs(0));
-    assert!(!w.has_room());
+    for reliable_too in [false, true] {
+        let mut w = if reliable_too { reliable(0) } else { best_effort() };
+        w.send(FULL - 1, false, MonotonicNs(0));
+        assert!(w.has_room() && w.may_be_followed(FULL - 1) && !w.may_be_followed(FULL));
+        let last = w.send(1, false, MonotonicNs(0)).number;
+        assert!(!w.has_room());
+        assert!(w.follows_longer(last, FULL - 2) && !w.follows_longer(last, FULL - 1) && !w.follows_longer(last - 1, 0));
+    }
 }
 
 #[test]
 fn what_is_not_acknowledged_is_given_up_after_a_time_for_its_length() {
-    let mut w = Window::new(false, 0);
+    let mut w = best_effort();
     w.send(1_000_000, false, MonotonicNs(S));
     assert_eq!(w.deadline(), Some(MonotonicNs(4 * S)));
     assert_eq!(w.overdue(MonotonicNs(4 * S - 1)), Overdue::Nothing);
     assert_eq!(w.overdue(MonotonicNs(4 * S)), Overdue::GivenUp);
     assert!(w.has_room());
-    assert!(!w.acknowledged(&ack(1)), "too late");
+    assert!(!w.acknowledged(&ack(1), MonotonicNs(4 * S)), "too late");
     assert_eq!(w.counters(), WindowCounters { sent: 1, sent_bytes: 1_000_000, unacknowledged: 1, ..WindowCounters::default() });
 }
 
 #[test]
+fn a_receiver_that_does_not_say_that_it_takes_several_gets_one_reliable_sample_at_a_time() {
+    let mut w = Window::new(true, FULL, 0);
+    for n in 1..4 {
+        assert!(w.has_room());
+        assert_eq!(w.send(1, false, MonotonicNs(0)), Place { number: n, place: 1 });
+        assert!(!w.has_room());
+        assert!(w.acknowledged(&ack(n), MonotonicNs(0)));
+    }
+    let mut w = reliable(2);
+    assert!(w.acknowledged(&Ack { accepts: 3, ..answer(Outcome::Published, 2, 0) }, MonotonicNs(0)));
+    w.send(1, false, MonotonicNs(0));
+    w.send(1, false, MonotonicNs(0));
+    assert!(!w.has_room(), "three");
+    assert_eq!(reliable(32).in_flight(), 32);
+}
+
+#[test]
 fn a_reliable_sample_is_sent_until_it_has_arrived() {
-    let mut w = Window::new(true, 0);
-    assert_eq!(w.send(1, false, MonotonicNs(0)), 1);
-    assert!(!w.has_room(), "one at a time");
+    let mut w = Window::new(true, FULL, 0);
+    assert_eq!(w.send(1, false, MonotonicNs(0)).number, 1);
     let late = w.deadline().unwrap();
-    assert_eq!(w.overdue(late), Overdue::Again { number: 1 });
-    w.send_again(1, late);
+    assert_eq!(again(&mut w, late), [(1, 1)]);
     assert_eq!(w.overdue(late), Overdue::Nothing);
-    w.parted();
-    assert_eq!(w.overdue(late), Overdue::Again { number: 1 }, "as soon as the other host is back");
-    w.send_again(1, late);
-    assert!(w.acknowledged(&Ack { outcome: Outcome::Expired, ..ack(1) }));
+    w.parted(late);
+    assert_eq!(again(&mut w, late), [(1, 1)], "as soon as the other host is back");
+    assert!(w.acknowledged(&Ack { outcome: Outcome::Expired, ..ack(1) }, late));
     assert!(w.has_room());
     assert_eq!(w.counters(), WindowCounters { sent: 1, sent_bytes: 1, sent_again: 2, refused: 1, ..WindowCounters::default() });
 }
 
 #[test]
+fn what_follows_a_lost_sample_is_sent_again_with_it() {
+    let mut w = reliable(4);
+    let now = MonotonicNs(S);
+    // 2 has arrived, 3 has not.
+    assert!(w.gap(&answer(Outcome::Gap, 2, 0), now));
+    assert!(!w.has_room(), "nothing new before that has helped");
+    assert_eq!(again(&mut w, now), [(3, 1), (4, 2), (5, 3)]);
+    assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
+    assert_eq!(again(&mut w, now), []);
+    // And if it does not help, with pauses.
+    w.gap(&answer(Outcome::Gap, 2, S), now);
+    assert_eq!((again(&mut w, now), w.deadline()), (vec![], Some(now + NOT_YET_FIRST)));
+    assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), now));
+    assert_eq!(again(&mut w, now + NOT_YET_FIRST), [(5, 1)]);
+    assert!(w.acknowledged(&answer(Outcome::Published, 5, 0), now));
+    assert!(w.has_room());
+    assert_eq!((w.counters().delivered, w.counters().sent_again), (5, 4));
+}
+
+#[test]
+fn those_that_have_waited_for_others_have_their_time_from_then_on() {
+    let mut w = reliable(3);
+    let later = MonotonicNs(2 * S - 1);
+    assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), later));
+    assert_eq!(w.overdue(MonotonicNs(3 * S)), Overdue::Nothing);
+    assert_eq!(again(&mut w, MonotonicNs(4 * S + S / 1000)), [(3, 1), (4, 2)]);
+}
+
+#[test]
 fn what_has_no_inlet_yet_is_sent_again_after_pauses_and_nothing_follows_it() {
     for reliable in [true, false] {
-        let mut w = Window::new(reliable, 0);
+        let mut w = Window::new(reliable, FULL, 0);
         if !reliable {
             w.send(1, false, MonotonicNs(S));
         }
-        let number = w.send(1, true, MonotonicNs(S));
+        let number = w.send(1, true, MonotonicNs(S)).number;
         assert!(!w.has_room(), "it is alone");
         let mut now = MonotonicNs(S);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            assert!(w.not_yet(number, now));
+            assert!(w.not_yet(&answer(Outcome::NotYet, number, now.0), now));
             assert_eq!((w.in_flight(), w.has_room(), w.overdue(now)), (1, false, Overdue::Nothing));
             let due = w.deadline().unwrap();
             pauses.push(due.since(now).as_millis());
             now = due;
-            assert_eq!(w.overdue(now), Overdue::Again { number });
-            w.send_again(1, now);
+            assert_eq!(again(&mut w, now), [(number, u16::from(reliable))]);
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        assert!(w.acknowledged(&ack(number)) && w.has_room());
-        assert!(!w.not_yet(number, now), "it is there");
+        assert!(w.acknowledged(&ack(number), now) && w.has_room());
+        assert!(!w.not_yet(&ack(number), now), "it is there");
         let c = w.counters();
         assert_eq!((c.delivered, c.sent_again, c.refused), (number, 9, 0));
     }
-    let mut w = Window::new(false, 0);
+    let mut w = best_effort();
     w.send(1, false, MonotonicNs(S));
-    assert!(!w.not_yet(1, MonotonicNs(S)), "something may have followed it, and it is not kept");
-    assert!(!w.not_yet(0, MonotonicNs(S)) && !w.not_yet(u64::MAX, MonotonicNs(S)));
+    assert!(!w.not_yet(&ack(1), MonotonicNs(S)), "something may have followed it, and it is not kept");
+    assert!(!w.not_yet(&ack(0), MonotonicNs(S)) && !w.not_yet(&ack(u64::MAX), MonotonicNs(S)));
+}
+
+#[test]
+fn a_sample_in_the_middle_that_has_no_inlet_any_more_waits_with_all_that_follow() {
+    let mut w = reliable(3);
+    let now = MonotonicNs(S);
+    assert!(w.not_yet(&answer(Outcome::NotYet, 3, 0), now));
+    assert_eq!(w.in_flight(), 3, "the one before it has not ended yet");
+    assert!(!w.refused(&answer(Outcome::NotYet, 3, S), now), "it is not its turn");
+    assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), now));
+    let due = w.deadline().unwrap();
+    assert_eq!(again(&mut w, due), [(3, 1), (4, 2)]);
+    assert!(!w.refused(&answer(Outcome::NotYet, 3, 0), due), "of what was sent before");
+    assert!(w.refused(&answer(Outcome::NotYet, 3, due.0), due));
+    assert_eq!(again(&mut w, due), [(4, 1)], "at once, as nothing that followed was taken");
+    assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), due) && w.has_room());
+    assert_eq!((w.counters().refused, w.counters().delivered), (1, 3));
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     Send(usize, bool),
-    NotYet(u64),
-    Ack(u64),
+    NotYet(u64, bool),
+    Gap(u64),
+    Ack(u64, u32),
     Wait(u64),
     Part,
 }
@@ -115,8 +218,9 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (prop_oneof![1usize..5000, Just(4 << 20)], any::<bool>()).prop_map(|(len, alone)| Step::Send(len, alone)),
-        4 => (0u64..60).prop_map(Step::Ack),
-        2 => (0u64..60).prop_map(Step::NotYet),
+        4 => (0u64..60, 0u32..40).prop_map(|(number, accepts)| Step::Ack(number, accepts)),
+        2 => (0u64..60, any::<bool>()).prop_map(|(number, refused)| Step::NotYet(number, refused)),
+        1 => (0u64..60).prop_map(Step::Gap),
         1 => (0..8 * S).prop_map(Step::Wait),
         1 => Just(Step::Part),
     ];
@@ -127,43 +231,48 @@ proptest! {
     /// Whatever comes in whatever order: the bounds hold, every sample ends in one way, and an edge never stops for good.
     #[test]
     fn the_window_keeps_its_promises(reliable: bool, steps in steps()) {
-        let mut w = Window::new(reliable, 0);
+        let mut w = Window::new(reliable, FULL, 0);
         let mut now = MonotonicNs(S);
-        let mut last_len = 0;
         let mut is_kept = false;
         for step in steps {
             match step {
                 Step::Send(len, alone) if w.has_room() => {
-                    prop_assert!(w.bytes < FULL_AT_BYTES && w.in_flight() < MAX_IN_FLIGHT);
-                    last_len = len;
+                    prop_assert!(w.bytes < FULL && w.in_flight() < MAX_IN_FLIGHT);
                     is_kept = reliable || alone;
-                    prop_assert_eq!(w.send(len, alone, now), w.counters().sent);
-                }
-                Step::NotYet(number) => {
-                    if w.not_yet(number, now) {
-                        prop_assert!(is_kept && number == w.counters().sent && w.in_flight() == 1);
-                    }
+                    let place = w.send(len, alone, now);
+                    prop_assert_eq!(place.number, w.counters().sent);
+                    prop_assert_eq!(usize::from(place.place), if reliable { w.in_flight() } else { 0 });
                 }
                 Step::Send(..) => prop_assert!(w.deadline().is_some(), "closed, and nothing will open it"),
-                Step::Ack(number) => { w.acknowledged(&ack(number)); }
-                Step::Wait(ns) => {
-                    now = MonotonicNs(now.0 + ns);
-                    match w.overdue(now) {
-                        Overdue::Again { number } => {
-                            prop_assert!(is_kept && number == w.counters().sent && w.in_flight() == 1);
-                            w.send_again(last_len, now);
-                        }
-                        _ => prop_assert!(w.deadline().is_none_or(|d| d > now)),
+                Step::NotYet(number, refused) => {
+                    let answer = answer(Outcome::NotYet, number, now.0);
+                    if refused {
+                        w.refused(&answer, now);
+                    } else if w.not_yet(&answer, now) {
+                        prop_assert!(is_kept && (reliable || number == w.counters().sent && w.in_flight() == 1));
                     }
                 }
-                Step::Part => w.parted(),
+                Step::Gap(number) => { w.gap(&answer(Outcome::Gap, number, now.0), now); }
+                Step::Ack(number, accepts) => { w.acknowledged(&Ack { accepts, ..ack(number) }, now); }
+                Step::Wait(ns) => {
+                    now = MonotonicNs(now.0 + ns);
+                    let mut sent = 0;
+                    while let Overdue::Again { number } = w.overdue(now) {
+                        prop_assert!(is_kept && w.oldest().is_some_and(|oldest| oldest <= number) && number <= w.counters().sent);
+                        w.send_again(now);
+                        sent += 1;
+                        prop_assert!(sent <= MAX_IN_FLIGHT, "each once");
+                    }
+                    prop_assert!(w.deadline().is_none_or(|d| d > now));
+                }
+                Step::Part => w.parted(now),
             }
             let c = w.counters();
             prop_assert_eq!(c.sent, c.delivered + c.refused + c.unacknowledged + w.in_flight() as u64);
             prop_assert_eq!(w.bytes, w.flying.iter().map(|f| f.len).sum::<usize>());
-            let most = if reliable { 1 } else { MAX_IN_FLIGHT };
-            prop_assert!(w.in_flight() <= most);
+            prop_assert!(w.in_flight() <= MAX_IN_FLIGHT);
             prop_assert!(!reliable || c.unacknowledged == 0);
+            prop_assert!(!reliable || w.flying.iter().zip(w.flying.iter().skip(1)).all(|(a, b)| a.number + 1 == b.number));
         }
     }
 }

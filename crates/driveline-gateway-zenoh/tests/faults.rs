@@ -8,7 +8,7 @@ mod rig;
 
 use driveline::types::{Qos, Reliability};
 use rig::net::Net;
-use rig::readings::{Reading, TOPIC, deep, say, small};
+use rig::readings::{Heard, Reading, TOPIC, deep, pair, say, small};
 use rig::talk::{LOOSELY, PROMISED, Promise, Speech, Talk};
 use rig::{Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
@@ -85,6 +85,44 @@ fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
     for (reliability, cut) in [Reliability::BestEffort, Reliability::Reliable].into_iter().zip(CUTS) {
         outage(&large(reliability), 3_000, cut, LOOSELY);
     }
+}
+
+/// Many are in flight at a time, so a break loses some of them and leaves others behind them.
+#[test]
+fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
+    const LAST: u64 = 20_000;
+    // The publisher waits as long as a test may take.
+    let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 120_000, ..deep() };
+    let rig = Rig::new(&small(), &qos);
+    let (mut publisher, mut subscription) = pair(&rig, &qos);
+    rig.cable.lose(2);
+    let speaks = std::thread::spawn(move || {
+        (1..=LAST).for_each(|number| say(&mut publisher, number));
+        publisher
+    });
+    let (mut heard, mut breaks) = (Heard::default(), 0);
+    for part in 1..=4 {
+        eventually(&format!("heard to {part} fifths"), || {
+            heard.read(&mut subscription);
+            heard.numbers.last() >= Some(&(part * LAST / 5))
+        });
+        breaks += u32::from(rig.cable.reset_connections());
+    }
+    if breaks == 0 {
+        rig::skipped("connections that break", "`ss -K` ends none here");
+    }
+    heard.until(&mut subscription, LAST);
+    assert_eq!(heard.missed, 0);
+    assert!(heard.numbers.iter().copied().eq(1..=LAST));
+    let _publisher = speaks.join().unwrap();
+    let mut figures = None;
+    eventually("all acknowledged", || {
+        figures = rig.a.report().and_then(|r| Some(r.edges.first()?.figures));
+        figures.is_some_and(|f| f.delivered == LAST)
+    });
+    let figures = figures.unwrap();
+    println!("{breaks} connections broken: {figures:?}");
+    assert_eq!((figures.sent, figures.refused, figures.unacknowledged, figures.superseded), (LAST, 0, 0, 0), "{figures:?}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Meeting {
     /// Sends the gateway a sample, and gives what it answers.
     fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
         let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, number, publisher, written: 1, sent: MonotonicNs::now(), header };
+        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, sent: MonotonicNs::now(), header };
         let topic = TOPIC.parse().unwrap();
         let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
         self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
@@ -102,7 +102,7 @@ fn sent_to_one_who_knows_later(offered: QosMark, refusals: usize) -> (Vec<Sample
         let head = SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap();
         let mut heads = of_callback.lock().unwrap();
         let outcome = if heads.len() < refusals { Outcome::NotYet } else { Outcome::Published };
-        let ack = Ack { outcome, number: head.number, sent: head.sent, received, answered: MonotonicNs::now() };
+        let ack = Ack { outcome, accepts: 0, number: head.number, sent: head.sent, received, answered: MonotonicNs::now() };
         heads.push(head);
         let key = keys.key(&Parsed::Ack { to: from, from: to, offered, topic });
         session.put(key, ack.encode().to_vec()).wait().unwrap();
@@ -149,6 +149,124 @@ fn nobody_is_waited_for_longer_than_some_seconds() {
     assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
 }
 
+/// What a gateway sends to a receiver that says how many it takes in order, and acknowledges only when as many are there.
+#[test]
+fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
+    let offered = mark(Reliability::Reliable, Durability::Volatile);
+    // A release before places says 0, and has one at a time.
+    for (accepts, in_flight) in [(0, 1), (3, 3)] {
+        let qos = Qos { depth: 16, reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..Qos::default() };
+        let meeting = Meeting::new(true, &qos);
+        let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
+        let of_callback = heads.clone();
+        let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me));
+        let samples = samples.callback(move |sample| {
+            of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
+        });
+        let _samples = samples.wait().unwrap();
+        let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+        let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
+        let (host, of) = (meeting.me.clone(), meeting.gateway.clone());
+        let _want = meeting.token(&Parsed::Want { host, of, offered, qos: offered, topic: TOPIC.parse().unwrap() });
+        eventually("wanted", || publisher.matched() == 2);
+        for _ in 0..10 {
+            let loan = publisher.loan(8).unwrap();
+            publisher.publish(loan).unwrap();
+        }
+        let answer = |outcome, head: &SampleHead, number| {
+            let now = MonotonicNs::now();
+            let ack = Ack { outcome, accepts, number, sent: head.sent, received: now, answered: now };
+            let key = Parsed::Ack { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+            meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
+        };
+        // Not those that its time-out has brought again.
+        let last_of = |number: u64| {
+            let mut found = None;
+            eventually("sent", || {
+                found = heads.lock().unwrap().iter().rev().find(|h| h.number == number).cloned();
+                found.is_some()
+            });
+            found.unwrap()
+        };
+        eventually("the first one", || !heads.lock().unwrap().is_empty());
+        let first = heads.lock().unwrap()[0].number;
+        answer(Outcome::Published, &last_of(first), first);
+        // As many as may be, and all of them again if the first of them is missing.
+        let wave: Vec<_> = (1..=in_flight).map(|n| last_of(first + n)).collect();
+        assert_eq!(wave.iter().map(|h| u64::from(h.place)).collect::<Vec<_>>(), (1..=in_flight).collect::<Vec<_>>());
+        let before = heads.lock().unwrap().len();
+        answer(Outcome::Gap, &wave[wave.len() - 1], first);
+        let again =
+            || heads.lock().unwrap()[before..].iter().map(|h| (h.number - first, u64::from(h.place), h.sent_again)).collect::<Vec<_>>();
+        eventually("sent again", || again().len() as u64 >= in_flight);
+        assert_eq!(again()[..in_flight as usize], (1..=in_flight).map(|n| (n, n, true)).collect::<Vec<_>>());
+        for n in 1..10 {
+            let head = last_of(first + n);
+            answer(Outcome::Published, &head, head.number);
+        }
+        eventually("all delivered", || meeting.host.report().is_some_and(|r| r.edges.first().is_some_and(|e| e.figures.delivered == 10)));
+        assert!(heads.lock().unwrap().iter().all(|h| (1..=in_flight).contains(&h.place.into())), "more in flight than are taken");
+    }
+}
+
+/// What a gateway takes of a sender that has several in flight, of which one gets lost.
+#[test]
+fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
+    let qos = Qos { depth: 16, reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers: vec![(EndpointId(1), offer)] };
+    let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
+        query.reply(query.key_expr().clone(), list.encode().unwrap()).wait().unwrap();
+    });
+    let _lists = lists.wait().unwrap();
+    let clock = meeting.session.declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone()))).callback(|query| {
+        let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+        query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+    });
+    let _clock = clock.wait().unwrap();
+    let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
+    let of_callback = answers.clone();
+    let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
+    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let _acks = acks.wait().unwrap();
+    let _tokens = [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
+    eventually("received", || subscription.matched() == 1);
+    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    // Answers are told apart by when their samples were sent.
+    let mut sent = 0;
+    let mut send = |number: u64, place| {
+        sent += 1;
+        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+        let head = SampleHead { sent_again: false, place, number, publisher: 1, written: number, sent: MonotonicNs(sent), header };
+        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+        meeting.session.put(meeting.keys.key(&key), vec![number as u8; 8]).attachment(head.encode()).wait().unwrap();
+        let mut answer = None;
+        eventually("answered", || {
+            answer = answers.lock().unwrap().iter().find(|a| a.sent.0 == sent).copied();
+            answer.is_some()
+        });
+        let Ack { outcome, accepts, number, .. } = answer.unwrap();
+        assert!(accepts > 1, "it takes several");
+        (outcome, number)
+    };
+    assert_eq!(send(10, 1), (Outcome::Published, 10));
+    assert_eq!(send(13, 3), (Outcome::Gap, 10));
+    assert_eq!(send(11, 1), (Outcome::Published, 11));
+    assert_eq!(send(13, 3), (Outcome::Gap, 11));
+    assert_eq!(send(12, 2), (Outcome::Published, 12));
+    assert_eq!(send(11, 1), (Outcome::Published, 12), "once more: all up to there have ended");
+    assert_eq!(send(13, 3), (Outcome::Published, 13));
+    assert_eq!(send(15, 1), (Outcome::Published, 15), "the one before it was given up");
+    let mut received = Vec::new();
+    while let Some(sample) = subscription.take().unwrap() {
+        received.push((sample.payload().unwrap()[0], sample.missed()));
+    }
+    assert_eq!(received, [(10, 0), (11, 0), (12, 0), (13, 0), (15, 1)]);
+}
+
 #[test]
 fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_key() {
     let qos = Qos { depth: 4, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
@@ -189,7 +307,7 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     let new = came("the second edge sends again", &|heads| heads[seen..].iter().find(|head| head.sent_again).cloned());
     let acknowledge = |number, outcome| {
         let now = MonotonicNs::now();
-        let ack = Ack { outcome, number, sent: now, received: now, answered: now };
+        let ack = Ack { outcome, accepts: 0, number, sent: now, received: now, answered: now };
         let key = Parsed::Ack { to: meeting.gateway.clone(), from: meeting.me.clone(), offered: sure, topic: TOPIC.parse().unwrap() };
         meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
     };

@@ -47,6 +47,13 @@ Environment:
   COMP_VIDEO, COMP_MODEL  the drive and the network of W9 (default: a rendered drive and a plain detector)
   S7_CLOUD           the street of S7, a PLY file (default: one that is made up)
 
+Exit codes:
+  0    measured, and every run is valid
+  1    something could not be done (reason on standard error, and no report); or measured, and runs are INVALID: the report
+       is written, and says which and why
+  2    the command line is wrong
+  130  interrupted: the report is of what was measured until then, and --resume goes on
+
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the report.";
 
 /// Measure experiments, interleaved over all systems, and end in a report.

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
+    /// Of these, those that were not written into shared memory, because nobody outside of the process wanted them.
+    pub passed_by: u64,
     /// Payload bytes published.
     pub published_bytes: u64,
     /// System calls made to wake subscriptions.

@@ -148,6 +148,7 @@ impl Participant {
             counters: Counters::default(),
             events: EventQueue::<PublisherEvent>::new(),
             last_publish_ns: AtomicU64::new(0),
+            passed_by: AtomicU64::new(0),
             kick: AtomicU32::new(0),
             wake_limit: config.pins + OBSERVER_PINS,
             qos: config.qos,

@@ -179,6 +179,8 @@ pub(crate) struct Publication {
     pub(crate) events: EventQueue<PublisherEvent>,
     /// When the last sample was published, on `CLOCK_MONOTONIC`; 0 before the first.
     pub(crate) last_publish_ns: AtomicU64,
+    /// Samples that reached all their readers by another way.
+    pub(crate) passed_by: AtomicU64,
     /// Changes when a publisher that waits for reliable subscriptions shall look again.
     pub(crate) kick: AtomicU32,
     /// Most sleepers that one wake-up call reaches: more than there can be matches.
@@ -198,7 +200,8 @@ impl Publication {
     pub(crate) fn stats(&self) -> PublisherStats {
         let c = &self.counters;
         PublisherStats {
-            published: self.sequence(),
+            published: self.published(),
+            passed_by: self.passed_by.load(Relaxed),
             published_bytes: c.bytes.load(Relaxed),
             wake_calls: c.wake_calls.load(Relaxed),
             reliable_timeouts: c.reliable_timeouts.load(Relaxed),
@@ -215,6 +218,12 @@ impl Publication {
         }
     }
 
+    /// How many samples were published, written or not, which is the number of the newest.
+    fn published(&self) -> u64 {
+        self.sequence().saturating_add(self.passed_by.load(Relaxed))
+    }
+
+    /// Of those that were written.
     pub(crate) fn sequence(&self) -> u64 {
         reader::newest(&self.segment).0
     }
@@ -232,7 +241,7 @@ impl Publication {
             pins_granted: matches.iter().filter(|m| !m.hello.observer).map(|m| m.hello.pins).sum(),
             slots: self.segment.layout.slots,
             segment_len: self.segment.layout.len() as u64,
-            sequence: self.sequence(),
+            sequence: self.published(),
             heartbeat_ns: self.segment.heartbeat().load(Relaxed),
             stats: self.stats(),
             matches: matches.iter().map(|m| self.match_info(m)).collect(),

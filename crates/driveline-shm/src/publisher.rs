@@ -269,9 +269,11 @@ impl Publisher {
         }
     }
 
-    /// A sample of this publisher has reached its readers by another way: it counts for deadline and liveliness.
+    /// A sample of this publisher has reached its readers by another way: it counts for deadline and liveliness, and as published.
     pub fn has_passed_by(&mut self, publish_time: MonotonicNs) {
         if self.shared.segment.map.is_here() {
+            // Relaxed: a figure for people.
+            add(&self.shared.passed_by, 1);
             self.shared.last_publish_ns.store(publish_time.0, Relaxed);
             self.shared.segment.heartbeat().store(publish_time.0, Relaxed);
         }

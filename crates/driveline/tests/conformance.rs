@@ -354,7 +354,13 @@ conformance! {
     fn silence_beyond_the_deadline_is_told_at_both_ends(r: &Rig) {
         let qos = Qos { deadline_ms: Some(30), ..depth(1) };
         let (mut p, mut s) = r.pair(qos.clone(), qos);
-        let missed = |e: Option<EndpointEvent>| matches!(e, Some(EndpointEvent::DeadlineMissed { .. }));
+        let missed = |e: Option<EndpointEvent>| match e {
+            Some(EndpointEvent::DeadlineMissed { text }) => {
+                assert!(text.starts_with("topic 'topic': ") && text.contains("30 ms"), "{text}");
+                true
+            }
+            _ => false,
+        };
         send(&mut p, 1);
         receive(&mut s).unwrap();
         until("told to the publisher", || missed(p.poll_event()));

@@ -82,7 +82,7 @@ class Bridge(Example):
 
     def test_a_gateway_that_was_not_built_is_told_with_the_command_that_builds_it(self):
         output = self.fails(HERE / "run.sh", DRIVELINE_ROS2_GATEWAY=str(HERE / "nothing"))
-        self.assertRegex(output, r"error: the program driveline-gateway-ros2 was not found .*`make gateways`.*DRIVELINE_ROS2_GATEWAY")
+        self.assertRegex(output, r"error: DRIVELINE_ROS2_GATEWAY names \S+/nothing as the program driveline-gateway-ros2, and nothing is there; correct .*`make gateways`")
 
     def test_ports_that_others_have_are_told_with_their_numbers(self):
         taken = []

@@ -65,9 +65,7 @@ struct Taken {
 }
 
 fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
-    // ROS 2 begins names with `/`.
-    let name = arguments.topic.strip_prefix('/').unwrap_or(&arguments.topic);
-    let topic: TopicName = name.parse().map_err(|e: driveline_types::NameError| e.to_string())?;
+    let topic = super::name_of(&arguments.topic)?;
     let place = DomainPlace::of(domain)?;
     let interrupted = driveline_bench::interruption().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let over = || interrupted.load(Relaxed) || screen.nobody_reads();
@@ -90,7 +88,7 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
     for subscription in &subscriptions {
         set.attach(subscription).map_err(|e| e.to_string())?;
     }
-    let mut audience = Audience { talkers: HashMap::new(), refusals: BTreeSet::new(), topic: &topic, screen };
+    let mut audience = Audience { talkers: HashMap::new(), left: None, refusals: BTreeSet::new(), topic: &topic, screen };
     let limits = if arguments.full { Limits::NONE } else { Limits::default() };
     let (mut payload, mut shown) = (Vec::new(), 0_u64);
     while !over() {
@@ -109,6 +107,10 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
             }
         }
         if !any {
+            // Only now: of who is gone, everything is printed.
+            if let Some((node, pid)) = audience.left.take_if(|_| subscriptions.iter().all(|s| s.matched() == 0)) {
+                waiting.is_alone(&node, pid);
+            }
             waiting.look(&subscriptions)?;
             set.wait(Some(MonotonicNs::now() + TICK), Duration::ZERO);
         }
@@ -138,6 +140,8 @@ fn subscriptions(participant: &Participant, topic: &TopicName) -> Result<Vec<Sub
 /// What is known of those who publish.
 struct Audience<'a> {
     talkers: HashMap<EndpointId, Arc<Talker>>,
+    /// Node and process of the publisher that went last.
+    left: Option<(String, Option<u32>)>,
     refusals: BTreeSet<String>,
     topic: &'a TopicName,
     screen: &'a Screen,
@@ -154,6 +158,10 @@ impl Audience<'_> {
                         self.screen.print_error(&format!("'{topic}' is published by '{}' (process {pid}) now\n", cut(&node, NAME)));
                     }
                     self.meet(publisher, &node, Some(pid), &schema);
+                }
+                SubscriptionEvent::Unmatched { publisher, node } => {
+                    let pid = self.talkers.get(&publisher).and_then(|t| t.pid);
+                    self.left = Some((cut(&node, NAME), pid));
                 }
                 SubscriptionEvent::Refused { text, .. } => {
                     let text = cut(&text, REASON);

@@ -234,7 +234,11 @@ fn ms(ns: i64) -> String {
 }
 
 fn state(h: &HostReport) -> String {
-    format!("{} {}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
+    let before = match h.outages {
+        0 => String::new(),
+        n => format!(", gone {} before ({})", count(n, "time"), seconds(h.outage_ms)),
+    };
+    format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
 fn clock(h: &HostReport) -> String {

@@ -11,7 +11,7 @@ use driveline_bench::{Align, aligned};
 use driveline_rosidl::{CDR_ENCODING, Catalog};
 use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
 use driveline_types::service::ServiceTopic;
-use driveline_types::{Durability, Liveliness, Qos, Reliability, Schema};
+use driveline_types::{Durability, Liveliness, PayloadKind, Qos, Reliability, Schema};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,7 +29,13 @@ const DEFINITION: usize = 24;
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
     let info = match command {
         Topic::Echo(echo) => return super::echo::echo(echo, domain, screen),
-        Topic::Info { topic, definition } => Some((topic, if *definition { usize::MAX } else { DEFINITION })),
+        Topic::Info { topic, definition } => match super::name_of(topic) {
+            Ok(topic) => Some((topic, if *definition { usize::MAX } else { DEFINITION })),
+            Err(text) => {
+                screen.error(text);
+                return exit::FAILED;
+            }
+        },
         Topic::List => None,
     };
     let (place, participants) = match ask(domain, screen) {
@@ -51,8 +57,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             }
             exit::DONE
         }
-        // ROS 2 begins names with `/`.
-        Some((topic, lines)) => match topics.get_key_value(topic.strip_prefix('/').unwrap_or(topic)) {
+        Some((topic, lines)) => match topics.get_key_value(topic.as_str()) {
             Some((topic, ends)) => {
                 topic_info(topic, ends, lines, screen);
                 if !screen.json {
@@ -63,9 +68,10 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             None => {
                 let known = topics.keys().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "there are none".to_owned() } else { format!("there are: {known}") };
-                let topic = topic.strip_prefix('/').unwrap_or(topic);
+                let topic = topic.as_str();
                 let hint: String = elsewhere(&place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
-                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {known}{hint}"));
+                let what = super::services::of_service(topic, &participants).unwrap_or(known);
+                screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
                 exit::FAILED
             }
         },
@@ -239,13 +245,13 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         out += &format!("  QoS       {}\n", qos(&p.qos));
         let memory = format!("{} slots of at most {}, {} reserved", p.slots, bytes(p.max_payload), bytes(p.segment_len));
         out += &format!("  memory    {memory}; {} of {} pins granted\n", p.pins_granted, p.pins);
-        out += &format!(
-            "  published {} ({}), newest sequence {}\n",
-            count(p.stats.published, "sample"),
-            bytes(p.stats.published_bytes),
-            p.sequence
-        );
         let s = &p.stats;
+        let inside = match s.passed_by {
+            0 => String::new(),
+            n => format!("; {n} of them passed inside process {} only, as nobody else listened", cut(&process.name, NAME)),
+        };
+        let (n, len) = (count(s.published, "sample"), bytes(s.published_bytes));
+        out += &format!("  published {n} ({len} into shared memory), newest sequence {}{inside}\n", p.sequence);
         out += &reasons(
             "  refused  ",
             &[
@@ -271,6 +277,9 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         out += &format!("\n{} {}{tool}\n", screen.paint("1;34", "subscription"), who(process, &s.node));
         out += &format!("  QoS       {}; holds at most {}\n", qos(&s.qos), s.max_held);
         out += &format!("  received  {}, missed {}\n", count(s.stats.received, "sample"), s.stats.missed);
+        if passes_inside(process, ends) {
+            out += &format!("  inside process {}: its own samples pass as pointers, and are not counted here\n", cut(&process.name, NAME));
+        }
         let st = &s.stats;
         out += &reasons(
             "  dropped  ",
@@ -290,6 +299,12 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         }
     }
     screen.print(&out);
+}
+
+/// Whether a process hands samples of this topic to itself, where the host transport does not see them.
+fn passes_inside(process: &ParticipantInfo, ends: &Ends<'_>) -> bool {
+    let by_pointer = |p: &PublisherInfo| p.schema.kind == PayloadKind::Protobuf;
+    ends.publishers.iter().any(|(other, p)| std::ptr::eq(*other, process) && by_pointer(p))
 }
 
 /// What a type consists of, in at most so many lines.

@@ -124,11 +124,11 @@ impl Live {
 
 fn head(summary: &Summary, rate: Option<f64>) -> String {
     let rate = rate.map(|r| format!(" ({r:.1}/s)")).unwrap_or_default();
-    let frames = count(summary.frames_published, "frame");
+    let sources = count(summary.frames_published, "sample");
     let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
     let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
     let lost = format!("{missed} missed by triggers, {superseded} superseded");
-    format!("{}: {:.1} s, {frames} published{rate}, {lost}{failed}", summary.graph, summary.duration_s)
+    format!("{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}", summary.graph, summary.duration_s)
 }
 
 /// Lines of at most `columns`, broken where there is a space, the further ones indented.
@@ -178,7 +178,7 @@ mod tests {
         let table: Vec<String> = Live::table(&run().summary(), Some(25.0), 200).into_iter().map(|l| l.text).collect();
         let table = table.join("\n");
         for part in [
-            "demo: 0.0 s, 3 frames published (25.0/s), 2 missed by triggers, 0 superseded, 1 failure",
+            "demo: 0.0 s, 3 samples of sources (25.0/s), 2 missed by triggers, 0 superseded, 1 failure",
             "50.0 µs",
             "20.0 ms",
             "camera/image → lane",

@@ -21,6 +21,7 @@ use clap_complete::Shell;
 use driveline_runtime::descriptor::ComponentClass;
 use driveline_runtime::graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
+use driveline_types::{NameError, TopicName};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -106,6 +107,17 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
         screen.error(format!("{e:#}"));
         ExitCode::from(exit::FAILED)
     })
+}
+
+/// A topic's or service's name as typed: ROS 2 begins names with `/`.
+fn name_of(typed: &str) -> Result<TopicName, String> {
+    let name = typed.strip_prefix('/').unwrap_or(typed);
+    if name.starts_with('/') {
+        let meant = name.trim_start_matches('/');
+        let meant = if meant.is_empty() { String::new() } else { format!("; did you mean '{meant}'?") };
+        return Err(format!("'{typed}' is no name: one '/' before it is left out, and there are more{meant}"));
+    }
+    name.parse().map_err(|e: NameError| e.to_string())
 }
 
 fn print_json(value: &impl serde::Serialize, screen: &Screen) -> ExitCode {

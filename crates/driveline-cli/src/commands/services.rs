@@ -9,7 +9,7 @@ use crate::screen::Screen;
 use crate::table::cut;
 use driveline_bench::Align;
 use driveline_shm::ParticipantInfo;
-use driveline_types::service::ServiceTopic;
+use driveline_types::service::{SERVICE_PREFIX, ServiceTopic};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,6 +91,18 @@ pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, Stri
     let services = services(participants);
     let own = services.iter().filter(|(_, e)| !e.in_ros);
     own.filter_map(|(name, e)| Some(((*name).to_owned(), (*e.servers.first()?).to_owned()))).collect()
+}
+
+/// What to look at instead, if this is the name of a service, or of a topic that one is made of, and not that of a topic.
+pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option<String> {
+    if let Some(topic) = ServiceTopic::of(name) {
+        return Some(format!("it belongs to the service '{}'; `driveline service list` tells who serves and who calls", topic.service()));
+    }
+    let (name, _) = services(participants).into_iter().find(|(service, _)| *service == name)?;
+    let requests = format!("{SERVICE_PREFIX}/{name}/request");
+    Some(format!(
+        "'{name}' is a service: `driveline service list` tells who serves and who calls, `driveline topic info {requests}` all about its ends"
+    ))
 }
 
 fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {

@@ -7,6 +7,7 @@ use super::inlet::Receiving;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
 use super::{KIND, session};
+use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
@@ -30,6 +31,8 @@ pub(super) struct Common {
     pub(super) kicker: Kicker,
     pub(super) inbox: Arc<Inbox>,
     pub(super) notices: Arc<Notices>,
+    /// What an edge may have in flight before its last sample, in bytes.
+    pub(super) window_bytes: usize,
 }
 
 impl Common {
@@ -109,7 +112,8 @@ impl Conductor {
         let session = zenoh::open(zenoh).wait().map_err(|e| GatewayError::Open { reason: e.to_string() })?;
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
-        let common = Common { session, participant, node, keys, me, kicker, inbox, notices: notices.clone() };
+        let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
+        let common = Common { session, participant, node, keys, me, kicker, inbox, notices: notices.clone(), window_bytes };
         let receiving = Arc::new(Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone()));
         let mut outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
         let incoming = Incoming::new(&config.topics, receiving.clone());

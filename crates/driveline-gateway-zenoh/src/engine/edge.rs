@@ -5,7 +5,7 @@ use super::counters::EdgeCounters;
 use super::lock;
 use super::outgoing::LeftOut;
 use crate::clock::{ClockEstimate, Exchange};
-use crate::window::{Overdue, Window};
+use crate::window::{Overdue, Place, Window};
 use crate::wire::{Ack, HostId, Keys, Outcome, Parsed, QosMark, SampleHead};
 use bytes::Bytes;
 use driveline_runtime::gateway::Notices;
@@ -27,8 +27,8 @@ use zenoh::{Session, Wait};
 
 /// Up to this length a sample goes before the batches of longer ones.
 const SMALL_BYTES: usize = 8 * 1024;
-/// Acknowledgements that wait for the edge's thread: more than can be in flight.
-const MAX_WAITING_ACKS: usize = 64;
+/// Acknowledgements that wait for the edge's thread: more than can be in flight, and be answered twice.
+const MAX_WAITING_ACKS: usize = 128;
 /// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -105,6 +105,8 @@ pub(super) struct EdgeParts {
     pub(super) offered: QosMark,
     /// … of whom this is asked.
     pub(super) mark: QosMark,
+    /// What may be in flight before the last sample, in bytes.
+    pub(super) window_bytes: usize,
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
     pub(super) left_out: LeftOut,
     pub(super) notices: Arc<Notices>,
@@ -173,10 +175,10 @@ impl Edge {
             subscription,
             set,
             // Behind all numbers of an edge that had this key before: none sends a sample each nanosecond.
-            window: Window::new(reliable, MonotonicNs::now().0),
+            window: Window::new(reliable, parts.window_bytes, MonotonicNs::now().0),
             latched: mark.durability == Durability::TransientLocal,
             standing: BTreeMap::new(),
-            held: None,
+            held: VecDeque::new(),
             period,
             newest: period.is_some() && !reliable && mark.durability == Durability::Volatile,
             every: u64::from(parts.topic.every.unwrap_or(1).max(1)),
@@ -218,8 +220,8 @@ struct Sender {
     /// Late subscriptions are to get earlier samples, so the first one of a publisher counts although it is sent best effort.
     latched: bool,
     standing: BTreeMap<EndpointId, Standing>,
-    /// The sample in flight that may have to be sent again.
-    held: Option<(Bytes, SampleHead)>,
+    /// The samples in flight that may have to be sent again: the last one pinned if it is long, the others copied.
+    held: VecDeque<(Bytes, SampleHead)>,
     period: Option<Duration>,
     /// Where a rate is asked for, the newest sample is, however many are kept; not where each counts.
     newest: bool,
@@ -242,7 +244,7 @@ impl Sender {
             }
             let parked = self.inbox.parked.load(Ordering::Acquire);
             if parked && !was_parked {
-                self.window.parted();
+                self.window.parted(MonotonicNs::now());
                 self.standing.clear();
                 self.let_go();
             }
@@ -283,17 +285,22 @@ impl Sender {
         for (ack, returned) in waiting {
             let exchange = Exchange { sent: ack.sent, received: ack.received, answered: ack.answered, returned };
             lock(&self.clock).exchange(&exchange);
-            let held = self.held.as_ref().filter(|(_, head)| head.number == ack.number).map(|(_, head)| head.publisher());
-            match (held, ack.outcome) {
+            let publisher = self.held.iter().find(|(_, head)| head.number == ack.number).map(|(_, head)| head.publisher());
+            let ended = match (publisher, ack.outcome) {
                 (Some(publisher), Outcome::NotYet) => {
-                    if self.waits_for(publisher, returned) && self.window.not_yet(ack.number, returned) {
+                    if self.waits_for(publisher, returned) && self.window.not_yet(&ack, returned) {
                         continue;
                     }
+                    self.window.refused(&ack, returned)
                 }
-                (Some(_), Outcome::Unknown) | (None, _) => {}
-                (Some(publisher), _) => self.stands(publisher, Standing::Received),
-            }
-            if self.window.acknowledged(&ack) {
+                (_, Outcome::Gap) => self.window.gap(&ack, returned),
+                (Some(publisher), Outcome::Published | Outcome::Expired | Outcome::Damaged) => {
+                    self.stands(publisher, Standing::Received);
+                    self.window.acknowledged(&ack, returned)
+                }
+                _ => self.window.acknowledged(&ack, returned),
+            };
+            if ended {
                 self.let_go();
             }
         }
@@ -301,9 +308,8 @@ impl Sender {
 
     /// What is not in flight is not sent again.
     fn let_go(&mut self) {
-        if self.window.in_flight() == 0 {
-            self.held = None;
-        }
+        let oldest = self.window.oldest();
+        self.held.retain(|(_, head)| oldest.is_some_and(|oldest| head.number >= oldest));
     }
 
     fn stands(&mut self, publisher: EndpointId, standing: Standing) {
@@ -333,10 +339,10 @@ impl Sender {
                 self.let_go();
                 true
             }
-            Overdue::Again { .. } => {
-                let Some((bytes, head)) = self.held.clone() else { return true };
-                self.window.send_again(bytes.len(), now);
-                self.put(bytes, SampleHead { sent_again: true, ..head });
+            Overdue::Again { number } => {
+                let Some((bytes, head)) = self.held.iter().find(|(_, head)| head.number == number).cloned() else { return true };
+                let Place { place, .. } = self.window.send_again(now);
+                self.put(bytes, SampleHead { sent_again: true, place, ..head });
                 false
             }
         }
@@ -368,10 +374,15 @@ impl Sender {
             // On a fixed grid as long as samples keep up with it.
             self.next_take = (self.next_take + period).max(now + period / 2);
         }
-        let alone = self.latched && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
+        let len = sample.payload().len();
+        let reliable = self.window.is_reliable();
+        // The first one of each publisher finds out whether it has an inlet there.
+        let alone = (self.latched || reliable) && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
+        let Place { number, place } = self.window.send(len, alone, now);
         let head = SampleHead {
             sent_again: false,
-            number: self.window.send(sample.payload().len(), alone, now),
+            place,
+            number,
             publisher: sample.publisher().0,
             written: sample.written(),
             sent: now,
@@ -383,14 +394,19 @@ impl Sender {
         }
         // While Zenoh has no room, handing over takes as long as the link does.
         self.tell_what_is_owed(false);
-        let bytes = Bytes::from_owner(Pinned(sample));
-        self.held = (alone || self.window.is_reliable()).then(|| (bytes.clone(), head.clone()));
+        // What others follow before it is acknowledged is copied: the publisher grants each edge one pin, which the next sample needs.
+        let copied = reliable && !alone && self.window.may_be_followed(len);
+        let bytes = if copied { Bytes::copy_from_slice(sample.payload()) } else { Bytes::from_owner(Pinned(sample)) };
+        if alone || reliable {
+            self.held.push_back((bytes.clone(), head.clone()));
+        }
         self.put(bytes, head);
         true
     }
 
     fn put(&self, bytes: Bytes, head: SampleHead) {
-        let priority = if bytes.len() <= SMALL_BYTES { Priority::InteractiveHigh } else { Priority::Data };
+        let small = bytes.len() <= SMALL_BYTES && !self.window.follows_longer(head.number, SMALL_BYTES);
+        let priority = if small { Priority::InteractiveHigh } else { Priority::Data };
         let head = SampleHead { sent: MonotonicNs::now(), ..head };
         let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
         let put = put.attachment(head.encode()).congestion_control(CongestionControl::Block).priority(priority);

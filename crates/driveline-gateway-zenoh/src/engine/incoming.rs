@@ -234,6 +234,8 @@ impl Incoming {
                 host: id.to_string(),
                 alive: h.alive,
                 for_ms: now.since(h.changed).as_millis() as u64,
+                outages: h.outages,
+                outage_ms: h.outage.as_millis() as u64,
                 offset_ns: offset.map(|o| o.ns),
                 offset_error_ns: offset.map(|o| o.error_ns),
                 exchanges: clock.exchanges(),

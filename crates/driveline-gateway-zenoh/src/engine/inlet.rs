@@ -2,10 +2,12 @@
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
 use super::conductor::Common;
+use super::lane::{Lane, LaneKey, Reply};
 use super::lock;
 use super::news::{Inbox, News};
 use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
+use crate::window::MAX_IN_FLIGHT;
 use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead};
 use driveline_runtime::gateway::InletFigures;
 use driveline_runtime::network::CarriedTopic;
@@ -13,8 +15,7 @@ use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig, PublisherE
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Reliability, Schema, TopicName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use twox_hash::XxHash3_64;
 use zenoh::bytes::ZBytes;
@@ -22,8 +23,6 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::{Locality, Sample};
 use zenoh::{Session, Wait};
 
-/// Samples that wait for an inlet's own thread: an honest edge has one in flight.
-const MAX_QUEUED: usize = 4;
 /// What another host may have reserved here for the history of one publisher.
 const MAX_HISTORY_BYTES: u64 = 1 << 30;
 
@@ -38,8 +37,8 @@ pub(super) struct Inlet {
     source: Mutex<(HostId, Arc<Mutex<ClockEstimate>>)>,
     publishing: Mutex<Publishing>,
     watch: Mutex<Watch>,
-    /// Where publishing may wait for readers, it does so on a thread of its own.
-    queue: OnceLock<SyncSender<Arrived>>,
+    /// Where publishing may wait for readers, it does so there.
+    lane: Option<Arc<Lane>>,
 }
 
 struct Publishing {
@@ -61,9 +60,9 @@ struct Watch {
 
 /// A sample from the network on its way into a segment.
 pub(super) struct Arrived {
-    from: HostId,
-    head: SampleHead,
-    payload: ZBytes,
+    pub(super) from: HostId,
+    pub(super) head: SampleHead,
+    pub(super) payload: ZBytes,
     received: MonotonicNs,
 }
 
@@ -96,27 +95,15 @@ impl Inlet {
         let events = Box::new(publisher.event_source());
         let watch = Watch { events, subscriptions: HashMap::new(), uncertain: false, figures: InletFigures::default() };
         let reliable = offer.qos.reliability == Reliability::Reliable;
-        let inlet = Arc::new(Self {
+        let lane = if reliable { Some(receiving.lane(host, QosMark::of(&offer.qos), &topic.topic)?) } else { None };
+        Ok(Arc::new(Self {
             topic: topic.topic.clone(),
             offer,
             source: Mutex::new((host.clone(), clock)),
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
             watch: Mutex::new(watch),
-            queue: OnceLock::new(),
-        });
-        if reliable {
-            let (sender, arrived) = sync_channel::<Arrived>(MAX_QUEUED);
-            let (weak, receiving) = (Arc::downgrade(&inlet), receiving.clone());
-            let work = move || {
-                while let (Ok(sample), Some(inlet)) = (arrived.recv(), weak.upgrade()) {
-                    receiving.finish(&inlet, &sample);
-                }
-            };
-            std::thread::Builder::new().name("dl-inlet".into()).spawn(work)?;
-            // Set once, here.
-            let _ = inlet.queue.set(sender);
-        }
-        Ok(inlet)
+            lane,
+        }))
     }
 
     /// Looks at who has come and gone.
@@ -162,16 +149,23 @@ impl Inlet {
         watch.figures
     }
 
+    /// The clock of this host, whose samples are believed; what to answer to others.
+    fn clock_of(&self, from: &HostId) -> Result<Arc<Mutex<ClockEstimate>>, Outcome> {
+        let source = lock(&self.source);
+        let (host, clock) = &*source;
+        if host.name() != from.name() {
+            return Err(Outcome::Unknown);
+        }
+        // Else its host has a new gateway, whose list is not here yet.
+        if host == from { Ok(clock.clone()) } else { Err(Outcome::NotYet) }
+    }
+
     /// Takes a sample: copies it into a slot and publishes it. Where the topic is reliable this may wait for readers.
-    fn take(&self, sample: &Arrived) -> Outcome {
-        let (host, clock) = lock(&self.source).clone();
-        if host.name() != sample.from.name() {
-            return Outcome::Unknown;
-        }
-        if host != sample.from {
-            // Its host has a new gateway, whose list is not here yet.
-            return Outcome::NotYet;
-        }
+    pub(super) fn take(&self, sample: &Arrived) -> Outcome {
+        let clock = match self.clock_of(&sample.from) {
+            Ok(clock) => clock,
+            Err(outcome) => return outcome,
+        };
         let mut publishing = lock(&self.publishing);
         let now = MonotonicNs::now();
         // Nothing is asked for before the clock was measured.
@@ -179,14 +173,14 @@ impl Inlet {
         if !publishing.arrivals.is_new(sample.head.written) {
             return Outcome::Published;
         }
-        let outcome = self.publish(&mut publishing, &host, sample, offset, now);
+        let outcome = self.publish(&mut publishing, sample, offset, now);
         if outcome != Outcome::Published {
             publishing.arrivals.dropped();
         }
         outcome
     }
 
-    fn publish(&self, to: &mut Publishing, host: &HostId, sample: &Arrived, offset: Offset, now: MonotonicNs) -> Outcome {
+    fn publish(&self, to: &mut Publishing, sample: &Arrived, offset: Offset, now: MonotonicNs) -> Outcome {
         let Arrived { head, payload, .. } = sample;
         if self.offer.qos.lifespan_ms.is_some_and(|ms| least_age_ns(head, offset, now) > u64::from(ms) * 1_000_000) {
             to.figures.expired += 1;
@@ -212,7 +206,7 @@ impl Inlet {
             to.figures.damaged += 1;
             return Outcome::Damaged;
         }
-        let mut header = localized(head, host.incarnation(), offset, to.arrivals.lost(), MonotonicNs::now());
+        let mut header = localized(head, sample.from.incarnation(), offset, to.arrivals.lost(), MonotonicNs::now());
         to.figures.transit_ns = header.remote.map_or(0, |r| r.transit_ns);
         if to.publisher.publish_numbered(loan, &mut header).is_err() {
             to.figures.no_room += 1;
@@ -245,6 +239,8 @@ pub(super) struct Receiving {
     pub(super) keys: Keys,
     pub(super) me: HostId,
     known: RwLock<Known>,
+    /// As long as there are inlets of each.
+    lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -265,7 +261,21 @@ struct Known {
 impl Receiving {
     pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Self {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { session, keys, me, known: RwLock::default(), inbox, told, unknown, damaged }
+        let lanes = Mutex::default();
+        Self { session, keys, me, known: RwLock::default(), lanes, inbox, told, unknown, damaged }
+    }
+
+    /// Where samples of this host's publishers with this offer are published in order.
+    fn lane(self: &Arc<Self>, host: &HostId, offered: QosMark, topic: &TopicName) -> Result<Arc<Lane>, std::io::Error> {
+        let mut lanes = lock(&self.lanes);
+        lanes.retain(|_, lane| lane.strong_count() > 0);
+        let key = (host.name().to_owned(), offered, topic.clone());
+        if let Some(lane) = lanes.get(&key).and_then(Weak::upgrade) {
+            return Ok(lane);
+        }
+        let lane = Lane::start(self, offered, topic.clone())?;
+        lanes.insert(key, Arc::downgrade(&lane));
+        Ok(lane)
     }
 
     pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
@@ -304,21 +314,34 @@ impl Receiving {
         let refused = known.refused.contains(&head.publisher());
         drop(known);
         let arrived = Arrived { from, head, payload: sample.payload().clone(), received };
-        let Some(inlet) = inlet else {
-            if refused {
-                return self.answer(&arrived, offered, topic, Outcome::Unknown);
+        // What cannot be published has its turn all the same, behind what was before it.
+        let inlet = match inlet {
+            Some(inlet) if inlet.topic != topic || QosMark::of(&inlet.offer.qos) != offered => Err(Outcome::Unknown),
+            Some(inlet) => inlet.clock_of(&arrived.from).map(|_| inlet),
+            None if refused => Err(Outcome::Unknown),
+            None => {
+                self.not_known(&arrived.from, &topic, received);
+                Err(Outcome::NotYet)
             }
-            self.not_known(&arrived.from, &topic, received);
-            return self.answer(&arrived, offered, topic, Outcome::NotYet);
         };
-        if inlet.topic != topic || QosMark::of(&inlet.offer.qos) != offered {
-            return self.answer(&arrived, offered, topic, Outcome::Unknown);
+        let lane = match &inlet {
+            Ok(inlet) => inlet.lane.clone(),
+            Err(_) => self.lane_of(&arrived, offered, &topic),
+        };
+        if let Some(lane) = lane {
+            return lane.arrives(self, arrived, inlet.map(|inlet| Arc::downgrade(&inlet)));
         }
-        match inlet.queue.get() {
-            None => self.finish(&inlet, &arrived),
-            // More in flight than an edge may have: its own time-out brings them again.
-            Some(queue) => drop(queue.try_send(arrived)),
+        let outcome = inlet.map_or_else(|outcome| outcome, |inlet| inlet.take(&arrived));
+        let number = arrived.head.number;
+        self.answer(&arrived, offered, topic, Reply { outcome, number });
+    }
+
+    /// Where a sample without an inlet has its turn, if that matters.
+    fn lane_of(&self, arrived: &Arrived, offered: QosMark, topic: &TopicName) -> Option<Arc<Lane>> {
+        if arrived.head.place == 0 {
+            return None;
         }
+        lock(&self.lanes).get(&(arrived.from.name().to_owned(), offered, topic.clone())).and_then(Weak::upgrade)
     }
 
     /// Has the list be asked for which it should be in; strangers cannot have more done than that.
@@ -331,17 +354,14 @@ impl Receiving {
         }
     }
 
-    fn finish(&self, inlet: &Inlet, sample: &Arrived) {
-        let outcome = inlet.take(sample);
-        self.answer(sample, QosMark::of(&inlet.offer.qos), inlet.topic.clone(), outcome);
-    }
-
-    fn answer(&self, to: &Arrived, offered: QosMark, topic: TopicName, outcome: Outcome) {
+    /// Says what became of a sample.
+    pub(super) fn answer(&self, to: &Arrived, offered: QosMark, topic: TopicName, Reply { outcome, number }: Reply) {
         if matches!(outcome, Outcome::Unknown | Outcome::NotYet) {
             self.unknown.fetch_add(1, Ordering::Relaxed);
         }
         let Arrived { from, head, received, .. } = to;
-        let ack = Ack { outcome, number: head.number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
+        let accepts = MAX_IN_FLIGHT as u32;
+        let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
         let put =
             self.session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);

@@ -11,6 +11,7 @@ mod edge;
 mod error;
 mod incoming;
 mod inlet;
+mod lane;
 mod news;
 mod outgoing;
 mod session;
@@ -96,6 +97,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
 
     fn take_notices(&self) -> Vec<String> {
         self.take_notices()
+    }
+
+    fn farewell(&self) -> Vec<String> {
+        self.report().losses()
     }
 }
 

@@ -266,6 +266,7 @@ impl Outgoing {
             topic: config,
             offered: *offered,
             mark,
+            window_bytes: common.window_bytes,
             clock: clock.clone(),
             left_out: self.left_out.clone(),
             notices: common.notices.clone(),

@@ -69,6 +69,8 @@ impl Words<'_> {
 pub struct SampleHead {
     /// It was sent before, and not acknowledged.
     pub sent_again: bool,
+    /// Of several that are in flight and must be taken in order: 1 for the oldest, 2 for the one after it, and so on. 0: it may be taken whatever came before.
+    pub place: u16,
     /// Of the sample on this edge.
     pub number: u64,
     /// The publisher's id on its host.
@@ -96,7 +98,7 @@ impl SampleHead {
         let origins = h.origins.as_slice();
         let mut out = Vec::with_capacity(HEAD_LEN + origins.len() * ORIGIN_LEN);
         let flags = if self.sent_again { SENT_AGAIN } else { 0 } | if h.checksum.is_some() { HAS_CHECKSUM } else { 0 };
-        for half in [VERSION, flags, origins.len() as u16, 0] {
+        for half in [VERSION, flags, origins.len() as u16, self.place] {
             out.extend(half.to_le_bytes());
         }
         out.extend(self.number.to_le_bytes());
@@ -154,6 +156,7 @@ impl SampleHead {
         header.origins.set(origins, words.u32(96));
         Ok(Self {
             sent_again: words.u16(2) & SENT_AGAIN != 0,
+            place: words.u16(6),
             number: words.u64(8),
             publisher: words.array(16).map_or(0, u128::from_le_bytes),
             written: words.u64(40),
@@ -177,13 +180,17 @@ pub enum Outcome {
     Unknown,
     /// There is no inlet for its publisher yet: it may be sent again.
     NotYet,
+    /// Not of the sample that came, which was not taken because one before it is missing: `number` is the last before that. Of a sample without a place never.
+    Gap,
 }
 
-/// An acknowledgement: all samples of the edge up to `number` have arrived.
+/// An acknowledgement: all samples of the edge up to `number` have arrived; with [`Outcome::NotYet`] all before it, unless order matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// What became of that sample.
     pub outcome: Outcome,
+    /// How many samples in order the receiver takes before the first of them is acknowledged. 0: one; it is of a release before there were places.
+    pub accepts: u32,
     /// The sample's number on its edge.
     pub number: u64,
     /// When it was sent, as it said.
@@ -201,6 +208,7 @@ impl Ack {
         let mut out = [0; ACK_LEN];
         out[..2].copy_from_slice(&VERSION.to_le_bytes());
         out[2..4].copy_from_slice(&(self.outcome as u16).to_le_bytes());
+        out[4..8].copy_from_slice(&self.accepts.to_le_bytes());
         let words = [self.number, self.sent.0, self.received.0, self.answered.0];
         for (to, word) in out[8..].chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
@@ -227,10 +235,12 @@ impl Ack {
             2 => Outcome::Damaged,
             3 => Outcome::Unknown,
             4 => Outcome::NotYet,
+            5 => Outcome::Gap,
             found => return Err(WireError::Outcome { found }),
         };
         Ok(Self {
             outcome,
+            accepts: words.u32(4),
             number: words.u64(8),
             sent: MonotonicNs(words.u64(16)),
             received: MonotonicNs(words.u64(24)),

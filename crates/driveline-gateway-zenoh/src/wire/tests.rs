@@ -77,9 +77,9 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
 
 #[test]
 fn an_attachment_is_laid_out_as_the_protocol_page_says() {
-    let head = SampleHead { number: 0x0102, publisher: 0xaa, written: 9, sent: MonotonicNs(5), ..SampleHead::default() };
+    let head = SampleHead { place: 0x0304, number: 0x0102, publisher: 0xaa, written: 9, sent: MonotonicNs(5), ..SampleHead::default() };
     let bytes = head.encode();
-    assert_eq!(bytes.len(), 104);
+    assert_eq!((bytes.len(), &bytes[6..8]), (104, &[4, 3][..]));
     assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5));
     let mut header = SampleHeader::default();
     header.origins.set((0..8).map(|t| Origin { topic: TopicId(t), idle_ns: t, ..Origin::default() }), 3);
@@ -103,10 +103,20 @@ fn damaged_attachments_and_acknowledgements_are_refused_by_name() {
     assert_eq!(with(4, 1), Err(WireError::Length { found: 104, expected: 152 }));
     let mut ack = Ack::default().encode();
     assert_eq!(Ack::decode(&ack[1..]), Err(WireError::Length { found: 39, expected: 40 }));
-    ack[2] = 5;
-    assert_eq!(Ack::decode(&ack), Err(WireError::Outcome { found: 5 }));
+    ack[2] = 6;
+    assert_eq!(Ack::decode(&ack), Err(WireError::Outcome { found: 6 }));
     ack[0] = 0;
     assert_eq!(Ack::decode(&ack), Err(WireError::Version { found: 0 }));
+}
+
+/// Before there were places, what stands there now was 0.
+#[test]
+fn an_acknowledgement_of_a_release_before_places_is_read_and_takes_one_at_a_time() {
+    let mut old = [0; 40];
+    (old[0], old[8]) = (2, 7);
+    assert_eq!(Ack::decode(&old), Ok(Ack { number: 7, ..Ack::default() }));
+    let new = Ack { outcome: Outcome::Gap, accepts: 0x0102_0304, number: 7, ..Ack::default() };
+    assert_eq!((new.encode()[2], &new.encode()[4..8]), (5, &[4, 3, 2, 1][..]));
 }
 
 #[test]
@@ -203,7 +213,7 @@ fn origins() -> impl Strategy<Value = Vec<[u64; 6]>> {
 
 proptest! {
     #[test]
-    fn heads_round_trip(numbers: [u64; 9], publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
+    fn heads_round_trip(numbers: [u64; 9], place: u16, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
         let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
         let mut origins = Origins::default();
         let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
@@ -211,14 +221,14 @@ proptest! {
         origins.set(list.into_iter().map(origin), dropped);
         let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
             checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };
-        let head = SampleHead { sent_again: again, number, publisher, written, sent: MonotonicNs(sent), header };
+        let head = SampleHead { sent_again: again, place, number, publisher, written, sent: MonotonicNs(sent), header };
         prop_assert_eq!(SampleHead::decode(&head.encode()), Ok(head));
     }
 
     #[test]
-    fn acknowledgements_round_trip(w: [u64; 4], outcome in 0usize..5) {
-        let outcome = [Outcome::Published, Outcome::Expired, Outcome::Damaged, Outcome::Unknown, Outcome::NotYet][outcome];
-        let ack = Ack { outcome, number: w[0], sent: MonotonicNs(w[1]), received: MonotonicNs(w[2]), answered: MonotonicNs(w[3]) };
+    fn acknowledgements_round_trip(w: [u64; 4], accepts: u32, outcome in 0usize..6) {
+        let outcome = [Outcome::Published, Outcome::Expired, Outcome::Damaged, Outcome::Unknown, Outcome::NotYet, Outcome::Gap][outcome];
+        let ack = Ack { outcome, accepts, number: w[0], sent: MonotonicNs(w[1]), received: MonotonicNs(w[2]), answered: MonotonicNs(w[3]) };
         prop_assert_eq!(Ack::decode(&ack.encode()), Ok(ack));
     }
 

@@ -128,6 +128,29 @@ impl Cable {
         if let Self::Veth(names) = self { Some(names) } else { None }
     }
 
+    /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`: there is no cable, or there are no tools for that.
+    pub(crate) fn lose(&self, percent: u32) -> bool {
+        let Self::Veth(names) = self else { return false };
+        let lose = |name: &String| {
+            let within = |words: &str| ip(&format!("netns exec {name} {words}"));
+            within("ethtool -K dl0 tso off gso off gro off")?;
+            within("nft add table ip cable")?;
+            within("nft add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
+            within(&format!("nft add rule ip cable arriving iifname dl0 numgen random mod 100 < {percent} drop"))
+        };
+        let why = names.iter().map(lose).find_map(Result::err);
+        why.iter().for_each(|why| skipped("a cable that loses packets", why));
+        why.is_none()
+    }
+
+    /// Breaks all connections over the cable, whatever is on its way in them; they can be made anew at once. `false`: that cannot be done here.
+    pub(crate) fn reset_connections(&self) -> bool {
+        let Self::Veth([a, _]) = self else { return false };
+        let output = Command::new("ip").args(["netns", "exec", a, "ss", "-K", "dst", "10.99.0.2"]).output();
+        // It names those that it has ended.
+        output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("10.99.0.2"))
+    }
+
     /// Lets so many bits through each second, in both directions, without a long queue. `false`: there is no cable.
     pub(crate) fn limit(&self, mbit: u32) -> bool {
         let Self::Veth(names) = self else { return false };

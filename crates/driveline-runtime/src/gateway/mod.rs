@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the gateways of this project have in common: how one is run as a program, that it is the only one of its kind, what it says about
-//! itself, and the socket on which it says it (`docs/protocols/network.md`, *Status*).
+//! itself, and the socket on which it says it (`docs/protocols/gateway-status.md`).
 //!
 //! Not here: what they carry, and how what they say is shown.
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One gateway of a kind for a domain on a host.
 
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -30,10 +31,16 @@ pub enum OnlyOneError {
     },
 }
 
-/// As long as this exists, no other gateway of the kind serves the domain on this host. The kernel lets go of it when the process dies;
-/// the file stays.
+/// How often the lock is taken again because whoever had it has just removed its file.
+const TRIES: u32 = 100;
+
+/// As long as this exists, no other gateway of the kind serves the domain on this host. The kernel lets go of it when the process dies; the
+/// file goes when this is dropped, and stays for the next one if the process is killed.
 #[derive(Debug)]
-pub struct OnlyOne(#[allow(dead_code, reason = "held, not read")] File);
+pub struct OnlyOne {
+    file: File,
+    path: PathBuf,
+}
 
 impl OnlyOne {
     /// Takes the lock `gateway-<kind>.lock` of the domain's directory. Does not wait.
@@ -43,27 +50,56 @@ impl OnlyOne {
     pub fn new(domain_dir: &Path, kind: &str) -> Result<Self, OnlyOneError> {
         let path = domain_dir.join(format!("gateway-{kind}.lock"));
         let failed = |source| OnlyOneError::System { path: path.clone(), source };
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut pid = String::new();
-                // Whoever holds the lock may just be writing.
-                let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
-                let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
-                return Err(OnlyOneError::Second { kind: kind.to_owned(), path: domain_dir.to_owned(), pid });
+        for _ in 0..TRIES {
+            let mut file = open(&path).map_err(failed)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let mut pid = String::new();
+                    // Whoever holds the lock may just be writing.
+                    let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
+                    let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
+                    return Err(OnlyOneError::Second { kind: kind.to_owned(), path: domain_dir.to_owned(), pid });
+                }
+                Err(e) => return Err(failed(e.into())),
             }
-            Err(e) => return Err(failed(e.into())),
+            // Between opening and locking, whoever had it may have removed the file: the lock of one without a name keeps nobody out.
+            if !is_at(&file, &path) {
+                continue;
+            }
+            file.set_len(0).map_err(failed)?;
+            file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
+            return Ok(Self { file, path });
         }
-        file.set_len(0).map_err(failed)?;
-        file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
-        Ok(Self(file))
+        Err(failed(io::Error::other(format!("it was removed {TRIES} times while it was locked; try again"))))
     }
+}
+
+impl Drop for OnlyOne {
+    fn drop(&mut self) {
+        // As long as the file here is the locked one, nobody else removes or replaces it.
+        if is_at(&self.file, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Opens or makes the file. A link that a stranger has put into a shared directory is not followed: what it leads to is not to be written.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)
+}
+
+/// Whether the path names this very file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    matches!((file.metadata(), std::fs::symlink_metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     #[test]
     fn a_second_one_is_told_who_is_there_and_takes_over_when_it_has_gone() {
@@ -73,10 +109,58 @@ mod tests {
         assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
         let _other = OnlyOne::new(dir.path(), "other").unwrap();
         drop(first);
-        // What a longer-lived one has left is not read as part of the new one's number.
+        // What one that was killed has left is not read as part of the new one's number.
         std::fs::write(dir.path().join("gateway-test.lock"), "4294967295 and more").unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("gateway-test.lock")).unwrap(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn the_file_goes_with_its_gateway_and_never_that_of_another_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gateway-test.lock");
+        drop(OnlyOne::new(dir.path(), "test").unwrap());
+        assert!(!path.exists());
+        let first = OnlyOne::new(dir.path(), "test").unwrap();
+        OnlyOne::new(dir.path(), "test").unwrap_err();
+        assert!(path.exists(), "one that was refused has removed the file of the other");
+        // Somebody has tidied up by hand, and another one is there by now.
+        std::fs::remove_file(&path).unwrap();
+        let _second = OnlyOne::new(dir.path(), "test").unwrap();
+        drop(first);
+        assert!(path.exists());
+        OnlyOne::new(dir.path(), "test").unwrap_err();
+    }
+
+    #[test]
+    fn of_many_that_come_and_go_there_is_never_more_than_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inside, served) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..2000 {
+                        let Ok(_only) = OnlyOne::new(dir.path(), "test") else { continue };
+                        assert_eq!(inside.fetch_add(1, SeqCst), 0, "two gateways have the lock");
+                        served.fetch_add(1, SeqCst);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                    }
+                });
+            }
+        });
+        assert!(served.load(SeqCst) > 0);
+        assert!(!dir.path().join("gateway-test.lock").exists());
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, dir.path().join("gateway-test.lock")).unwrap();
+        OnlyOne::new(dir.path(), "test").unwrap_err();
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     }
 
     #[test]

@@ -40,6 +40,11 @@ pub trait Gateway: Sized {
 
     /// What it has to tell to people, since it was asked last.
     fn take_notices(&self) -> Vec<String>;
+
+    /// What whoever sums up its time should know, told once before it ends.
+    fn farewell(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The program named `name`: reads its arguments, and returns when the gateway has ended.
@@ -132,6 +137,7 @@ fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<Un
         let over = wait.recv_timeout(TELL);
         gateway.take_notices().iter().for_each(|line| tell(line));
         if over != Err(RecvTimeoutError::Timeout) {
+            gateway.farewell().iter().for_each(|line| tell(line));
             return Ok(());
         }
     }

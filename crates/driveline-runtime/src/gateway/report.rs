@@ -45,6 +45,47 @@ pub struct Report {
     pub ros2: Option<Ros2Report>,
 }
 
+/// Lines that tell of losses; where there are more, how many.
+const MOST_LOSSES: usize = 32;
+
+impl Report {
+    /// Outages of the network and what was lost between hosts, a line for each host and topic, for whoever sums up a run. What was told not to be sent
+    /// is no loss.
+    #[must_use]
+    pub fn losses(&self) -> Vec<String> {
+        let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
+        let outages = self.hosts.iter().filter(|h| h.outages > 0).map(|h| {
+            let times = if h.outages == 1 { "once".to_owned() } else { format!("{} times", h.outages) };
+            format!("host '{}' was out of reach {times}, for {:.1} s in all", name(&h.host), h.outage_ms as f64 / 1e3)
+        });
+        let sent = self.edges.iter().filter_map(|e| {
+            let lost = EdgeFigures { decimated: 0, remote: 0, ..e.figures }.drops();
+            let n = lost.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+            let line = || {
+                format!("'{}' to host '{}': {} arrived there, {n} did not ({})", e.topic, name(&e.to), e.figures.delivered, reasons(&lost))
+            };
+            (n > 0).then(line)
+        });
+        let received = self.inlets.iter().filter(|i| i.figures.lost > 0).map(|i| {
+            let InletFigures { published, lost, expired, damaged, no_room, .. } = i.figures;
+            let here = InletFigures { expired, damaged, no_room, ..InletFigures::default() }.drops();
+            let why = if here.is_empty() { String::new() } else { format!(" (of these, dropped on arrival: {})", reasons(&here)) };
+            format!("'{}' from host '{}': {published} arrived, {lost} did not{why}", i.topic, name(&i.from))
+        });
+        let mut lines: Vec<String> = outages.chain(sent).chain(received).collect();
+        let more = lines.len().saturating_sub(MOST_LOSSES);
+        if more > 0 {
+            lines.truncate(MOST_LOSSES);
+            lines.push(format!("and {more} more"));
+        }
+        lines
+    }
+}
+
+fn reasons(drops: &[(&str, u64)]) -> String {
+    drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(", ")
+}
+
 /// What a gateway carries between a domain and ROS 2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -183,6 +224,12 @@ pub struct HostReport {
     /// For how long it has been there, or gone, in milliseconds.
     #[serde(default)]
     pub for_ms: u64,
+    /// How often it, or the way to it, was gone and came back …
+    #[serde(default)]
+    pub outages: u64,
+    /// … and for how long together, in milliseconds.
+    #[serde(default)]
+    pub outage_ms: u64,
     /// Its clock less this host's, in nanoseconds, if that was measured.
     pub offset_ns: Option<i64>,
     /// The truth is no further from it than this.
@@ -392,5 +439,56 @@ impl InletFigures {
             ("no room", self.no_room),
         ];
         all.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_outages_and_what_did_not_arrive() {
+        let mut report = Report::default();
+        assert_eq!(report.losses(), Vec::<String>::new());
+        let host = |outages, outage_ms| HostReport { host: "trunk.01".into(), outages, outage_ms, ..HostReport::default() };
+        let edge = |figures| EdgeReport {
+            topic: "image".into(),
+            to: "trunk.01".into(),
+            offered: "bv".into(),
+            qos: "bv".into(),
+            parked: false,
+            figures,
+        };
+        let inlet = |figures| InletReport {
+            topic: "lanes".into(),
+            from: "trunk.01".into(),
+            node: "lane".into(),
+            publisher: "1".into(),
+            schema: String::new(),
+            qos: Qos::default(),
+            max_payload: 1,
+            state: InletState::Wanted,
+            figures,
+        };
+        report.hosts = vec![host(0, 0)];
+        report.edges = vec![edge(EdgeFigures { delivered: 10, decimated: 5, remote: 2, ..EdgeFigures::default() })];
+        report.inlets = vec![inlet(InletFigures { published: 7, duplicate: 1, ..InletFigures::default() })];
+        assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
+        report.hosts = vec![host(1, 4_200), host(2, 60_000)];
+        report.edges = vec![edge(EdgeFigures { delivered: 10, decimated: 5, superseded: 3, unacknowledged: 1, ..EdgeFigures::default() })];
+        report.inlets = vec![
+            inlet(InletFigures { published: 7, lost: 2, ..InletFigures::default() }),
+            inlet(InletFigures { published: 7, lost: 2, no_room: 1, ..InletFigures::default() }),
+        ];
+        let expected = [
+            "host 'trunk' was out of reach once, for 4.2 s in all",
+            "host 'trunk' was out of reach 2 times, for 60.0 s in all",
+            "'image' to host 'trunk': 10 arrived there, 4 did not (superseded 3, unacknowledged 1)",
+            "'lanes' from host 'trunk': 7 arrived, 2 did not",
+            "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no room 1)",
+        ];
+        assert_eq!(report.losses(), expected);
+        report.edges = vec![report.edges[0].clone(); 100];
+        assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 1, Some("and 72 more")));
     }
 }

@@ -142,9 +142,9 @@ impl<'a> Resolver<'a> {
         }
         self.unknown_assignments();
         let modules = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
-        let topics = topology::check(self.files, &self.ends);
+        let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
-        let ros2 = super::ros2::check(self.files, &topics, &self.ends);
+        let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
         let bridge = ros2.as_ref().is_some_and(Ros2Spec::has_rules) || topics.values().any(|t| t.reach == Reach::Network);
         if specs.is_empty() && !bridge {
             let place = self.files.place(0, &["modules"], Part::Key);

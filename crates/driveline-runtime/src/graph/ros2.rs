@@ -13,8 +13,13 @@ use driveline_types::TopicName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Checks what is exchanged with ROS 2, and resolves it.
-pub(super) fn check(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopic>, ends: &[End]) -> Option<Ros2Spec> {
+/// Checks what is exchanged with ROS 2, and resolves it. Of topics that are `misspelt`, that is told already.
+pub(super) fn check(
+    files: &mut Files,
+    topics: &BTreeMap<TopicName, ResolvedTopic>,
+    misspelt: &BTreeSet<TopicName>,
+    ends: &[End],
+) -> Option<Ros2Spec> {
     let (document, spec) = files.ros2.as_ref().map(|r| (r.document, r.spec.clone()))?;
     let mistakes = spec.mistakes();
     let wrong: Vec<_> = mistakes.iter().filter_map(|m| Some((m.key, m.index?))).collect();
@@ -31,7 +36,7 @@ pub(super) fn check(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopi
         files.error(d.help("add `topics: [{topic: /camera/image, direction: to_ros}]`"));
     }
     let of = |publishes: bool| ends.iter().filter(|e| (e.kind == EndKind::Publisher) == publishes).map(|e| &e.topic).collect();
-    let uses = Uses { spec: &spec, topics, published: of(true), read: of(false) };
+    let uses = Uses { spec: &spec, topics, misspelt, published: of(true), read: of(false) };
     for (i, rule) in spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i))) {
         // Without modules, publishers are outside of the graph, and a rule that names their topic says all that is needed.
         let of_others = files.modules.is_empty() && rule.single().is_some();
@@ -113,6 +118,7 @@ fn types_from_ros(files: &Files, spec: &Ros2Spec) -> Vec<(String, usize, String,
 struct Uses<'a> {
     spec: &'a Ros2Spec,
     topics: &'a BTreeMap<TopicName, ResolvedTopic>,
+    misspelt: &'a BTreeSet<TopicName>,
     published: BTreeSet<&'a TopicName>,
     read: BTreeSet<&'a TopicName>,
 }
@@ -125,6 +131,7 @@ impl Uses<'_> {
     /// What about a rule will surprise, and what to do.
     fn remark(&self, rule: &Rule) -> Option<(String, String)> {
         let covered: Vec<_> = self.topics.iter().filter(|(name, _)| rule.covers(name, rule.direction == Direction::FromRos)).collect();
+        let (misspelt, covered): (Vec<_>, Vec<_>) = covered.into_iter().partition(|(name, _)| self.misspelt.contains(*name));
         let (leaving, inside): (Vec<_>, Vec<_>) = covered.iter().partition(|(_, t)| t.reach != Reach::Process);
         // Of many topics, those between components of one process are not meant.
         let waits = |name: &TopicName| rule.direction != Direction::ToRos && self.only_read(name);
@@ -133,7 +140,7 @@ impl Uses<'_> {
             return Some((message, "give it `reach: host`, or remove the rule".into()));
         }
         if leaving.is_empty() {
-            return self.covers_nothing(rule);
+            return if misspelt.is_empty() { self.covers_nothing(rule) } else { None };
         }
         let (first, _) = leaving.first()?;
         match rule.direction {
@@ -180,7 +187,7 @@ impl Uses<'_> {
 }
 
 /// The pattern with the parts corrected that the topic has with a slip; `None` if it is another one altogether, or fits.
-fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
+pub(super) fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
     let written: Vec<&str> = pattern.strip_prefix('/')?.split('/').collect();
     let parts: Vec<&str> = topic.as_str().split('/').collect();
     if written.len() > parts.len() || (written.len() < parts.len() && written.last() != Some(&"**")) {

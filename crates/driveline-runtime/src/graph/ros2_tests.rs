@@ -83,7 +83,14 @@ fn mistakes_in_services_are_told_with_their_line() {
         &[(6, "the key `server` is missing in `ros2.services[1]`", "`server:` Who answers. Write `server: driveline` or `server: ros`")],
     );
     finds(&with("service: /plan, ", ""), &[(6, "the key `service` is missing in `ros2.services[1]`", "`service:` Full name in ROS 2")]);
-    finds(&with("server: ros", "server: ros, timeout_ms: 2 s"), &[(6, "`timeout_ms` needs an integer", "in milliseconds. Default 10 s.")]);
+    finds(
+        &with("server: ros", "server: ros, timeout_ms: 2 s"),
+        &[(
+            6,
+            "`timeout_ms` needs an integer",
+            "in milliseconds. Default 10 s. Write a plain number, which is in milliseconds: `timeout_ms: 2000`",
+        )],
+    );
     finds(&with("server: ros", "server: ros, timeout_ms: 99"), &[(6, "`timeout_ms` is out of range", "between 100 and 600000")]);
     finds(&with("server: ros", "server: ros, penning: 3"), &[(6, "`penning`", "did you mean `pending`?")]);
     finds(&with("server: ros", "server: ros, across: true"), &[(6, "`across` needs nodes on DDS and nodes on rmw_zenoh", "zenoh: {}")]);
@@ -283,4 +290,38 @@ fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
         &with("road_msgs/msg/Lan"),
         &[(7, "the type `road_msgs/msg/Lan` of the topic `camera/info` cannot come from ROS 2", "did you mean `road_msgs/msg/Lane`?")],
     );
+}
+
+#[test]
+fn of_a_misspelt_topic_its_rule_says_nothing_more() {
+    let with = |from: &str, to: &str| graph(&BOTH_WAYS.replacen(from, to, 1));
+    finds(
+        &with("image: camera/image", "image: camera/imag"),
+        &[(10, "nobody listens to the topic `camera/imag`", "did you mean `camera/image`? If `camera/imag` is right")],
+    );
+    // Two out of three spell it so.
+    finds(
+        &with("  camera/image:", "  camera/imag:"),
+        &[(
+            10,
+            "nobody listens to the topic `camera/image`",
+            "names `camera/image`, too: did you mean it where `camera/imag` is declared?",
+        )],
+    );
+    finds(&with("image: road/image", "image: road/imag"), &[(11, "nobody publishes the topic `road/imag`", "did you mean `road/image`?")]);
+}
+
+#[test]
+fn a_rule_that_misses_a_topic_of_others_by_a_slip_is_told_with_its_place() {
+    let loaded = graph(&BRIDGE.replacen("/camera/**", "/camera/imaeg", 1).replace("  camera/info: {reach: host, external: true}\n", ""));
+    finds(
+        &loaded,
+        &[(
+            5,
+            "no component uses the topic `camera/image`",
+            "the rule for `/camera/imaeg` nearly does: did you mean `/camera/image` there?",
+        )],
+    );
+    let rule = &loaded.diagnostics.iter().next().unwrap().related[0];
+    assert_eq!((rule.place.span.line, rule.place.span.len), (3, "/camera/imaeg".len() as u32));
 }

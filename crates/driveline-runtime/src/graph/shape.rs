@@ -259,11 +259,37 @@ impl<'a> Checker<'a> {
             (Value::Null, _) => Some("give it a value or remove the key".to_owned()),
             (Value::Integer(_) | Value::Float(_) | Value::Bool(_), [only]) if only == "text" => Some("put it in quotes".to_owned()),
             (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => Some("remove the quotes".to_owned()),
+            (Value::Text(t), [only]) if only == "a number" || only == "an integer" => {
+                let key = self.path.iter().rev().find(|p| !p.starts_with('[')).map_or("", String::as_str);
+                let about = self.about.map(one_line);
+                let plain = plain_number(key, t);
+                if plain.is_some() { Some(about.into_iter().chain(plain).collect::<Vec<_>>().join(" ")) } else { about }
+            }
             _ => self.about.map(one_line),
         };
         let expected = expected.join(" or ");
         self.report(span, format!("{} needs {expected}, and this is {}", self.name(), node.describe()), help);
     }
+}
+
+/// How a quantity with a unit is written under a key that has the unit in its name.
+fn plain_number(key: &str, text: &str) -> Option<String> {
+    const TIMES: [(&str, f64); 6] = [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("sec", 1e3), ("min", 60e3)];
+    const RATES: [(&str, f64); 2] = [("hz", 1.0), ("khz", 1e3)];
+    let (units, what, of_key): (&[_], _, _) = match key.rsplit_once('_')?.1 {
+        "ms" => (&TIMES, "milliseconds", 1.0),
+        "us" => (&TIMES, "microseconds", 1e-3),
+        "s" => (&TIMES, "seconds", 1e3),
+        "hz" => (&RATES, "hertz", 1.0),
+        _ => return None,
+    };
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().ok()?;
+    let factor = units.iter().find(|(u, _)| *u == unit.trim().to_lowercase())?.1;
+    // Without the digits that binary fractions add.
+    let value = (number * factor / of_key * 1e6).round() / 1e6;
+    Some(format!("Write a plain number, which is in {what}: `{key}: {value}`"))
 }
 
 fn one_line(text: &str) -> String {

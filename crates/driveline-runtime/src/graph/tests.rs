@@ -255,6 +255,29 @@ fn of_two_spellings_the_declared_one_is_right() {
 }
 
 #[test]
+fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
+    let graph_of = |declared: &str, components: &[&str]| {
+        let modules = components.iter().enumerate().map(|(i, c)| format!("  m{i}:\n    components:\n      {c}\n")).collect::<String>();
+        graph(&format!("driveline: 1\ntopics:\n  camera/img: {declared}\nmodules:\n{modules}"))
+    };
+    let camera = "camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}";
+    let lane = "lane: {library: libdemo.so, class: Lane, inputs: {image: camera/image}}";
+    let meant = "did you mean `camera/img`? If `camera/image` is right, correct it where `camera/img` is declared";
+    let network = "{reach: network, max_payload: 1 MiB}";
+    let only_lane = graph_of(network, &[lane]);
+    finds(&only_lane, &[(7, "nobody publishes the topic `camera/image`", meant)]);
+    let related = &only_lane.diagnostics.iter().find(|d| d.place.is_some()).unwrap().related[0];
+    assert_eq!((related.place.span.line, related.message.as_str()), (3, "`camera/img` is declared here, and no component uses it"));
+    finds(&graph_of(network, &[camera]), &[(7, "nobody listens to the topic `camera/image`", meant)]);
+    // One finding is enough, whatever else the entry would have said.
+    finds(&graph_of("{reach: host}", &[camera, lane]), &[(10, "reaches only its own process", meant)]);
+    // What comes from elsewhere counts as published.
+    let other = "other: {library: libdemo.so, class: Lane, inputs: {image: camera/img}}";
+    let external = "{external: true, max_payload: 1 MiB}";
+    finds(&graph_of(external, &[lane, other]), &[(7, "nobody publishes the topic `camera/image`", "did you mean `camera/img`?")]);
+}
+
+#[test]
 fn references_that_lead_nowhere_come_with_a_suggestion() {
     let cases: &[Case] = &[
         (&[("class: Lane", "class: Lanes")], &[(21, "has no component class `Lanes`", "did you mean `Lane`?")]),
@@ -308,7 +331,14 @@ fn bounds_are_those_of_the_endpoints() {
 fn the_ends_of_a_topic_must_agree() {
     let cases: &[Case] = &[
         (&[("topic: camera/image", "topic: camera/imag")], &[(5, "", "")]),
-        (&[("type: demo/Image", "type: demo/Imu")], &[(5, "declared as `demo/Imu`, and `camera.image` has `demo/Image`", "type:")]),
+        (
+            &[("type: demo/Image", "type: demo/Imu")],
+            &[(
+                5,
+                "declared as `demo/Imu`, and the output `camera.image` publishes `demo/Image`",
+                "connect `camera.image` to a topic of `demo/Image`; or write `type: demo/Image`",
+            )],
+        ),
         (
             &[("reach: host, max_payload: 2 MiB", "max_payload: 2 MiB")],
             &[(24, "ends in the modules `perception`, `sensing`", "reach: host")],
@@ -355,7 +385,33 @@ fn type_mismatch_and_objects_beyond_a_process_are_errors() {
     sound(graph(&two("")));
     finds(&graph(&two("reach: host")), &[(2, "carries objects (`a.value`)", "remove `reach: host`")]);
     let wrong = two("max_payload: 1").replace("class: Taker, inputs: {value: t}", "class: Lane, inputs: {image: t}");
-    finds(&graph(&wrong), &[(7, "the publisher sends kind 'object', the subscription expects kind 'bytes'", "")]);
+    finds(
+        &graph(&wrong),
+        &[(
+            7,
+            "the output `a.value` publishes object `demo/Value`, and the input `b.image` expects bytes `demo/Image`",
+            "connect `b.image` to a topic of `demo/Image`; or `a.value` to another topic",
+        )],
+    );
+}
+
+#[test]
+fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
+    let with = |period: &str| {
+        graph(&format!(
+            "driveline: 1\nmodules:\n  m:\n    components:\n      c: {{library: libdemo.so, class: Camera, trigger: {{kind: timer, period_ms: {period}}}}}\n"
+        ))
+    };
+    for (period, write) in [("20s", "20000"), ("20 ms", "20"), ("0.5 s", "500"), ("250us", "0.25"), ("1 min", "60000"), ("33.3ms", "33.3")]
+    {
+        let help = format!("Write a plain number, which is in milliseconds: `period_ms: {write}`");
+        finds(&with(period), &[(5, "`period_ms` needs a number, and this is the text", &help)]);
+    }
+    for unknown in ["soon", "20 parsecs", "1.2.3 s"] {
+        let loaded = with(unknown);
+        finds(&loaded, &[(5, "`period_ms` needs a number, and this is the text", "")]);
+        assert!(!loaded.diagnostics.render(Colour::No).contains("plain number"));
+    }
 }
 
 #[test]

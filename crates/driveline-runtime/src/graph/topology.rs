@@ -7,6 +7,7 @@ use super::model::TopicSpec;
 use super::resolved::{ResolvedGraph, ResolvedTopic};
 use super::units::ByteSize;
 use crate::network::NetworkSpec;
+use crate::ros2::Rule;
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_PINS, MAX_PAYLOAD, MAX_PINS};
 use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
@@ -54,10 +55,25 @@ impl End {
     fn publishes(&self) -> bool {
         self.kind == EndKind::Publisher
     }
+
+    /// What it does with the type that follows.
+    fn does(&self) -> String {
+        let (port, does) = if self.publishes() { ("output", "publishes") } else { ("input", "expects") };
+        format!("the {port} `{}` {does}", self.name())
+    }
 }
 
-/// Checks every topic and resolves it.
-pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, ResolvedTopic> {
+/// A topic under `topics:` that no component uses, and whose name is nearly that of one that is used and has no entry: one of the two is misspelt.
+#[derive(Clone)]
+struct Idle {
+    name: String,
+    place: Place,
+    /// A rule for ROS 2 has the name of the other one.
+    wrong: bool,
+}
+
+/// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the other.
+pub(super) fn check(files: &mut Files, ends: &[End]) -> (BTreeMap<TopicName, ResolvedTopic>, BTreeSet<TopicName>) {
     let mut by_topic: BTreeMap<&TopicName, Vec<&End>> = BTreeMap::new();
     for end in ends {
         by_topic.entry(&end.topic).or_default().push(end);
@@ -68,21 +84,30 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
         declared.iter().filter(|(n, _, t)| is_carried(files, n, t)).filter_map(|(n, ..)| n.parse().ok()).collect();
     let used = by_topic.clone();
     by_topic.extend(carried.iter().filter(|name| !used.contains_key(name)).map(|name| (name, Vec::new())));
-    for (name, document, spec) in &declared {
-        declaration(files, name, *document, spec, &by_topic);
-    }
+    let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(|n| !used.keys().any(|u| u.as_str() == *n)).collect();
+    let (mut told, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
     let none = TopicSpec::default();
     let mut topics = BTreeMap::new();
     for (name, ends) in &by_topic {
         let spec = declared.iter().find(|(n, ..)| n == name.as_str());
         let (document, spec) = spec.map_or((None, &none), |(_, d, s)| (Some(*d), s));
-        let mut t = Topic { files, name, document, spec, ends };
+        let idle = if document.is_some() { None } else { closest(name.as_str(), idle.iter().copied()) };
+        let idle = idle.and_then(|near| {
+            let place = files.place(files.topics.get(near)?.document, &["topics", near], Part::Key);
+            let in_rule = |n: &str| single_rules(files).any(|r| r.as_str() == n);
+            Some(Idle { name: near.to_owned(), place, wrong: in_rule(name.as_str()) && !in_rule(near) })
+        });
+        let mut t = Topic { files, name, document, spec, ends, idle, told: false };
         t.dangling(&used);
-        t.types();
+        t.types(&used);
         t.qos();
         t.reach();
         let max_payload = t.max_payload();
         let pins = t.pins();
+        if let Some(idle) = t.idle.filter(|_| t.told) {
+            told.insert(idle.name);
+            misspelt.insert((*name).clone());
+        }
         let resolved = ResolvedTopic {
             reach: spec.reach,
             schema: ends.iter().find_map(|e| e.schema.clone()),
@@ -96,7 +121,23 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> BTreeMap<TopicName, Reso
         };
         topics.insert((*name).clone(), resolved);
     }
-    topics
+    for (name, document, spec) in declared.iter().filter(|(name, ..)| !told.contains(name)) {
+        declaration(files, name, *document, spec, &by_topic);
+    }
+    (topics, misspelt)
+}
+
+/// Topics that a rule for ROS 2 names as such.
+fn single_rules(files: &Files) -> impl Iterator<Item = TopicName> {
+    files.ros2.iter().flat_map(|ros2| ros2.spec.topics.iter().filter_map(Rule::single))
+}
+
+/// The rule for ROS 2 that would cover the topic if its name had no slip, its place, and what it should say.
+fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
+    let ros2 = files.ros2.as_ref()?;
+    let (i, rule, meant) =
+        ros2.spec.topics.iter().enumerate().find_map(|(i, rule)| Some((i, rule, super::ros2::corrected(&rule.topic, name)?)))?;
+    Some((rule.topic.clone(), files.place(ros2.document, &["ros2", "topics", &i.to_string(), "topic"], Part::Value), meant))
 }
 
 fn has_rule(files: &Files, name: &TopicName) -> bool {
@@ -121,16 +162,20 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
     // A file with topics only is there to be included.
     let alone = files.modules.is_empty() && files.network.is_none() && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
     if !used.contains_key(&parsed) && !alone {
-        let near = closest(name, used.keys().map(|k| k.as_str()));
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if has_rule(files, &parsed) && spec.external => "give it `reach: host`: a rule under `ros2:` covers it".into(),
-            None if has_rule(files, &parsed) || spec.reach == Reach::Network => {
-                "add `external: true` if programs outside of this graph publish or read it; else remove it, or connect a port to it".into()
+        let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
+        let rule = misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
+        d = match (closest(name, used.keys().map(|k| k.as_str())), rule) {
+            (Some(near), _) => d.help(format!("did you mean `{near}`?")),
+            (None, Some((rule, place, meant))) => {
+                d.related("no rule covers it", place).help(format!("the rule for `{rule}` nearly does: did you mean `{meant}` there?"))
             }
-            None => "remove it, or connect a port to it".into(),
+            (None, None) if has_rule(files, &parsed) && spec.external => d.help("give it `reach: host`: a rule under `ros2:` covers it"),
+            (None, None) if has_rule(files, &parsed) || spec.reach == Reach::Network => {
+                d.help("add `external: true` if programs outside of this graph publish or read it; else remove it, or connect a port to it")
+            }
+            (None, None) => d.help("remove it, or connect a port to it"),
         };
-        files.error(Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place).help(help));
+        files.error(d);
     }
 }
 
@@ -140,9 +185,24 @@ struct Topic<'a> {
     document: Option<usize>,
     spec: &'a TopicSpec,
     ends: &'a [&'a End],
+    idle: Option<Idle>,
+    /// A finding names the idle one.
+    told: bool,
 }
 
 impl<'a> Topic<'a> {
+    /// Adds to a finding about a topic without an entry which entry is probably meant; gives it back if there is none.
+    fn meant(&mut self, d: Diagnostic) -> Result<Diagnostic, Diagnostic> {
+        let (name, Some(idle)) = (self.name, self.idle.clone()) else { return Err(d) };
+        self.told = true;
+        let help = if idle.wrong {
+            format!("a rule under `ros2:` names `{name}`, too: did you mean it where `{}` is declared?", idle.name)
+        } else {
+            format!("did you mean `{}`? If `{name}` is right, correct it where `{}` is declared", idle.name, idle.name)
+        };
+        Ok(d.related(format!("`{}` is declared here, and no component uses it", idle.name), idle.place).help(help))
+    }
+
     fn publishers(&self) -> impl Iterator<Item = &'a End> + use<'a> {
         self.ends.iter().copied().filter(|e| e.publishes())
     }
@@ -170,6 +230,14 @@ impl<'a> Topic<'a> {
         });
     }
 
+    /// A finding that an entry under `topics:` would mend. If one with nearly this name is there, the first says so, and no other is needed.
+    fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
+        if !self.told {
+            let d = self.meant(d).unwrap_or_else(|d| d.help(help));
+            self.report(d, place);
+        }
+    }
+
     fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
         // What reaches other hosts may have its other end there.
         if self.spec.external || self.spec.reach == Reach::Network {
@@ -179,24 +247,38 @@ impl<'a> Topic<'a> {
         let publishes = |ends: &[&End]| ends.iter().any(|e| e.publishes());
         let listens = |ends: &[&End]| ends.iter().any(|e| !e.publishes());
         let place = self.ends.iter().find_map(|e| e.place.clone());
-        if self.publishers().next().is_none() {
-            let near = closest(name.as_str(), all.iter().filter(|(_, ends)| publishes(ends)).map(|(n, _)| n.as_str()));
-            let help = match near {
-                Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => format!("did you mean `{near}`?"),
-                Some(near) => self.misspelt(near, "is published, and nobody listens to it"),
-                None => format!("connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"),
+        let of_idle = |near: &str| self.idle.as_ref().is_some_and(|idle| idle.name == near);
+        let idle = || self.idle.iter().map(|idle| idle.name.as_str());
+        let nobody_publishes = self.publishers().next().is_none();
+        let (d, help) = if nobody_publishes {
+            let elsewhere =
+                |n: &TopicName| self.files.topics.get(n.as_str()).is_some_and(|t| t.spec.external || t.spec.reach == Reach::Network);
+            let there = all.iter().filter(|(n, ends)| publishes(ends) || elsewhere(n)).map(|(n, _)| n.as_str());
+            let help = match closest(name.as_str(), there.chain(idle())) {
+                Some(near) if of_idle(near) => None,
+                Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => Some(format!("did you mean `{near}`?")),
+                Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
+                None => {
+                    Some(format!("connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"))
+                }
             };
-            self.report(Diagnostic::error(format!("nobody publishes the topic `{name}`")).help(help), place);
-        } else if self.subscriptions().next().is_none()
-            && let Some(place) = place
-        {
-            let near = closest(name.as_str(), all.iter().filter(|(_, ends)| !publishes(ends)).map(|(n, _)| n.as_str()));
-            let help = match near {
-                Some(near) => self.misspelt(near, "is listened to, and nobody publishes it"),
-                None => format!("remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"),
+            (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
+        } else if self.subscriptions().next().is_none() && place.is_some() {
+            let there = all.iter().filter(|(_, ends)| !publishes(ends)).map(|(n, _)| n.as_str());
+            let help = match closest(name.as_str(), there.chain(idle())) {
+                Some(near) if of_idle(near) => None,
+                Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
+                None => Some(format!("remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens")),
             };
-            self.report(Diagnostic::warning(format!("nobody listens to the topic `{name}`")).help(help), Some(place));
-        }
+            (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
+        } else {
+            return;
+        };
+        let d = match help {
+            Some(help) => d.help(help),
+            None => self.meant(d).unwrap_or_else(|d| d),
+        };
+        self.report(d, place);
     }
 
     /// Two topics with one side each are one topic with two spellings; that under `topics:` is the right one.
@@ -208,12 +290,19 @@ impl<'a> Topic<'a> {
         }
     }
 
-    fn types(&mut self) {
+    fn types(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
         if let Some(wanted) = &self.spec.type_name {
             for end in self.ends {
                 let Some(schema) = end.schema.as_ref().filter(|s| s.name != wanted.as_str()) else { continue };
-                let message = format!("the topic `{}` is declared as `{wanted}`, and `{}` has `{}`", self.name, end.name(), schema.name);
-                let mut d = Diagnostic::error(message).help("correct `type:`, or connect the port to another topic");
+                let message = format!("the topic `{}` is declared as `{wanted}`, and {} `{}`", self.name, end.does(), schema.name);
+                let others = self.others(end, &schema.name, all);
+                let help = format!(
+                    "connect `{}` to a topic of `{}`{others}; or write `type: {}` if this topic has it",
+                    end.name(),
+                    schema.name,
+                    schema.name
+                );
+                let mut d = Diagnostic::error(message).help(help);
                 if let Some(place) = &end.place {
                     d = d.related("connected here", place.clone());
                 }
@@ -231,7 +320,28 @@ impl<'a> Topic<'a> {
             let Some(expected) = &sub.schema else { continue };
             if let Some((publisher, offered)) = first.and_then(|p| Some((p, p.schema.as_ref()?))) {
                 if let Err(e) = Schema::check(self.name.as_str(), offered, expected) {
-                    let mut d = Diagnostic::error(e.to_string());
+                    let mut d = if offered.name == expected.name {
+                        Diagnostic::error(e.to_string())
+                    } else {
+                        let message = format!(
+                            "topic `{}`: {} {} `{}`, and {} {} `{}`",
+                            self.name,
+                            publisher.does(),
+                            offered.kind,
+                            offered.name,
+                            sub.does(),
+                            expected.kind,
+                            expected.name
+                        );
+                        let others = self.others(sub, &expected.name, all);
+                        let help = format!(
+                            "connect `{}` to a topic of `{}`{others}; or `{}` to another topic",
+                            sub.name(),
+                            expected.name,
+                            publisher.name()
+                        );
+                        Diagnostic::error(message).help(help)
+                    };
                     if let Some(place) = &publisher.place {
                         d = d.related(format!("published by `{}`", publisher.name()), place.clone());
                     }
@@ -241,6 +351,15 @@ impl<'a> Topic<'a> {
                 self.mismatch("subscription", first_subscription, sub);
             }
         }
+    }
+
+    /// Another topic of the type that an end has, as an example.
+    fn others(&self, end: &End, type_name: &str, all: &BTreeMap<&TopicName, Vec<&End>>) -> String {
+        let sends = |e: &&End| e.publishes() && e.place.is_some() && e.schema.as_ref().is_some_and(|s| s.name == type_name);
+        let published = all.iter().filter(|(_, ends)| !end.publishes() && ends.iter().any(|e| sends(&e))).map(|(n, _)| n.as_str());
+        let declared = self.files.topics.iter().filter(|(_, t)| t.spec.type_name.as_deref() == Some(type_name)).map(|(n, _)| n.as_str());
+        let other = declared.chain(published).find(|n| *n != self.name.as_str());
+        other.map_or_else(String::new, |n| format!(", such as `{n}`"))
     }
 
     /// Two ends of the same side with different types.
@@ -299,7 +418,7 @@ impl<'a> Topic<'a> {
             let message = format!("the topic `{name}` has ends in the modules {list}, but reaches only its own process");
             let help = format!("declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one module");
             let place = self.subscriptions().chain(self.publishers()).find_map(|e| e.place.clone());
-            self.report(Diagnostic::error(message).help(help), place);
+            self.lacks_entry(Diagnostic::error(message), help, place);
         }
     }
 
@@ -341,7 +460,7 @@ impl<'a> Topic<'a> {
             );
             let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
             let place = self.document.map_or(Some(place), |_| self.declared_at(""));
-            self.report(Diagnostic::error(message).help(help), place);
+            self.lacks_entry(Diagnostic::error(message), help, place);
         }
         0
     }

@@ -4,6 +4,7 @@
 use crate::descriptor::ComponentClass;
 use crate::graph::{Describe, DescribeError, Environment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,6 @@ const TIME_OUT: Duration = Duration::from_secs(20);
 
 /// A program that Driveline consists of is nowhere.
 #[derive(Debug, Error)]
-#[error("the program {name} was not found (searched: {}); {remedy}, or name it in {variable}", searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
 pub struct ProgramNotFound {
     /// Its name.
     pub name: &'static str,
@@ -39,6 +39,21 @@ pub struct ProgramNotFound {
     pub variable: &'static str,
     /// Where it was searched.
     pub searched: Vec<PathBuf>,
+    /// The variable names it, and so says where alone it was searched.
+    pub named: bool,
+}
+
+impl fmt::Display for ProgramNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, remedy, variable, searched, named } = self;
+        let places = searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+        if *named {
+            let what = if searched.iter().any(|p| p.exists()) { "that is no file" } else { "nothing is there" };
+            write!(f, "{variable} names {places} as the program {name}, and {what}; correct {variable}, or unset it and {remedy}")
+        } else {
+            write!(f, "the program {name} was not found (searched: {places}); {remedy}, or name it in {variable}")
+        }
+    }
 }
 
 /// The program that runs modules: the one in [`HOST`], beside this program, or in `../libexec`.
@@ -68,8 +83,13 @@ pub fn find_ros2_gateway() -> Result<PathBuf, ProgramNotFound> {
 }
 
 fn find(name: &'static str, remedy: &'static str, variable: &'static str) -> Result<PathBuf, ProgramNotFound> {
-    let searched: Vec<PathBuf> = match std::env::var_os(variable).filter(|p| !p.is_empty()) {
-        Some(path) => vec![path.into()],
+    found(name, remedy, variable, std::env::var_os(variable).filter(|p| !p.is_empty()).map(PathBuf::from))
+}
+
+fn found(name: &'static str, remedy: &'static str, variable: &'static str, given: Option<PathBuf>) -> Result<PathBuf, ProgramNotFound> {
+    let named = given.is_some();
+    let searched: Vec<PathBuf> = match given {
+        Some(path) => vec![path],
         None => std::env::current_exe()
             .ok()
             .and_then(|exe| exe.canonicalize().ok())
@@ -77,7 +97,7 @@ fn find(name: &'static str, remedy: &'static str, variable: &'static str) -> Res
             .map(|bin| vec![bin.join(name), bin.join("../libexec").join(name), bin.join("../libexec/driveline").join(name)])
             .unwrap_or_default(),
     };
-    searched.iter().find(|p| p.is_file()).cloned().ok_or(ProgramNotFound { name, remedy, variable, searched })
+    searched.iter().find(|p| p.is_file()).cloned().ok_or(ProgramNotFound { name, remedy, variable, searched, named })
 }
 
 /// Asks the host program, in a process of its own, so that a broken library harms nobody else. Blocks, at most 20 s.
@@ -199,6 +219,19 @@ fn collect(child: &mut Child, deadline: Instant) -> Result<(Vec<u8>, Vec<u8>), S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_is_not_where_its_variable_says_is_told_with_the_variable() {
+        let told = |path: &str| found("driveline-x", "build it", "DRIVELINE_X", Some(path.into())).unwrap_err().to_string();
+        let remedy = "correct DRIVELINE_X, or unset it and build it";
+        assert_eq!(told("/nope"), format!("DRIVELINE_X names /nope as the program driveline-x, and nothing is there; {remedy}"));
+        assert_eq!(told("/proc"), format!("DRIVELINE_X names /proc as the program driveline-x, and that is no file; {remedy}"));
+        let text = found("driveline-x", "build it", "DRIVELINE_X", None).unwrap_err().to_string();
+        assert!(
+            text.starts_with("the program driveline-x was not found (searched: /")
+                && text.ends_with("; build it, or name it in DRIVELINE_X")
+        );
+    }
     use std::io::Write;
 
     fn describe(script: &str, time_out: Duration) -> Result<Vec<ComponentClass>, DescribeError> {

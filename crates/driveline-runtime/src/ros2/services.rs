@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules for services: what stands under `ros2: services:`. What they mean: `docs/protocols/ros2-services.md`, section 1.
+//! Rules for services: what stands under `ros2: services:`. Keys: `docs/ros2.md`; what they mean: `docs/protocols/ros2-services.md`, section 1.
 
 use super::{MAX_PATTERN_LEN, Mistake, is_token};
 use crate::graph::ByteSize;

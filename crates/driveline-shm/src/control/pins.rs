@@ -37,7 +37,7 @@ pub(super) fn grant(granted: &[Claim], claim: Claim, pins: u32, access: &Access)
     }
     if claim.observer && (needed > left || foreign && needed > others.saturating_sub(by_others)) {
         return Err(format!(
-            "{capacity} pins are reserved for tools, {others} of them for those of other users; {by_all} are taken, {by_others} of them by other users, and {needed} are needed: stop another tool, or lower its max_held"
+            "a publisher keeps {capacity} pins for tools that look on, such as `driveline topic echo`, {others} of them for tools of other users; {by_all} are taken, {by_others} of them by other users, and {needed} more would be needed: end one of the others (`driveline topic info` tells who they are)"
         ));
     }
     if needed > left {

@@ -22,7 +22,8 @@ struct Events {
 
 /// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first two, whoever polls events the others.
 struct Promises {
-    watched: bool,
+    /// The topic, where nobody else watches.
+    watched: Option<TopicName>,
     published_ns: AtomicU64,
     alive_ns: AtomicU64,
     /// The last publish after which a missed deadline was told.
@@ -35,7 +36,7 @@ impl Default for Promises {
     fn default() -> Self {
         let now = MonotonicNs::now().0;
         Self {
-            watched: false,
+            watched: None,
             published_ns: AtomicU64::new(now),
             alive_ns: AtomicU64::new(now),
             silence_told: AtomicU64::new(0),
@@ -101,8 +102,8 @@ impl LocalEnd {
     }
 
     /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its lease.
-    pub(crate) fn watching_itself(self) -> Self {
-        Self { promises: Promises { watched: true, ..self.promises }, ..self }
+    pub(crate) fn watching_itself(self, topic: &TopicName) -> Self {
+        Self { promises: Promises { watched: Some(topic.clone()), ..self.promises }, ..self }
     }
 
     /// A sample was published at that time.
@@ -122,7 +123,7 @@ impl LocalEnd {
     }
 
     /// Events for promises that were broken since the last look, once for each silence.
-    fn look_at_promises(&self) {
+    fn look_at_promises(&self, topic: &TopicName) {
         let now = MonotonicNs::now();
         let broken = |limit_ms: Option<u32>, since: &AtomicU64, told: &AtomicU64| {
             let since = since.load(Ordering::Relaxed);
@@ -131,7 +132,8 @@ impl LocalEnd {
         };
         let p = &self.promises;
         if broken(self.qos.deadline_ms, &p.published_ns, &p.silence_told) {
-            let text = format!("nothing was published for longer than the offered deadline of {} ms", self.qos.deadline_ms.unwrap_or(0));
+            let ms = self.qos.deadline_ms.unwrap_or(0);
+            let text = format!("topic '{topic}': nothing was published for longer than the offered deadline of {ms} ms");
             self.event(EndpointEvent::DeadlineMissed { text });
         }
         let lease_ms = self.qos.lease_ms.filter(|_| self.qos.liveliness == Liveliness::ManualByTopic);
@@ -202,8 +204,8 @@ impl LocalEnd {
     }
 
     pub(crate) fn poll_event(&self) -> Option<EndpointEvent> {
-        if self.promises.watched {
-            self.look_at_promises();
+        if let Some(topic) = &self.promises.watched {
+            self.look_at_promises(topic);
         }
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut events.lost) {

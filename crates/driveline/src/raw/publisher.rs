@@ -180,6 +180,7 @@ impl RawPublisher {
         let kind = schema.kind;
         let max_payload = o.max_payload;
         let keeps_history = o.qos.durability == Durability::TransientLocal;
+        let deadline_ms = o.qos.deadline_ms;
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
@@ -200,7 +201,7 @@ impl RawPublisher {
             let has_buffers = matches!(kind, PayloadKind::Plain | PayloadKind::Bytes);
             let end = if has_buffers { end.with_buffers(max_payload) } else { end };
             // At host reach the host transport watches.
-            let end = Arc::new(if o.reach == Reach::Process { end.watching_itself() } else { end });
+            let end = Arc::new(if o.reach == Reach::Process { end.watching_itself(&topic) } else { end });
             let kept = if keeps_history { u64::from(o.qos.depth) } else { 0 };
             check_memory(&topic, (u64::from(o.loans) + kept + 1) * end.buffer_len as u64)?;
             Some(LocalPublisher::new(context.topic(&topic), end, o.loans))
@@ -210,7 +211,8 @@ impl RawPublisher {
         let header = SampleHeader::stamped_now();
         let ends = local.as_ref().map(|l| l.end.clone());
         let sources = host.as_ref().map(driveline_shm::Publisher::event_source);
-        let sources = sources.map(|s| Box::new(move || s().map(super::watch::publisher_event)) as Box<_>);
+        let promise = super::watch::Promise { topic: topic.clone(), deadline_ms };
+        let sources = sources.map(|s| Box::new(move || s().map(|e| super::watch::publisher_event(e, &promise))) as Box<_>);
         Ok(Self {
             topic_id: topic.id(),
             topic,

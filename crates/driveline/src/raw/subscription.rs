@@ -2,7 +2,7 @@
 //! The receiving end.
 
 use super::publisher::check_memory;
-use super::watch::{Notifier, subscription_event};
+use super::watch::{Notifier, Promise, subscription_event};
 use super::{Matches, RawSample, Waker};
 use crate::context::Context;
 use crate::error::{EndpointError, TakeError, WaitError};
@@ -433,7 +433,8 @@ impl RawSubscription {
             return Some(e);
         }
         if let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
-            return Some(subscription_event(e));
+            let deadline_ms = self.deadline.map(|d| u32::try_from(d.as_millis()).unwrap_or(u32::MAX));
+            return Some(subscription_event(e, &Promise { topic: self.topic.clone(), deadline_ms }));
         }
         if let Some(event) = self.look_at_leases() {
             return Some(event);

@@ -4,6 +4,7 @@
 use crate::event::EndpointEvent;
 use crate::local::LocalQueue;
 use driveline_shm::{Kicker, PublisherEvent, SubscriptionEvent, WaitSet, Wake};
+use driveline_types::TopicName;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -105,14 +106,26 @@ impl Drop for Notifier {
     }
 }
 
-pub(super) fn publisher_event(event: PublisherEvent) -> EndpointEvent {
+/// The deadline of an endpoint, as events tell of it.
+pub(super) struct Promise {
+    pub(super) topic: TopicName,
+    pub(super) deadline_ms: Option<u32>,
+}
+
+impl Promise {
+    fn broken(&self, what: &str, total: u64) -> EndpointEvent {
+        let Self { topic, deadline_ms } = self;
+        let ms = deadline_ms.unwrap_or(0);
+        EndpointEvent::DeadlineMissed { text: format!("topic '{topic}': {what} deadline of {ms} ms ({total} times so far)") }
+    }
+}
+
+pub(super) fn publisher_event(event: PublisherEvent, promise: &Promise) -> EndpointEvent {
     match event {
         PublisherEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
         PublisherEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
         PublisherEvent::Refused { text, .. } => EndpointEvent::Refused { text },
-        PublisherEvent::DeadlineMissed { total } => EndpointEvent::DeadlineMissed {
-            text: format!("nothing was published for longer than the offered deadline ({total} times so far)"),
-        },
+        PublisherEvent::DeadlineMissed { total } => promise.broken("nothing was published for longer than the offered", total),
         PublisherEvent::LivelinessLost { total } => {
             EndpointEvent::LivelinessLost { peer: format!("this publisher ({total} times so far)") }
         }
@@ -123,14 +136,12 @@ pub(super) fn publisher_event(event: PublisherEvent) -> EndpointEvent {
     }
 }
 
-pub(super) fn subscription_event(event: SubscriptionEvent) -> EndpointEvent {
+pub(super) fn subscription_event(event: SubscriptionEvent, promise: &Promise) -> EndpointEvent {
     match event {
         SubscriptionEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
         SubscriptionEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
         SubscriptionEvent::Refused { text, .. } => EndpointEvent::Refused { text },
-        SubscriptionEvent::DeadlineMissed { total, .. } => {
-            EndpointEvent::DeadlineMissed { text: format!("no sample came within the requested deadline ({total} times so far)") }
-        }
+        SubscriptionEvent::DeadlineMissed { total, .. } => promise.broken("no sample came for longer than the requested", total),
         SubscriptionEvent::LivelinessLost { publisher } => EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") },
         SubscriptionEvent::LivelinessGained { publisher } => EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") },
         SubscriptionEvent::Dropped { count } => EndpointEvent::EventsLost { count },

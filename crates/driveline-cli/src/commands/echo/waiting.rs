@@ -3,6 +3,7 @@
 
 use super::super::domains::{DomainPlace, Other, elsewhere};
 use super::super::list::ask;
+use super::super::services::of_service;
 use super::{NAME, REASON};
 use crate::screen::Screen;
 use crate::table::{count, cut};
@@ -26,6 +27,8 @@ pub(super) struct Waiting<'a> {
     /// Something has come, or it was told why nothing does.
     settled: bool,
     told: bool,
+    /// A sample has come at some time.
+    heard: bool,
 }
 
 impl<'a> Waiting<'a> {
@@ -36,7 +39,7 @@ impl<'a> Waiting<'a> {
         timeout: Option<Duration>,
         screen: &'a Screen,
     ) -> Self {
-        Self { topic, domain, place, timeout, screen, since: Instant::now(), settled: false, told: false }
+        Self { topic, domain, place, timeout, screen, since: Instant::now(), settled: false, told: false, heard: false }
     }
 
     /// A sample has come.
@@ -44,6 +47,16 @@ impl<'a> Waiting<'a> {
         self.since = Instant::now();
         self.settled = true;
         self.told = false;
+        self.heard = true;
+    }
+
+    /// The last publisher is gone, and all that it left is printed.
+    pub(super) fn is_alone(&mut self, node: &str, pid: Option<u32>) {
+        let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
+        self.screen
+            .print_error(&format!("'{}' is published by nobody any more: '{node}'{process} is gone; waiting for the next\n", self.topic));
+        self.settled = true;
+        self.told = true;
     }
 
     /// Whether it was told that nothing comes, and nothing has come yet.
@@ -57,7 +70,8 @@ impl<'a> Waiting<'a> {
     pub(super) fn look(&mut self, subscriptions: &[Subscription]) -> Result<(), String> {
         let waited = self.since.elapsed();
         if let Some(timeout) = self.timeout.filter(|t| waited >= *t) {
-            return Err(format!("no sample of '{}' came within {} s: {}", self.topic, timeout.as_secs_f64(), self.why(subscriptions)));
+            let no = if self.heard { "no further sample" } else { "no sample" };
+            return Err(format!("{no} of '{}' came within {} s: {}", self.topic, timeout.as_secs_f64(), self.why(subscriptions)));
         }
         if !self.settled && waited >= PATIENCE {
             self.settled = true;
@@ -88,6 +102,9 @@ impl<'a> Waiting<'a> {
             };
             let hint: String = elsewhere(self.place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
             let place = self.place;
+            if let Some(service) = of_service(topic, &participants) {
+                return format!("nobody publishes it in {place}: {service}");
+            }
             return format!(
                 "nobody publishes it in {place}: a publisher with process reach would be seen in its own process only{known}{hint}"
             );

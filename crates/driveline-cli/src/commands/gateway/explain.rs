@@ -151,6 +151,8 @@ mod tests {
             host: "trunk.01".into(),
             alive,
             for_ms: 7_000,
+            outages: 0,
+            outage_ms: 0,
             offset_ns,
             offset_error_ns,
             exchanges: 3,

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Both ends of an edge, and all that can go wrong between them: a window, what is on its way, an intake, and inlets that come and go.
+
+use super::*;
+use crate::arrival::Arrivals;
+use crate::intake::{Entry, Intake, Queued};
+use proptest::prelude::*;
+
+const FULL: usize = 62_500;
+const PUBLISHERS: usize = 3;
+
+/// A sample: of which publisher, and its number among those.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct What {
+    publisher: usize,
+    written: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    number: u64,
+    place: u16,
+    len: usize,
+    sent: MonotonicNs,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A publisher has published; the sample goes when the window lets it.
+    Publish(usize, usize),
+    /// The first sample on its way arrives.
+    Deliver,
+    /// The first acknowledgement does.
+    Acknowledge,
+    /// The connection breaks: of what is on its way so many arrive, the others never. Acknowledgements likewise.
+    Break(usize, usize),
+    /// Comes twice, or late, over another way.
+    Again(usize),
+    /// One is lost alone, as a receiver without room drops it.
+    Lose(usize),
+    /// An acknowledgement is lost alone: `drop`.
+    LoseAcknowledgement(usize),
+    /// Readers have taken their time, and the next sample is published.
+    Read,
+    /// A publisher's inlet is there, or not any longer.
+    Inlet(usize, bool),
+    /// Nobody wants the topic, and then somebody does again.
+    Part,
+    /// The receiver forgets what it knew of the edge.
+    Forget,
+    Wait(u64),
+}
+
+/// Each in one place, so that each can be broken by a test of this test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Receiver {
+    Ours,
+    /// Of a release before places: it takes whatever comes, and what came before it counts as arrived.
+    Old,
+}
+
+struct World {
+    receiver: Receiver,
+    window: Window,
+    now: MonotonicNs,
+    waiting: VecDeque<(usize, usize)>,
+    written: [u64; PUBLISHERS],
+    /// What is kept until it has arrived, by number.
+    held: VecDeque<(u64, usize, What)>,
+    /// Publishers that have an inlet, as far as the sender knows.
+    stands: [bool; PUBLISHERS],
+    way: VecDeque<Sample>,
+    back: VecDeque<Ack>,
+    intake: Intake<Sample>,
+    inlets: [bool; PUBLISHERS],
+    arrivals: [Arrivals; PUBLISHERS],
+    forgot: bool,
+    published: Vec<What>,
+    sent: Vec<What>,
+    refused: Vec<What>,
+}
+
+impl World {
+    fn new(reliable: bool, receiver: Receiver) -> Self {
+        Self {
+            receiver,
+            window: Window::new(reliable, FULL, 1_000),
+            now: MonotonicNs(1_000_000_000),
+            waiting: VecDeque::new(),
+            written: [0; PUBLISHERS],
+            held: VecDeque::new(),
+            stands: [false; PUBLISHERS],
+            way: VecDeque::new(),
+            back: VecDeque::new(),
+            intake: Intake::default(),
+            inlets: [false; PUBLISHERS],
+            arrivals: [Arrivals::default(); PUBLISHERS],
+            forgot: false,
+            published: Vec::new(),
+            sent: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, Place { number, place }: Place, len: usize, what: What) {
+        self.now = MonotonicNs(self.now.0 + 1);
+        self.way.push_back(Sample { number, place, len, sent: self.now, what });
+    }
+
+    /// What the edge's thread does when it is woken.
+    fn turn(&mut self) {
+        loop {
+            match self.window.overdue(self.now) {
+                Overdue::Again { number } => {
+                    let (_, len, what) = *self.held.iter().find(|(n, ..)| *n == number).expect("kept");
+                    let place = self.window.send_again(self.now);
+                    self.put(place, len, what);
+                }
+                Overdue::GivenUp => {}
+                Overdue::Nothing => break,
+            }
+        }
+        while self.window.has_room() {
+            let Some((publisher, len)) = self.waiting.pop_front() else { break };
+            self.written[publisher] += 1;
+            let what = What { publisher, written: self.written[publisher] };
+            let reliable = self.window.is_reliable();
+            let before = self.window.bytes;
+            let place = self.window.send(len, reliable && !self.stands[publisher], self.now);
+            assert!(before < FULL && self.window.in_flight() <= MAX_IN_FLIGHT);
+            if reliable {
+                self.held.push_back((place.number, len, what));
+            }
+            self.sent.push(what);
+            self.put(place, len, what);
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        let Some(ack) = self.back.pop_front() else { return };
+        let of = self.held.iter().find(|(n, ..)| *n == ack.number).map(|(.., what)| *what);
+        match (of, ack.outcome) {
+            // Whether it is waited for any longer, somebody else decides.
+            (Some(what), Outcome::NotYet) if !self.now.0.is_multiple_of(7) => {
+                self.stands[what.publisher] = false;
+                assert!(self.window.not_yet(&ack, self.now));
+            }
+            (Some(what), Outcome::NotYet) => {
+                if self.window.refused(&ack, self.now) {
+                    self.refused.push(what);
+                }
+            }
+            (_, Outcome::Gap) => drop(self.window.gap(&ack, self.now)),
+            (of, _) => {
+                of.into_iter().for_each(|what| self.stands[what.publisher] = true);
+                self.window.acknowledged(&ack, self.now);
+            }
+        }
+        let oldest = self.window.oldest();
+        self.held.retain(|(n, ..)| oldest.is_some_and(|oldest| *n >= oldest));
+        self.turn();
+    }
+
+    fn answer(&mut self, sample: &Sample, outcome: Outcome, number: u64) {
+        let accepts = if self.receiver == Receiver::Old { 0 } else { MAX_IN_FLIGHT as u32 };
+        self.back.push_back(Ack { outcome, accepts, number, sent: sample.sent, ..Ack::default() });
+    }
+
+    fn publish(&mut self, what: What) -> Outcome {
+        if !self.inlets[what.publisher] {
+            return Outcome::NotYet;
+        }
+        if self.arrivals[what.publisher].is_new(what.written) {
+            self.published.push(what);
+        }
+        Outcome::Published
+    }
+
+    fn arrive(&mut self, sample: Sample) {
+        if self.receiver == Receiver::Old {
+            let outcome = self.publish(sample.what);
+            return self.answer(&sample, outcome, sample.number);
+        }
+        let fate = (!self.inlets[sample.what.publisher]).then_some(Outcome::NotYet);
+        if let Entry::Reply { what, outcome, number } = self.intake.enter(sample.number, sample.place, sample.len, fate, sample) {
+            self.answer(&what, outcome, number);
+        }
+    }
+
+    fn read(&mut self) -> bool {
+        let Some(Queued { number, place, what, .. }) = self.intake.next() else { return false };
+        let before = self.arrivals[what.what.publisher].duplicates();
+        let outcome = self.publish(what.what);
+        let twice = self.arrivals[what.what.publisher].duplicates() > before;
+        assert!(!twice || place == 0 || self.forgot, "the intake has let something in twice: {what:?}");
+        self.intake.finished(number, place, outcome);
+        self.answer(&what, outcome, number);
+        true
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Publish(publisher, len) => {
+                self.waiting.push_back((publisher, len));
+                self.turn();
+            }
+            Step::Deliver => {
+                if let Some(sample) = self.way.pop_front() {
+                    self.arrive(sample);
+                }
+            }
+            Step::Acknowledge => self.acknowledge(),
+            Step::Break(samples, acks) => {
+                self.way.truncate(samples);
+                self.back.truncate(acks);
+            }
+            Step::Again(n) => {
+                if let Some(sample) = self.way.get(n).copied() {
+                    self.way.push_back(sample);
+                }
+            }
+            Step::Lose(n) => drop(self.way.remove(n)),
+            Step::LoseAcknowledgement(n) => drop(self.back.remove(n)),
+            Step::Read => drop(self.read()),
+            Step::Inlet(publisher, there) => self.inlets[publisher] = there,
+            Step::Part => {
+                self.window.parted(self.now);
+                self.stands = [false; PUBLISHERS];
+                self.turn();
+            }
+            Step::Forget => {
+                self.intake.begin_anew();
+                self.forgot = true;
+            }
+            Step::Wait(ns) => {
+                self.now = MonotonicNs(self.now.0 + ns);
+                self.turn();
+            }
+        }
+    }
+
+    /// Nothing goes wrong any more: everything arrives within a bounded number of steps.
+    fn settle(&mut self) {
+        self.inlets = [true; PUBLISHERS];
+        for _ in 0..10_000 {
+            if self.window.in_flight() == 0 && self.waiting.is_empty() {
+                return;
+            }
+            if let Some(sample) = self.way.pop_front() {
+                self.arrive(sample);
+            } else if !self.read() && self.back.is_empty() {
+                self.now = self.window.deadline().map_or(self.now, |d| d.max(self.now));
+                self.turn();
+            }
+            while !self.back.is_empty() {
+                // Refusals are over.
+                self.now = MonotonicNs(self.now.0 / 7 * 7 + 8);
+                self.acknowledge();
+            }
+        }
+        panic!("stuck: {:?}", self.window);
+    }
+
+    /// All that was not refused, in the order in which it was sent.
+    fn owed(&self) -> Vec<What> {
+        self.sent.iter().filter(|w| !self.refused.contains(w)).copied().collect()
+    }
+
+    /// Of what was refused, another copy may have come later; in its place nevertheless.
+    fn got_of_owed(&self) -> Vec<What> {
+        let numbers: Vec<_> = self.published.iter().map(|w| self.sent.iter().position(|s| s == w)).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "twice or out of order: {:?}", self.published);
+        self.published.iter().filter(|w| !self.refused.contains(w)).copied().collect()
+    }
+
+    fn got(&self, publisher: usize) -> Vec<u64> {
+        self.published.iter().filter(|w| w.publisher == publisher).map(|w| w.written).collect()
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let len = prop_oneof![8 => 1usize..3000, 2 => 8_000usize..FULL, 1 => Just(4 << 20)];
+    let step = prop_oneof![
+        30 => (0..PUBLISHERS, len).prop_map(|(publisher, len)| Step::Publish(publisher, len)),
+        30 => Just(Step::Deliver),
+        30 => Just(Step::Acknowledge),
+        30 => Just(Step::Read),
+        2 => (0usize..40, 0usize..40).prop_map(|(samples, acks)| Step::Break(samples, acks)),
+        2 => (0usize..40).prop_map(Step::Again),
+        2 => (0usize..10).prop_map(Step::Lose),
+        3 => (0usize..10).prop_map(Step::LoseAcknowledgement),
+        8 => (0..PUBLISHERS, any::<bool>()).prop_map(|(publisher, there)| Step::Inlet(publisher, there)),
+        1 => Just(Step::Part),
+        1 => Just(Step::Forget),
+        3 => (0u64..3_000_000_000).prop_map(Step::Wait),
+    ];
+    proptest::collection::vec(step, 0..400)
+}
+
+fn run(reliable: bool, receiver: Receiver, steps: Vec<Step>) -> World {
+    let mut world = World::new(reliable, receiver);
+    world.inlets = [true, true, false];
+    steps.into_iter().for_each(|step| world.step(step));
+    world
+}
+
+proptest! {
+    #[test]
+    fn reliable_samples_arrive_once_and_in_order_whatever_happens_on_the_way(steps in steps()) {
+        let mut world = run(true, Receiver::Ours, steps);
+        world.settle();
+        prop_assert_eq!(world.got_of_owed(), world.owed());
+        prop_assert_eq!(world.window.counters().unacknowledged, 0);
+    }
+
+    #[test]
+    fn a_receiver_of_an_older_release_loses_nothing_either(steps in steps()) {
+        let mut world = run(true, Receiver::Old, steps);
+        world.settle();
+        prop_assert_eq!(world.got_of_owed(), world.owed());
+    }
+
+    #[test]
+    fn best_effort_samples_arrive_at_most_once_and_never_backwards(steps in steps()) {
+        let mut world = run(false, Receiver::Ours, steps);
+        world.settle();
+        for publisher in 0..PUBLISHERS {
+            prop_assert!(world.got(publisher).is_sorted_by(|a, b| a < b));
+        }
+    }
+}
+
+/// Most runs have many in flight, and something that goes wrong among them.
+#[test]
+fn a_stream_over_a_connection_that_breaks_goes_on_with_many_in_flight() {
+    let mut world = World::new(true, Receiver::Ours);
+    world.inlets = [true; PUBLISHERS];
+    let mut most = 0;
+    for n in 0..200 {
+        world.step(Step::Publish(0, 100));
+        if n % 8 == 0 {
+            (0..8).for_each(|_| [Step::Deliver, Step::Read, Step::Acknowledge].into_iter().for_each(|step| world.step(step)));
+        }
+        if n % 50 == 49 {
+            world.step(Step::Break(1, 0));
+        }
+        most = most.max(world.window.in_flight());
+    }
+    world.settle();
+    assert_eq!(world.got(0), (1..=200).collect::<Vec<_>>());
+    assert_eq!(most, MAX_IN_FLIGHT);
+    assert!(world.window.counters().sent_again > 30, "{:?}", world.window.counters());
+}
