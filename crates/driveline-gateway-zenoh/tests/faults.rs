@@ -109,7 +109,7 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
         breaks += u32::from(rig.cable.reset_connections());
     }
     if breaks == 0 {
-        rig::skipped("connections that break", "`ss -K` ends none here");
+        rig::skipped("connections that break", "`ss -K` ends none here", "run it as root, with a kernel that has CONFIG_INET_DIAG_DESTROY");
     }
     heard.until(&mut subscription, LAST);
     assert_eq!(heard.missed, 0);

@@ -139,7 +139,7 @@ impl Cable {
             within(&format!("nft add rule ip cable arriving iifname dl0 numgen random mod 100 < {percent} drop"))
         };
         let why = names.iter().map(lose).find_map(Result::err);
-        why.iter().for_each(|why| skipped("a cable that loses packets", why));
+        why.iter().for_each(|why| skipped("a cable that loses packets", why, AS_ROOT));
         why.is_none()
     }
 
