@@ -92,7 +92,7 @@ impl<T> Intake<T> {
     }
 
     /// The one whose turn it is. [`Self::finished`] is to be said of it before the next one is asked for.
-    pub fn next(&mut self) -> Option<Queued<T>> {
+    pub fn next_in_turn(&mut self) -> Option<Queued<T>> {
         let next = self.queue.pop_front()?;
         self.bytes -= next.len;
         Some(next)

@@ -189,7 +189,7 @@ impl World {
     }
 
     fn read(&mut self) -> bool {
-        let Some(Queued { number, place, what, .. }) = self.intake.next() else { return false };
+        let Some(Queued { number, place, what, .. }) = self.intake.next_in_turn() else { return false };
         let before = self.arrivals[what.what.publisher].duplicates();
         let outcome = self.publish(what.what);
         let twice = self.arrivals[what.what.publisher].duplicates() > before;

@@ -89,7 +89,7 @@ impl Shared {
     fn next(&self) -> Option<Queued<(Arrived, Weak<Inlet>)>> {
         let mut state = lock(&self.state);
         while !state.stop {
-            if let Some(next) = state.intake.next() {
+            if let Some(next) = state.intake.next_in_turn() {
                 return Some(next);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
