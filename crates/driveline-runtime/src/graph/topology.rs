@@ -191,16 +191,16 @@ struct Topic<'a> {
 }
 
 impl<'a> Topic<'a> {
-    /// Adds to a finding about a topic without an entry which entry is probably meant; gives it back if there is none.
-    fn meant(&mut self, d: Diagnostic) -> Result<Diagnostic, Diagnostic> {
-        let (name, Some(idle)) = (self.name, self.idle.clone()) else { return Err(d) };
+    /// Adds to a finding about a topic without an entry which entry is probably meant, or else another help.
+    fn meant(&mut self, d: Diagnostic, otherwise: Option<String>) -> Diagnostic {
+        let (name, Some(idle)) = (self.name, self.idle.clone()) else { return d.maybe_help(otherwise) };
         self.told = true;
         let help = if idle.wrong {
             format!("a rule under `ros2:` names `{name}`, too: did you mean it where `{}` is declared?", idle.name)
         } else {
             format!("did you mean `{}`? If `{name}` is right, correct it where `{}` is declared", idle.name, idle.name)
         };
-        Ok(d.related(format!("`{}` is declared here, and no component uses it", idle.name), idle.place).help(help))
+        d.related(format!("`{}` is declared here, and no component uses it", idle.name), idle.place).help(help)
     }
 
     fn publishers(&self) -> impl Iterator<Item = &'a End> + use<'a> {
@@ -233,7 +233,7 @@ impl<'a> Topic<'a> {
     /// A finding that an entry under `topics:` would mend. If one with nearly this name is there, the first says so, and no other is needed.
     fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
         if !self.told {
-            let d = self.meant(d).unwrap_or_else(|d| d.help(help));
+            let d = self.meant(d, Some(help));
             self.report(d, place);
         }
     }
@@ -276,7 +276,7 @@ impl<'a> Topic<'a> {
         };
         let d = match help {
             Some(help) => d.help(help),
-            None => self.meant(d).unwrap_or_else(|d| d),
+            None => self.meant(d, None),
         };
         self.report(d, place);
     }
@@ -355,8 +355,8 @@ impl<'a> Topic<'a> {
 
     /// Another topic of the type that an end has, as an example.
     fn others(&self, end: &End, type_name: &str, all: &BTreeMap<&TopicName, Vec<&End>>) -> String {
-        let sends = |e: &&End| e.publishes() && e.place.is_some() && e.schema.as_ref().is_some_and(|s| s.name == type_name);
-        let published = all.iter().filter(|(_, ends)| !end.publishes() && ends.iter().any(|e| sends(&e))).map(|(n, _)| n.as_str());
+        let sends = |e: &End| e.publishes() && e.place.is_some() && e.schema.as_ref().is_some_and(|s| s.name == type_name);
+        let published = all.iter().filter(|(_, ends)| !end.publishes() && ends.iter().any(|e| sends(e))).map(|(n, _)| n.as_str());
         let declared = self.files.topics.iter().filter(|(_, t)| t.spec.type_name.as_deref() == Some(type_name)).map(|(n, _)| n.as_str());
         let other = declared.chain(published).find(|n| *n != self.name.as_str());
         other.map_or_else(String::new, |n| format!(", such as `{n}`"))
