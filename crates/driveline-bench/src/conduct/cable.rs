@@ -2,12 +2,14 @@
 //! Two hosts on one machine: two network namespaces and the cable between them, made for one run and gone with it.
 
 use crate::harness::{HOSTS, Job, Pace, Role};
-use crate::peer::{domain_dir, ping, pong};
+use crate::peer::{domain_dir, ping, pong, reliability};
 use anyhow::{Context, Result, bail, ensure};
+use driveline::types::Qos;
+use driveline_runtime::graph::model::Access;
+use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -140,29 +142,46 @@ fn command_name(command: &Command) -> String {
 
 /// What the gateways of both hosts are started with when Driveline is measured, as files.
 pub(super) fn gateways(job: &Job, cable: CableSpec, dir: &Path) -> Result<[PathBuf; 2]> {
+    let write = |side: usize| -> Result<PathBuf> {
+        let config = serde_json::to_string(&gateway(job, cable, side)?).context("the configuration of a gateway")?;
+        let path = dir.join(format!("gateway-{side}.json"));
+        std::fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    };
+    Ok([write(0)?, write(1)?])
+}
+
+fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
     let [listening, _] = HOSTS;
-    let endpoint = format!("tcp/{listening}:{GATEWAY_PORT}");
+    let endpoints = vec![format!("tcp/{listening}:{GATEWAY_PORT}")];
+    let (role, listen, connect) =
+        if side == 0 { (Role::Publisher, endpoints, Vec::new()) } else { (Role::Subscriber, Vec::new(), endpoints) };
     // Who sends each topic.
     let topics = match job.pace {
         Pace::PingPong => vec![(ping(job), 0), (pong(job), 1)],
         Pace::RateHz(_) => vec![(job.topic.clone(), 0)],
     };
-    let write = |side: usize, role: Role, endpoints: &str| -> Result<PathBuf> {
-        let carried = |(topic, from): &(String, usize)| {
-            json!({ "topic": topic, "send": *from == side, "receive": *from != side, "max_payload": job.size, "pins": job.subscribers.max(1),
-                "qos": { "reliability": job.reliability, "depth": job.depth } })
-        };
-        let config = json!({
-            "domain": "bench",
-            "domain_dir": domain_dir(&Job { role, ..job.clone() }),
-            "network": { "host": format!("host-{side}"), endpoints: [endpoint], "bandwidth_mbit": cable.mbit.unwrap_or(UNLIMITED_MBIT) },
-            "topics": topics.iter().map(carried).collect::<Vec<_>>(),
-        });
-        let path = dir.join(format!("gateway-{side}.json"));
-        std::fs::write(&path, config.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+    let carried = |(topic, from): (String, usize)| -> Result<CarriedTopic> {
+        Ok(CarriedTopic {
+            topic: topic.parse().with_context(|| format!("`{topic}` is no name of a topic"))?,
+            send: from == side,
+            receive: from != side,
+            max_payload: job.size as u64,
+            pins: job.subscribers.max(1) as u32,
+            qos: Qos { reliability: reliability(job), depth: job.depth, ..Qos::default() },
+            max_rate_hz: None,
+            every: None,
+            access: Access::default(),
+        })
     };
-    Ok([write(0, Role::Publisher, "listen")?, write(1, Role::Subscriber, "connect")?])
+    let host = Some(format!("host-{side}"));
+    let bandwidth_mbit = Some(cable.mbit.unwrap_or(UNLIMITED_MBIT));
+    Ok(GatewayConfig {
+        domain: "bench".into(),
+        domain_dir: domain_dir(&Job { role, ..job.clone() }),
+        network: NetworkSpec { host, listen, connect, bandwidth_mbit, ..NetworkSpec::default() },
+        topics: topics.into_iter().map(carried).collect::<Result<_>>()?,
+    })
 }
 
 #[cfg(test)]

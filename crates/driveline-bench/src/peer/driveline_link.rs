@@ -87,7 +87,7 @@ pub(crate) fn domain_dir(job: &Job) -> PathBuf {
     if job.reach == Reach::Network { job.domain_dir.join(format!("host-{}", job.side())) } else { job.domain_dir.clone() }
 }
 
-fn reliability(job: &Job) -> driveline::types::Reliability {
+pub(crate) fn reliability(job: &Job) -> driveline::types::Reliability {
     match job.reliability {
         Reliability::BestEffort => driveline::types::Reliability::BestEffort,
         Reliability::Reliable => driveline::types::Reliability::Reliable,

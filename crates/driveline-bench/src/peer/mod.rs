@@ -12,7 +12,7 @@ mod special;
 
 pub use link::{Middleware, Received, Receiver, Sender};
 
-pub(crate) use driveline_link::{MIN_SIZE, domain_dir};
+pub(crate) use driveline_link::{MIN_SIZE, domain_dir, reliability};
 pub use payload::MIN_FILLED;
 pub use recorder::sleep_until;
 pub(crate) use special::MEMCPY_KINDS;
