@@ -208,8 +208,8 @@ STEPS = [
     ),
     Step(
         "hosts-long",
-        "Outages, restarts and endpoints that come and go between hosts, for minutes",
-        [cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine", "--test", "faults") + ["--", "--ignored", "--nocapture", "--test-threads=1"]],
+        "Outages of many lengths, and restarts and endpoints that come and go by the thousand between hosts, for a quarter of an hour",
+        [cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine", "--test", "outages", "--test", "faults") + ["--", "--ignored", "--nocapture", "--test-threads=1"]],
         "tests",
         suite="by name",
     ),

@@ -10,8 +10,9 @@ mod rig;
 
 use driveline::types::Qos;
 use driveline::{RawPublisher, RawSubscription};
+use driveline_bench::stats::Runs;
 use rig::net::Net;
-use rig::{Host, carried, eventually, publisher_options, subscription_options};
+use rig::{Host, carried, eventually, ms, publisher_options, subscription_options};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -37,12 +38,8 @@ fn cpu_of(hosts: &[Host]) -> f64 {
     hosts.iter().map(|h| used(h.pid()).0).sum()
 }
 
-fn percentile(sorted: &[f64], p: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * p).round() as usize]
-}
-
-/// Publishes on every topic once a period, evenly, and reads what comes; transit times in milliseconds, and how many were sent.
-fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) -> (Vec<f64>, u64) {
+/// Publishes on every topic once a period, evenly, and reads what comes; transit times in nanoseconds, and how many were sent.
+fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) -> (Vec<u64>, u64) {
     let mut transits = Vec::new();
     let mut sent = 0;
     let began = Instant::now();
@@ -58,7 +55,8 @@ fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) 
         }
         for subscription in &mut *subscriptions {
             while let Some(sample) = subscription.take().unwrap() {
-                transits.push(sample.header().remote.unwrap().transit_ns as f64 / 1e6);
+                // Below zero is the error of the clocks' estimate: here they are one.
+                transits.push(sample.header().remote.unwrap().transit_ns.max(0) as u64);
             }
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -116,16 +114,16 @@ fn main() -> ExitCode {
     println!("at rest: {at_rest:.2} % of a CPU each; {memory:.0} MiB of private memory and {threads} threads in the greatest gateway");
 
     let before = (Instant::now(), cpu_of(&all));
-    let (mut transits, sent) = work(&mut publishers, &mut subscriptions);
+    let (transits, sent) = work(&mut publishers, &mut subscriptions);
     let busy = (cpu_of(&all) - before.1) / sent as f64 * 1e6;
-    transits.sort_by(f64::total_cmp);
+    let transits = Runs::new(vec![transits]).percentiles();
     println!(
-        "{:.0} samples/s: {} of {sent} arrived; transit p50 {:.2} ms, p99 {:.2} ms, greatest {:.2} ms; gateways' processor time for a sample, both ends: {busy:.0} µs",
+        "{:.0} samples/s: {} of {sent} arrived; transit p50 {}, p99 {}, greatest {}; gateways' processor time for a sample, both ends: {busy:.0} µs",
         sent as f64 / MEASURED.as_secs_f64(),
-        transits.len(),
-        percentile(&transits, 0.5),
-        percentile(&transits, 0.99),
-        percentile(&transits, 1.0),
+        transits.n,
+        ms(transits.p50),
+        ms(transits.p99),
+        ms(transits.max),
     );
 
     // The first host's is killed and started again: its topics are back when something arrives on each.

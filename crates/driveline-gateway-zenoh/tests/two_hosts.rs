@@ -8,11 +8,10 @@ use driveline::types::{Durability, MonotonicNs, Qos, Reliability, plain_type};
 use driveline::{EndpointEvent, RawSubscription, WaitMode};
 use driveline_runtime::gateway::InletState;
 use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
-use rig::talk::{LOOSELY, Speech, Talk};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The same name, and another field.
 #[plain_type(name = "test/Reading", crate = driveline::types)]
@@ -96,6 +95,7 @@ fn large_samples_arrive_whole_and_the_newest_wins() {
         }
         (received, missed, first, last, oldest_ns)
     };
+    let began = Instant::now();
     for number in 1..=40u64 {
         let mut loan = publisher.loan(LEN - number as usize).unwrap();
         loan.payload_mut().fill(number as u8);
@@ -103,13 +103,19 @@ fn large_samples_arrive_whole_and_the_newest_wins() {
         std::thread::sleep(Duration::from_millis(2));
         read();
     }
+    let published = began.elapsed();
     eventually("received the newest", || read().3 == 40);
     let (received, missed, first, _, oldest_ns) = read();
     assert_eq!(received + missed + first - 1, 40, "each was received or counted");
     if limited {
         // A third of a second for each: all of them would take 13 s, and the last one in a queue would be as old.
         let one = Duration::from_secs_f64(LEN as f64 * 8.0 / (f64::from(MBIT) * 1e6));
-        assert!(received < 20, "{received} of 40 were received, though each takes the link {one:?}");
+        // What fits into that time, and then what is on its way and the newest: none has waited in a queue meanwhile.
+        let most = (published.as_secs_f64() / one.as_secs_f64()) as u64 + 3;
+        assert!(
+            received <= most,
+            "{received} of 40 were received, {most} could be: each takes the link {one:?}, and they were published in {published:?}"
+        );
         assert!(oldest_ns < 10 * one.as_nanos() as i64, "one was {} ms old: it has waited behind others", oldest_ns / 1_000_000);
     }
 }
@@ -190,17 +196,6 @@ fn both_directions_of_one_topic_make_no_loop() {
         // What came from the other host is on this one, and was not sent back.
         assert!(report.edges.iter().all(|e| e.figures.sent <= 50) && report.inlets[0].figures.duplicate == 0, "{report:?}");
     }
-}
-
-#[test]
-fn a_killed_gateway_stalls_nobody_and_its_successor_goes_on() {
-    let mut rig = Rig::new(&small(), &deep());
-    let mut talk = Talk::new(&rig, &Speech::small(&deep()), LOOSELY);
-    talk.until_heard(20);
-    for side in [0, 1, 0, 1] {
-        talk.restart(&mut rig, side);
-    }
-    talk.all_accounted_for();
 }
 
 #[test]

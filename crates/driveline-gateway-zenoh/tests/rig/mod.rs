@@ -4,21 +4,27 @@
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 pub(crate) mod net;
+pub(crate) mod process;
 pub(crate) mod readings;
 pub(crate) mod relay;
 #[path = "../../../../tools/skipped.rs"]
 mod skipped;
+pub(crate) mod stopwatch;
 pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_runtime::gateway::{Answer, Report, ask};
+use driveline_runtime::graph::model::Access;
+use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_types::Qos;
+use process::Process;
 use serde_json::{Value, json};
 pub(crate) use skipped::skipped;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -32,6 +38,12 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "not {what} within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Tests of a program that hold this run one after the other: they measure, and disturb each other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What helps where there are no network namespaces.
@@ -72,16 +84,8 @@ impl Cable {
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
         let names = ["a", "b"].map(|side| format!("dl{}-{n}{side}", std::process::id()));
         let made = (|| {
-            let [a, b] = &names;
-            ip(&format!("netns add {a}"))?;
-            ip(&format!("netns add {b}"))?;
-            ip(&format!("-n {a} link add dl0 type veth peer name dl0 netns {b}"))?;
-            for (side, address) in [(a, "10.99.0.1"), (b, "10.99.0.2")] {
-                ip(&format!("-n {side} address add {address}/24 dev dl0"))?;
-                ip(&format!("-n {side} link set lo up"))?;
-                ip(&format!("-n {side} link set dl0 up"))?;
-            }
-            Ok::<_, String>(())
+            names.iter().try_for_each(|name| ip(&format!("netns add {name}")))?;
+            lay(&names)
         })();
         match made {
             Ok(()) => Self::Veth(names),
@@ -123,6 +127,20 @@ impl Cable {
         true
     }
 
+    /// The carrier is gone, and so is all that the host's kernel knew of its connections.
+    fn take_away(&self, side: usize) {
+        let Self::Veth(names) = self else { return };
+        // The kernel may keep the namespace for as long as it tries to say farewell in it.
+        ip(&format!("-n {} link delete dl0", names[side])).expect("the link");
+        remove(&names[side..=side]);
+    }
+
+    /// A new network for that host, at the same cable.
+    fn give_back(&self, side: usize) {
+        let Self::Veth(names) = self else { return };
+        ip(&format!("netns add {}", names[side])).and_then(|()| lay(names)).expect("a namespace and a cable");
+    }
+
     /// The names of the hosts' network namespaces, if they have any.
     pub(crate) fn namespaces(&self) -> Option<&[String; 2]> {
         if let Self::Veth(names) = self { Some(names) } else { None }
@@ -161,6 +179,16 @@ impl Cable {
     }
 }
 
+/// Puts the cable between two namespaces.
+fn lay([a, b]: &[String; 2]) -> Result<(), String> {
+    ip(&format!("-n {a} link add dl0 type veth peer name dl0 netns {b}"))?;
+    [(a, "10.99.0.1"), (b, "10.99.0.2")].into_iter().try_for_each(|(side, address)| {
+        ip(&format!("-n {side} address add {address}/24 dev dl0"))?;
+        ip(&format!("-n {side} link set lo up"))?;
+        ip(&format!("-n {side} link set dl0 up"))
+    })
+}
+
 /// Sends what is meant for an address to a card that is not there, or to its own again.
 pub(crate) fn misdirect(from: &str, card: &str, address: &str, (to, its_card): (&str, &str), wrongly: bool) {
     let output = Command::new("ip").args(["netns", "exec", to, "cat", &format!("/sys/class/net/{its_card}/address")]).output();
@@ -192,6 +220,9 @@ impl Drop for Cable {
 pub(crate) struct Host {
     pub(crate) node: Node,
     domain_dir: PathBuf,
+    /// How often it has lost its domain's directory.
+    starts: u32,
+    settings: GatewayConfig,
     config: PathBuf,
     gateway: Option<Child>,
     /// What stands before the gateway's program.
@@ -204,10 +235,28 @@ impl Host {
     pub(crate) fn new(directory: &Path, name: &str, words: Vec<String>, network: &Value, topics: &[Value]) -> Self {
         let domain_dir = directory.join(name);
         let context = Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain_dir.clone()) }).unwrap();
+        let settings = GatewayConfig {
+            domain: "test".into(),
+            domain_dir: domain_dir.clone(),
+            network: serde_json::from_value(network.clone()).unwrap(),
+            topics: topics.iter().map(|t| serde_json::from_value(t.clone()).unwrap()).collect(),
+        };
         let config = directory.join(format!("{name}.json"));
-        let text = json!({ "domain": "test", "domain_dir": domain_dir, "network": network, "topics": topics });
-        std::fs::write(&config, text.to_string()).unwrap();
-        Self { node: context.node(name).unwrap(), domain_dir, config, gateway: None, words }
+        let host = Self { node: context.node(name).unwrap(), domain_dir, starts: 0, settings, config, gateway: None, words };
+        host.write_config();
+        host
+    }
+
+    fn write_config(&self) {
+        std::fs::write(&self.config, serde_json::to_string(&self.settings).unwrap()).unwrap();
+    }
+
+    /// The domain's directory is empty, as it is when a computer has just started; `node` is still in the old one.
+    fn forget(&mut self) {
+        self.starts += 1;
+        self.domain_dir.set_extension(self.starts.to_string());
+        self.settings.domain_dir = self.domain_dir.clone();
+        self.write_config();
     }
 
     /// Starts its gateway.
@@ -345,19 +394,56 @@ impl Rig {
     }
 
     pub(crate) fn start(&mut self, side: usize) {
-        if side == 0 { self.a.start() } else { self.b.start() }
+        self.host(side).start();
+    }
+
+    pub(crate) fn host(&mut self, side: usize) -> &mut Host {
+        if side == 0 { &mut self.a } else { &mut self.b }
+    }
+
+    /// One host's power fails: its gateway and this process of it are gone, and neither they nor its kernel say farewell. `false`: without network
+    /// namespaces the kernel does.
+    pub(crate) fn switch_off(&mut self, side: usize, process: Process) -> bool {
+        let silent = self.cable.drop_silently(true);
+        drop(process);
+        self.host(side).kill_gateway();
+        self.cable.take_away(side);
+        self.host(side).forget();
+        silent
+    }
+
+    /// It starts, with a new gateway.
+    pub(crate) fn switch_on(&mut self, side: usize) {
+        self.cable.give_back(side);
+        self.start(side);
     }
 }
 
 /// A topic as a gateway's configuration has it.
 pub(crate) fn carried(topic: &str, send: bool, receive: bool, max_payload: u64, qos: &Qos) -> Value {
-    json!({ "topic": topic, "send": send, "receive": receive, "max_payload": max_payload, "pins": 8, "qos": qos })
+    let topic = CarriedTopic {
+        topic: topic.parse().unwrap(),
+        send,
+        receive,
+        max_payload,
+        pins: 8,
+        qos: qos.clone(),
+        max_rate_hz: None,
+        every: None,
+        access: Access::default(),
+    };
+    serde_json::to_value(topic).unwrap()
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
         self.kill_gateway();
     }
+}
+
+/// A percentile of times in nanoseconds, as milliseconds, or why there is none.
+pub(crate) fn ms(percentile: Option<u64>) -> String {
+    percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
 }
 
 pub(crate) fn publisher_options(qos: &Qos, max_payload: usize) -> PublisherOptions {

@@ -3,11 +3,12 @@
 //! a test does to the network meanwhile delays neither by itself.
 
 use super::readings::{Heard, TOPIC};
-use super::{Carried, Rig, eventually, publisher_options, subscription_options};
+use super::stopwatch::{Stopwatch, this_thread, waited_of};
+use super::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use driveline::types::{MonotonicNs, Qos};
 use driveline::{RawPublisher, RawSubscription, WaitMode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,26 +32,22 @@ impl Speech {
     }
 }
 
-/// What must hold while something goes wrong with the network.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Promise {
-    /// Until the first sample is heard after a link is back, or a gateway was started again.
-    pub(crate) recovery: Duration,
-    /// What publishing may take beyond the topic's `max_blocking_ms`, and what a sample may take to a subscription beside the publisher. So the
-    /// longest pause there is both and the publisher's own, which a machine that sleeps makes longer.
-    pub(crate) local: Duration,
-}
-
-/// What is promised of a machine that has nothing else to do.
-pub(crate) const PROMISED: Promise = Promise { recovery: Duration::from_secs(2), local: Duration::from_millis(100) };
-/// And of one on which other tests run: more than anything here takes by its own time-outs, less than what waits for somebody who is gone.
-pub(crate) const LOOSELY: Promise = Promise { recovery: Duration::from_secs(5), local: Duration::from_secs(2) };
+/// Until the first sample is heard after a link is back, or a gateway was started again.
+pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
+/// After so long it still goes on: what was heard first was not only what had been kept.
+const GOES_ON: Duration = Duration::from_millis(500);
+/// What publishing may take beyond the topic's `max_blocking_ms`, and what a sample may take to a subscription beside the publisher: less than
+/// anything that waits for the network does.
+pub(crate) const LOCAL: Duration = Duration::from_millis(200);
+/// The longest pause there is that and the publisher's own, which a machine that sleeps makes longer.
+const PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     /// Number of the last sample.
     said: AtomicU64,
+    speaker: AtomicU32,
     longest_publish_us: AtomicU64,
     longest_way_us: AtomicU64,
     longest_gap_us: AtomicU64,
@@ -61,7 +58,6 @@ pub(crate) struct Talk {
     pub(crate) subscription: RawSubscription,
     pub(crate) heard: Heard,
     speech: Speech,
-    promise: Promise,
     shared: Arc<Shared>,
     speaks: Option<JoinHandle<RawPublisher>>,
     listens: Option<JoinHandle<()>>,
@@ -69,13 +65,19 @@ pub(crate) struct Talk {
     _publisher: Option<RawPublisher>,
 }
 
+/// When something was mended, and the last sample before that.
+pub(crate) struct Since {
+    watch: Stopwatch,
+    said: u64,
+}
+
 impl Talk {
     /// Begins, when all are matched from end to end.
-    pub(crate) fn new(rig: &Rig, speech: &Speech, promise: Promise) -> Self {
+    pub(crate) fn new(from: &Host, to: &Host, speech: &Speech) -> Self {
         let Speech { qos, len, pause } = speech.clone();
-        let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
-        let beside = rig.a.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-        let subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let mut publisher = from.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
+        let beside = from.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let subscription = to.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
         // The one beside; the gateway watches with one, and sends with another.
         eventually("matched over the network", || publisher.matched() == 3);
         let shared = Arc::new(Shared::default());
@@ -83,7 +85,7 @@ impl Talk {
         let speaks = std::thread::spawn(move || speak(publisher, len, pause, &of_speaker));
         let listens = std::thread::spawn(move || listen(beside, &of_listener));
         let (speech, heard) = (speech.clone(), Heard::default());
-        Self { subscription, heard, speech, promise, shared, speaks: Some(speaks), listens: Some(listens), _publisher: None }
+        Self { subscription, heard, speech, shared, speaks: Some(speaks), listens: Some(listens), _publisher: None }
     }
 
     /// Reads all there is.
@@ -109,14 +111,36 @@ impl Talk {
         });
     }
 
-    /// What was wrong until `since` is so no longer: the first sample since then is in time.
+    /// The moment from which on something is to be as before.
+    pub(crate) fn now(&self) -> Since {
+        Since { watch: Stopwatch::start(), said: self.shared.said.load(SeqCst) }
+    }
+
+    /// What was wrong until then is so no longer: the first sample that was published since is heard in time.
     #[track_caller]
-    pub(crate) fn recovers(&mut self, since: Instant, what: &str) {
-        self.until_heard(1);
-        let took = since.elapsed();
-        println!("{what}: received again after {} ms, {} missed", took.as_millis(), self.heard.missed);
-        assert!(took <= self.promise.recovery, "{what}: received again after {took:?}");
-        self.until_heard(20);
+    pub(crate) fn recovers(&mut self, since: &Since, what: &str) {
+        self.recovers_within(RECOVERY, since, what);
+    }
+
+    /// The same where somebody has yet to find out that something is wrong.
+    #[track_caller]
+    pub(crate) fn recovers_within(&mut self, promised: Duration, since: &Since, what: &str) {
+        eventually("received again", || {
+            self.read();
+            self.heard.numbers.last() > Some(&since.said)
+        });
+        let took = since.watch.read();
+        self.go_on_for(GOES_ON);
+        let said = self.shared.said.load(SeqCst);
+        eventually("received after that", || {
+            self.read();
+            self.heard.numbers.last() > Some(&said)
+        });
+        let later = since.watch.read();
+        println!("{what}: received again after {:?}, without a processor for {:?}; {} missed", took.time, took.waited, self.heard.missed);
+        assert!(took.is_within(promised), "{what}: received again after {took:?}, and {promised:?} are promised");
+        let with_these = promised + GOES_ON + 2 * self.speech.pause;
+        assert!(later.is_within(with_these), "{what}: received again after {took:?}, and then nothing until {later:?}");
     }
 
     /// Kills the gateway of one side and starts it again.
@@ -137,9 +161,9 @@ impl Talk {
         if side == 1 {
             self.heard.from = self.heard.numbers.last().copied();
         }
-        let since = Instant::now();
+        let since = self.now();
         rig.start(side);
-        self.recovers(since, ["sending gateway killed and started", "receiving gateway killed and started"][side]);
+        self.recovers(&since, ["sending gateway killed and started", "receiving gateway killed and started"][side]);
     }
 
     /// Ends. Each sample since the first that was heard has arrived or is counted, and nobody on the publisher's host waited for the network.
@@ -164,10 +188,10 @@ impl Talk {
         println!("longest publish {publish:?}; to the subscription beside it {way:?}, longest pause there {gap:?}");
         let reliable = self.speech.qos.reliability == driveline::Reliability::Reliable;
         let may_block = Duration::from_millis(if reliable { self.speech.qos.max_blocking_ms.into() } else { 0 });
-        assert!(publish <= may_block + self.promise.local, "publishing took {publish:?}");
+        assert!(publish <= may_block + LOCAL, "publishing took {publish:?}");
         // A publish time is from before the wait.
-        assert!(way <= may_block + self.promise.local, "the subscription beside it got one after {way:?}");
-        assert!(gap <= may_block + LOOSELY.local + self.speech.pause, "the subscription beside it got nothing for {gap:?}");
+        assert!(way <= may_block + LOCAL, "the subscription beside it got one after {way:?}");
+        assert!(gap <= may_block + PAUSE + self.speech.pause, "the subscription beside it got nothing for {gap:?}");
     }
 
     fn stop(&mut self) {
@@ -187,14 +211,16 @@ impl Drop for Talk {
 }
 
 fn speak(mut publisher: RawPublisher, len: usize, pause: Duration, shared: &Shared) -> RawPublisher {
+    let own = this_thread();
+    shared.speaker.store(own, SeqCst);
     let mut next = Instant::now();
     while !shared.stop.load(SeqCst) {
         let mut loan = publisher.loan(len).unwrap();
         let number = shared.said.load(SeqCst) + 1;
         loan.payload_mut().fill(number as u8);
-        let began = Instant::now();
+        let (waited, began) = (waited_of(own), Instant::now());
         assert_eq!(publisher.publish(loan).unwrap(), number);
-        let took = began.elapsed();
+        let took = began.elapsed().saturating_sub(waited_of(own).saturating_sub(waited));
         shared.said.store(number, SeqCst);
         shared.longest_publish_us.fetch_max(took.as_micros() as u64, SeqCst);
         next = (next + pause).max(Instant::now());
@@ -204,18 +230,22 @@ fn speak(mut publisher: RawPublisher, len: usize, pause: Duration, shared: &Shar
 }
 
 fn listen(mut subscription: RawSubscription, shared: &Shared) {
-    let mut last: Option<Instant> = None;
+    let own = this_thread();
+    let both_waited = || waited_of(own) + waited_of(shared.speaker.load(SeqCst));
+    let (mut last, mut waited): (Option<Instant>, _) = (None, both_waited());
     while !shared.stop.load(SeqCst) {
         if !subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap() {
             continue;
         }
         let now = Instant::now();
+        let machine = both_waited().saturating_sub(waited);
+        waited += machine;
         while let Some(sample) = subscription.take().unwrap() {
-            let way = MonotonicNs::now().since(sample.header().publish_time);
+            let way = MonotonicNs::now().since(sample.header().publish_time).saturating_sub(machine);
             shared.longest_way_us.fetch_max(way.as_micros() as u64, SeqCst);
         }
         if let Some(last) = last.replace(now) {
-            shared.longest_gap_us.fetch_max((now - last).as_micros() as u64, SeqCst);
+            shared.longest_gap_us.fetch_max((now - last).saturating_sub(machine).as_micros() as u64, SeqCst);
         }
     }
 }

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Links that are cut or fall silent, gateways and whole hosts that die, a host that stands still: nobody local waits for it, what is lost is counted,
+//! nothing comes twice, and all is as before in time. Each test measures, so they run one after the other.
+//!
+//! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rig;
+
+use driveline::types::{Qos, Reliability};
+use rig::net::Net;
+use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
+use rig::readings::{deep, small};
+use rig::stopwatch::{Stopwatch, this_thread, waited_of};
+use rig::talk::{LOCAL, RECOVERY, Speech, Talk};
+use rig::{Carried, Host, Rig, alone, carried, eventually, publisher_options, subscription_options};
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// A way to cut the link, or to mend it. `false`: there is none that could be cut.
+type Cut = fn(&Rig, bool) -> bool;
+/// Everybody sees that the link is gone, or nobody is told.
+const CUTS: [(&str, Cut); 2] = [("cable pulled", |rig, cut| rig.cable.set_up(!cut)), ("silent", |rig, cut| rig.cable.drop_silently(cut))];
+
+/// What other tests of this program start as a process.
+#[test]
+fn a_process_plays_its_role() {
+    play();
+}
+
+/// 64 small samples are kept; the newest counts.
+fn fast() -> Speech {
+    Speech::small(&deep())
+}
+
+/// The publisher waits for whoever is slow, for a while.
+fn reliable() -> Speech {
+    Speech::small(&Qos { reliability: Reliability::Reliable, max_blocking_ms: 200, ..deep() })
+}
+
+/// Many packets each, so that a cut is in the middle of one; 3 MB/s.
+fn large(reliability: Reliability) -> Speech {
+    let qos = Qos { depth: 4, reliability, max_blocking_ms: 200, ..Qos::default() };
+    Speech { qos, len: 256 << 10, pause: Duration::from_millis(80) }
+}
+
+/// Cuts the link in some way, once for each of these times, and sees what is lost, what comes back and when, and that nobody waits for it.
+fn outages(speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &[u64]) {
+    let rig = Rig::new(&speech.topics(), &speech.qos);
+    let mut talk = Talk::new(&rig.a, &rig.b, speech);
+    talk.until_heard(20);
+    for &ms in lengths_ms {
+        if !cut(&rig, true) {
+            rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
+            return;
+        }
+        talk.go_on_for(Duration::from_millis(ms));
+        talk.heard.perhaps_from = talk.heard.numbers.last().copied().filter(|_| ms >= KEPT_MS);
+        cut(&rig, false);
+        talk.recovers(&talk.now(), &format!("{how} for {ms} ms"));
+    }
+    talk.all_accounted_for();
+    no_dead_routes(&rig);
+}
+
+/// As long as what a host has published is kept for its return, which is a little later than the cut.
+const KEPT_MS: u64 = 60_000;
+
+/// The only publisher goes one way to one place.
+fn no_dead_routes(rig: &Rig) {
+    let sender = rig.a.report().expect("a report");
+    assert_eq!(sender.edges.iter().filter(|e| !e.parked).count(), 1, "dead routes: {sender:?}");
+    let receiver = rig.b.report().expect("a report");
+    assert_eq!(receiver.inlets.len(), 1, "dead inlets: {receiver:?}");
+}
+
+/// Shorter than anybody notices, longer than a lease, and much longer.
+const SHORT_MS: [u64; 3] = [300, 3_000, 15_000];
+
+#[test]
+fn a_cable_that_is_pulled_and_plugged_in_costs_what_is_counted() {
+    let _alone = alone();
+    outages(&fast(), CUTS[0], &SHORT_MS);
+}
+
+#[test]
+fn a_link_that_falls_silent_costs_what_is_counted() {
+    let _alone = alone();
+    outages(&fast(), CUTS[1], &SHORT_MS);
+}
+
+#[test]
+fn an_outage_costs_a_reliable_topic_what_its_publisher_does_not_wait_for() {
+    let _alone = alone();
+    CUTS.into_iter().for_each(|cut| outages(&reliable(), cut, &[3_000]));
+}
+
+#[test]
+fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
+    let _alone = alone();
+    for (reliability, cut) in [Reliability::BestEffort, Reliability::Reliable].into_iter().zip(CUTS) {
+        outages(&large(reliability), cut, &[3_000]);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+fn outages_of_about_a_lease_are_over_in_time() {
+    let _alone = alone();
+    for cut in CUTS {
+        // Both ends of a connection may differ on whether it is still there.
+        outages(&fast(), cut, &[1_000, 1_500, 2_000, 2_500, 3_000]);
+        outages(&reliable(), cut, &[300, 1_500, 15_000]);
+        for reliability in [Reliability::BestEffort, Reliability::Reliable] {
+            outages(&large(reliability), cut, &[300, 1_500, 3_000]);
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+fn outages_of_a_minute_are_over_in_time_whether_or_not_what_was_there_is_kept() {
+    let _alone = alone();
+    for ms in [50_000, KEPT_MS] {
+        CUTS.into_iter().for_each(|cut| outages(&fast(), cut, &[ms]));
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+fn after_an_outage_of_more_than_a_minute_all_begins_anew() {
+    let _alone = alone();
+    let rig = Rig::new(&small(), &deep());
+    let mut talk = Talk::new(&rig.a, &rig.b, &fast());
+    talk.until_heard(20);
+    if !rig.cable.drop_silently(true) {
+        rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
+        return;
+    }
+    talk.go_on_for(Duration::from_secs(70));
+    eventually("forgotten", || talk.subscription.matched() == 0);
+    talk.heard.from = talk.heard.numbers.last().copied();
+    rig.cable.drop_silently(false);
+    talk.recovers(&talk.now(), "silent for 70 s");
+    talk.all_accounted_for();
+}
+
+#[test]
+fn gateways_restarted_twenty_times_leave_no_dead_routes() {
+    let _alone = alone();
+    let mut rig = Rig::new(&small(), &deep());
+    let mut talk = Talk::new(&rig.a, &rig.b, &fast());
+    talk.until_heard(20);
+    for n in 0..40 {
+        talk.restart(&mut rig, n % 2);
+    }
+    no_dead_routes(&rig);
+    talk.all_accounted_for();
+}
+
+/// What goes from the first host, and what goes to it.
+const TOPICS: [&str; 2] = ["from/a", "from/b"];
+
+/// What is heard of processes that come one after the other: each sample once, in order, and what is missing between two of one process is counted.
+fn in_order_and_counted(heard: &[Word]) {
+    for pair in heard.windows(2) {
+        let [before, word] = pair else { unreachable!("windows of two") };
+        if word.process == before.process {
+            assert!(word.number > before.number, "{word:?} after {before:?}");
+            assert_eq!(word.missed, word.number - before.number - 1, "{word:?} after {before:?}");
+        } else {
+            assert!(word.process > before.process, "{word:?} after {before:?}: of a process that is long gone");
+        }
+    }
+}
+
+/// All processes of one host are gone at once, without a farewell, and so is what its kernel knew; after some time it starts anew.
+fn switched_off_and_on(side: usize) {
+    let topics =
+        [Carried::from_a(TOPICS[0], LEN as u64), Carried { from_a: false, from_b: true, ..Carried::from_a(TOPICS[1], LEN as u64) }];
+    let mut rig = Rig::new(&topics, &deep());
+    let start = |rig: &mut Rig, process: u64| {
+        let (publishes, hears) = (TOPICS[side].to_owned(), TOPICS[1 - side].to_owned());
+        let domain_dir = rig.host(side).domain_dir().to_owned();
+        Process::start(&Role { domain_dir, publishes, hears, qos: deep(), process })
+    };
+    let stays = rig.host(1 - side).node.clone();
+    let mut publisher = stays.bytes_publisher(TOPICS[1 - side], "raw", publisher_options(&deep(), LEN)).unwrap();
+    let mut subscription = stays.bytes_subscription(TOPICS[side], "raw", subscription_options(&deep())).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Not for as long as the test goes on if that panics.
+        let _end = OnDrop(&stop);
+        let speaks = scope.spawn(|| {
+            let (own, mut longest) = (this_thread(), Duration::ZERO);
+            for number in 1.. {
+                let mut loan = publisher.loan(LEN).unwrap();
+                loan.payload_mut().copy_from_slice(&payload(0, number));
+                let (waited, began) = (waited_of(own), Instant::now());
+                publisher.publish(loan).unwrap();
+                longest = longest.max(began.elapsed().saturating_sub(waited_of(own).saturating_sub(waited)));
+                if stop.load(SeqCst) {
+                    break;
+                }
+                std::thread::sleep(PACE);
+            }
+            longest
+        });
+        let mut process = start(&mut rig, 1);
+        let (mut here, mut there): (Vec<Word>, Vec<Word>) = (Vec::new(), Vec::new());
+        // Both directions, of the process with this number.
+        let mut both = |process: Option<&Process>, of: u64, more: usize, there: &mut Vec<Word>| {
+            let mut here_of = 0;
+            eventually("heard on both hosts", || {
+                let new = words(&mut subscription);
+                here_of += new.iter().filter(|w| w.process == of).count();
+                here.extend(new);
+                there.extend(process.map(Process::heard).unwrap_or_default());
+                here_of >= more && there.len() >= more
+            });
+        };
+        both(Some(&process), 1, 20, &mut there);
+        for (of, off_ms) in [(2, 300), (3, 3_000)] {
+            in_order_and_counted(&there);
+            if !rig.switch_off(side, process) {
+                rig::skipped("a host that is gone without a farewell", "without network namespaces the kernel says it", rig::AS_ROOT);
+            }
+            std::thread::sleep(Duration::from_millis(off_ms));
+            // What has come before.
+            both(None, of, 0, &mut there);
+            there.clear();
+            let since = Stopwatch::start();
+            rig.switch_on(side);
+            process = start(&mut rig, of);
+            both(Some(&process), of, 1, &mut there);
+            let took = since.read();
+            println!(
+                "host {} off for {off_ms} ms: both directions after {:?}, without a processor for {:?}",
+                ["a", "b"][side],
+                took.time,
+                took.waited
+            );
+            assert!(took.is_within(RECOVERY), "host {} off for {off_ms} ms: heard on both hosts after {took:?}", ["a", "b"][side]);
+            both(Some(&process), of, 50, &mut there);
+        }
+        in_order_and_counted(&there);
+        in_order_and_counted(&here);
+        stop.store(true, SeqCst);
+        let longest = speaks.join().unwrap();
+        assert!(longest <= LOCAL, "publishing took {longest:?} on the host that stayed");
+        let report = rig.host(1 - side).report().expect("a report");
+        assert_eq!(report.edges.iter().filter(|e| !e.parked).count(), 1, "dead routes: {report:?}");
+        assert!(report.inlets.iter().all(|i| i.figures.duplicate == 0), "{report:?}");
+    });
+}
+
+struct OnDrop<'a>(&'a AtomicBool);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn a_host_that_is_switched_off_and_on_takes_part_again_in_time() {
+    let _alone = alone();
+    switched_off_and_on(0);
+    switched_off_and_on(1);
+}
+
+#[test]
+fn a_host_that_stands_still_delays_no_other() {
+    const LEN: usize = 256 << 10;
+    /// Long enough for a sample to arrive at both before the next one, so that it is not the machine that leaves any out.
+    const PACE: Duration = Duration::from_millis(20);
+    let _alone = alone();
+    let Some(mut net) = Net::new(3) else { return };
+    let wires = [net.wire(0, 1), net.wire(0, 2)];
+    let dir = tempfile::tempdir().unwrap();
+    let qos = deep();
+    let topics = |send: bool| [carried("camera", send, !send, LEN as u64, &qos)];
+    let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
+    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens }), &topics(true));
+    let mut others: Vec<Host> = [("b", 1, wires[0]), ("c", 2, wires[1])]
+        .map(|(name, n, wire)| {
+            Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wire.endpoint(0)] }), &topics(false))
+        })
+        .into();
+    a.start();
+    others.iter_mut().for_each(Host::start);
+    let mut publisher = a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let subscribe = |h: &Host| h.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut subscriptions: Vec<_> = others.iter().map(subscribe).collect();
+    eventually("matched", || publisher.matched() == 3);
+    let mut received = [0_u32, 0];
+    let mut turn = || {
+        let loan = publisher.loan(LEN).unwrap();
+        publisher.publish(loan).unwrap();
+        std::thread::sleep(PACE);
+        for (n, s) in received.iter_mut().zip(&mut subscriptions) {
+            while s.take().unwrap().is_some() {
+                *n += 1;
+            }
+        }
+        received
+    };
+    // How many of a hundred the first one receives, until something is so.
+    let share = |what: &str, turn: &mut dyn FnMut() -> [u32; 2], holds: &mut dyn FnMut(u32) -> bool| {
+        let (begun, mut turns, mut last) = (turn()[0], 0, 0);
+        eventually(what, || {
+            turns += 1;
+            last = turn()[0];
+            holds(turns)
+        });
+        100 * (last - begun) / turns
+    };
+    eventually("received by both", || turn().iter().all(|n| *n >= 10));
+    let beside_one_that_runs = share("a hundred", &mut turn, &mut |turns| turns >= 100);
+    others[1].stand_still(true);
+    // Long before anybody knows that it stands still, until it is given up.
+    let beside_one_that_stands = share("known to be gone", &mut turn, &mut |_| {
+        a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("c.") && !h.alive))
+    });
+    let after = share("a hundred", &mut turn, &mut |turns| turns >= 100);
+    println!("of 100: {beside_one_that_runs}, {beside_one_that_stands} while the other one stood still, {after} when that was known");
+    for with in [beside_one_that_stands, after] {
+        assert!(with >= beside_one_that_runs / 2, "of 100: {with}, and {beside_one_that_runs} before the other one stood still");
+    }
+    others[1].stand_still(false);
+    let before = turn()[1];
+    eventually("received by both again", || turn()[1] >= before + 10);
+}
