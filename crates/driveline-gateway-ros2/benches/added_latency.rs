@@ -8,6 +8,7 @@
 
 use driveline::types::{MonotonicNs, Qos, Reliability};
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode};
+use driveline_bench::stats::Runs;
 use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
 use driveline_runtime::gateway::{Answer, ask};
 use serde_json::json;
@@ -47,7 +48,7 @@ const WAYS: [(Way, &str); 3] =
 
 /// What one run has shown.
 struct Run {
-    took_ms: Vec<f64>,
+    took_ns: Vec<u64>,
     lost: usize,
     /// Of these, what the gateway and the subscription have counted, by reason.
     counted: BTreeMap<String, u64>,
@@ -176,7 +177,7 @@ impl Rig {
         let subscribe = format!("sub rt/{TOPIC}");
         let (mut before, mut missed) = (0.0, 0);
         let used = || gateway.as_ref().map_or(0.0, Process::used_s);
-        let took_ms: Vec<f64> = match way {
+        let took_ns: Vec<u64> = match way {
             Way::Direct => {
                 let (reader, writer) = (self.ros(&subscribe, domain_id), self.ros(&publish, domain_id));
                 written(&writer);
@@ -205,7 +206,7 @@ impl Rig {
                         missed += sample.missed();
                         let view = ImageView::new(sample.view().unwrap()).unwrap();
                         let sent = u64::from_le_bytes(view.row(0)[..8].try_into().unwrap());
-                        took.push(now.signed_since(MonotonicNs(sent)) as f64 / 1e6);
+                        took.push(now.since(MonotonicNs(sent)).as_nanos() as u64);
                     }
                 }
                 took
@@ -215,7 +216,7 @@ impl Rig {
         if missed > 0 {
             counted.insert("missed".into(), missed);
         }
-        Run { lost: count - took_ms.len().min(count), took_ms, counted, gateway_s: used() - before }
+        Run { lost: count - took_ns.len().min(count), took_ns, counted, gateway_s: used() - before }
     }
 
     fn publish(&self, bytes: usize, count: usize, period: Duration) {
@@ -255,12 +256,19 @@ fn written(writer: &Process) {
     std::thread::sleep(Duration::from_millis(500));
 }
 
-fn told(reader: Process) -> Vec<f64> {
-    reader.rest().iter().map(|line| line.parse::<f64>().unwrap() / 1e6).collect()
+fn told(reader: Process) -> Vec<u64> {
+    reader.rest().iter().map(|line| line.parse().unwrap()).collect()
 }
 
-fn percentile(sorted: &[f64], p: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * p).round() as usize]
+/// A time in milliseconds, or why there is none.
+fn ms(percentile: Option<u64>) -> String {
+    percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.3}", ns as f64 / 1e6))
+}
+
+/// What one takes longer than another one.
+fn added(percentile: Option<u64>, direct: Option<u64>) -> String {
+    let difference = percentile.zip(direct).map(|(a, b)| (a as f64 - b as f64) / 1e6);
+    difference.map_or_else(|| "n too small".into(), |ms| format!("{ms:+.3}"))
 }
 
 fn main() -> ExitCode {
@@ -282,9 +290,9 @@ fn main() -> ExitCode {
             }
         }
         println!("\n{}", load.name);
-        let mut direct = (0.0, 0.0);
+        let mut direct = (None, None);
         for ((way, name), runs) in WAYS.iter().zip(&all) {
-            let mut took: Vec<f64> = runs.iter().flat_map(|r| r.took_ms.iter().copied()).collect();
+            let took = Runs::new(runs.iter().map(|r| r.took_ns.clone()).collect()).percentiles();
             let lost: usize = runs.iter().map(|r| r.lost).sum();
             let mut counted = BTreeMap::new();
             for (reason, count) in runs.iter().flat_map(|r| &r.counted) {
@@ -292,22 +300,20 @@ fn main() -> ExitCode {
             }
             let uncounted = (lost as u64).saturating_sub(counted.values().sum());
             lost_any |= lost > 0;
-            if took.is_empty() {
+            if took.n == 0 {
                 println!("  {name:28} nothing arrived");
                 continue;
             }
-            took.sort_by(f64::total_cmp);
-            let (p50, p99) = (percentile(&took, 0.5), percentile(&took, 0.99));
-            let cpu = runs.iter().map(|r| r.gateway_s).sum::<f64>() / took.len() as f64;
-            print!("  {name:28} n {:5}, lost {lost}, p50 {p50:.3}, p99 {p99:.3}", took.len());
+            let cpu = runs.iter().map(|r| r.gateway_s).sum::<f64>() / took.n as f64;
+            print!("  {name:28} n {:5}, lost {lost}, p50 {}, p99 {}", took.n, ms(took.p50), ms(took.p99));
             if *way == Way::Direct {
-                direct = (p50, p99);
+                direct = (took.p50, took.p99);
                 println!();
             } else {
                 println!(
-                    ", added p50 {:+.3}, p99 {:+.3}; gateway {:.0} µs of processor for each, {:.1} % of a CPU",
-                    p50 - direct.0,
-                    p99 - direct.1,
+                    ", added p50 {}, p99 {}; gateway {:.0} µs of processor for each, {:.1} % of a CPU",
+                    added(took.p50, direct.0),
+                    added(took.p99, direct.1),
                     cpu * 1e6,
                     cpu * f64::from(load.hz) * 100.0
                 );

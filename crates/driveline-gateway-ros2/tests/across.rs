@@ -19,11 +19,6 @@ fn both(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qos
     Rig::with(json!({ "domain_id": domain_id, "zenoh": zenoh, "topics": rules }), topics)
 }
 
-/// For what must not come: an echo would be here by then. Nothing but that depends on it.
-fn a_while() {
-    std::thread::sleep(Duration::from_millis(500));
-}
-
 fn lengths(peer: &mut rig::Peer) -> Vec<usize> {
     let mut lengths: Vec<_> = peer.samples().into_iter().map(|s| s.0).collect();
     lengths.sort_unstable();
@@ -56,21 +51,27 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
         done = questions.len();
         dds_answers.samples().iter().any(|s| s.1 == last)
     });
-    a_while();
+    // An echo would go the ways that these go now, and be there before them.
+    const FENCE: &str = "fence";
+    let _fence = rig.peer(&format!("pub rt/talk/answer string {} 1 0 rt1", FENCE.len()));
+    let mut fence = node.publisher("/talk/ask", STRING, "rt1");
+    fence.publish(&rig::rmw::string(FENCE));
+    let of_fence = |peer: &mut rig::Peer| peer.samples().iter().any(|s| s.0 == FENCE.len());
+    eventually("behind any echo", || of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len()));
     // Who is kept is there however late anybody came, and whoever came in time has more; each once and in order.
-    let questions = asked.strings();
+    let questions: Vec<_> = asked.strings().into_iter().filter(|text| text != FENCE).collect();
     assert!(questions.len() >= KEPT, "{} questions, {KEPT} of which were kept: {questions:?}", questions.len());
     let expected: Vec<_> = (COUNT - questions.len()..COUNT).map(|n| char::from(b'a' + n as u8).to_string().repeat(9)).collect();
     assert_eq!(questions, expected, "each once, in order");
-    let heard: Vec<_> = dds_answers.samples().into_iter().map(|s| (s.0, s.1)).collect();
+    let heard: Vec<_> = dds_answers.samples().into_iter().map(|s| (s.0, s.1)).filter(|s| s.0 != FENCE.len()).collect();
     assert!(heard.len() >= KEPT, "{} answers, {KEPT} of which were kept: {heard:?}", heard.len());
     let said: Vec<_> = questions.iter().map(|q| (20, sum(answer(q).as_bytes()))).collect();
     assert_eq!(heard, said[said.len() - heard.len()..], "each once, in order");
     // Those who had it from its publisher have it once.
-    assert_eq!((dds_asked.samples().len(), answered.heard().len()), (COUNT, questions.len()));
+    assert_eq!((dds_asked.samples().len(), answered.heard().len()), (COUNT + 1, questions.len() + 1));
     let report = rig.report();
     for topic in &report.from_ros {
-        assert!(topic.across > 0 && topic.carried == topic.across && topic.publishers.len() == 1, "{report:?}");
+        assert!(topic.across > 0 && topic.carried == topic.across && topic.publishers.len() == 2, "{report:?}");
         assert!(topic.dropped.keys().all(|reason| reason == "duplicate"), "{report:?}");
     }
 }
@@ -102,12 +103,22 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     eventually("DDS", || lengths(&mut dds_heard) == [3, 7, 9]);
     eventually("Zenoh", || zenoh_lengths() == [3, 5, 7, 9]);
     eventually("the other gateway's samples came, and were not taken", || rig.dropped("loop", "gateway") >= 1);
-    a_while();
-    assert_eq!((lengths(&mut dds_heard), zenoh_lengths()), (vec![3, 7, 9], vec![3, 5, 7, 9]));
-    let mut heard = Vec::new();
-    take(&mut subscription, 3, |payload, header| heard.push((payload[4] - 1, header.remote.is_some())));
-    heard.sort_unstable();
-    assert_eq!(heard, [(3, false), (7, true), (9, true)]);
+    let mut three = || {
+        let mut heard = Vec::new();
+        take(&mut subscription, 3, |payload, header| heard.push((payload[4] - 1, header.remote.is_some())));
+        heard.sort_unstable();
+        heard
+    };
+    assert_eq!(three(), [(3, false), (7, true), (9, true)]);
+    // Once more by each way, of lengths that tell them apart: an echo would be there before.
+    publish(&mut here, &string(&"h".repeat(11)));
+    publish(&mut there, &string(&"t".repeat(13)));
+    zenoh_node.publish(&rig::rmw::string(&"z".repeat(15)));
+    let _dds_node_again = rig.peer("pub rt/loop string 17 1 0 rt1");
+    eventually("DDS again", || lengths(&mut dds_heard).ends_with(&[11, 15, 17]));
+    eventually("Zenoh again", || zenoh_lengths().ends_with(&[11, 13, 15, 17]));
+    assert_eq!(three(), [(11, false), (15, true), (17, true)]);
+    assert_eq!((lengths(&mut dds_heard), zenoh_lengths()), (vec![3, 7, 9, 11, 15, 17], vec![3, 5, 7, 9, 11, 13, 15, 17]));
     assert!(subscription.take_next().unwrap().is_none());
     assert_eq!(rig.dropped("loop", "remote"), 0);
     let reasons: Vec<_> = rig.report().from_ros.iter().flat_map(|t| t.dropped.keys().cloned().collect::<Vec<_>>()).collect();
@@ -118,7 +129,9 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     drop(other);
     eventually("gone from the graph", || !named("/%driveline_gateway/%/there/%loop/"));
     publish(&mut here, &string("last one"));
-    eventually("the others go on", || lengths(&mut dds_heard) == [3, 7, 8, 9] && zenoh_lengths() == [3, 5, 7, 8, 9]);
+    eventually("the others go on", || {
+        lengths(&mut dds_heard) == [3, 7, 8, 9, 11, 15, 17] && zenoh_lengths() == [3, 5, 7, 8, 9, 11, 13, 15, 17]
+    });
 }
 
 #[test]
@@ -182,14 +195,20 @@ fn another_gateway_between_the_same_two_is_told() {
 #[test]
 fn one_direction_alone_does_not_pass_between_the_profiles() {
     let router = Router::new();
-    let rig = both(&router, 33, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
+    let rules = json!([{ "topic": "/in", "direction": "from_ros" }, { "topic": "/fence", "direction": "both" }]);
+    let rig = both(&router, 33, rules, &[]);
     let node = Node::new(&router, 33, "listener");
     let heard = node.subscription("/in", STRING, "rt10");
     let mut subscription = rig.subscription("in", &lasting(4));
+    let fence = node.subscription("/fence", STRING, "rt10");
     let _peer = rig.peer("pub rt/in string 3 1 0 rt1");
     take(&mut subscription, 1, |_, _| {});
-    a_while();
-    assert!(heard.heard().is_empty() && rig.report().from_ros[0].across == 0);
+    // What does pass, on the same way and after it.
+    let _fence = rig.peer("pub rt/fence string 5 1 0 rt1");
+    eventually("behind it", || fence.heard().len() == 1);
+    let across = |topic: &str| rig.report().from_ros.iter().filter(|t| t.topic == topic).map(|t| t.across).sum::<u64>();
+    assert!(heard.heard().is_empty(), "{:?}", heard.strings());
+    assert_eq!((across("in"), across("fence")), (0, 1));
 }
 
 #[test]

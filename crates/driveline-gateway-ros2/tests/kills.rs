@@ -12,6 +12,8 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const KILLS: usize = 4;
+/// What a publisher may wait for a gateway that is gone: far more than filling an image and `max_blocking_ms` take on a busy machine.
+const STALLED: Duration = Duration::from_secs(2);
 
 /// Checksums of all images that these tests write.
 fn known_sums() -> Vec<u32> {
@@ -26,10 +28,12 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
     let known = known_sums();
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
-    let mut n = 0;
+    let (mut n, mut longest) = (0, Duration::ZERO);
     let mut publish = |publisher: &mut _| {
         // It waits for the gateway, at most `max_blocking_ms`, and never fails for its sake.
+        let began = Instant::now();
         publish_image(publisher, BIG as u32, b'a' + (n % 26) as u8);
+        longest = longest.max(began.elapsed());
         n += 1;
     };
     for kill in 0..KILLS {
@@ -52,7 +56,7 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
         (0..16).for_each(|_| publish(&mut publisher));
     }
     assert!(peer.samples().iter().all(|(len, sum, _)| *len == BIG && known.contains(sum)), "whole images only");
-    assert_eq!(publisher.stats().published, n as u64);
+    assert!(longest < STALLED, "publishing took {longest:?} while gateways were killed");
 }
 
 #[test]

@@ -72,13 +72,15 @@ fn from_environment(variable: &str, what: &str) -> PathBuf {
     named.unwrap_or_else(|| panic!("{variable} names no {what}; `make test-gateways ONLY=ros2-vendors` sees to it"))
 }
 
-/// Where the programs of this test process are.
+/// Builds a program, and says where it is: what an earlier run has left there is replaced, at once and by the same, whoever runs it meanwhile.
 fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
-    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ros2-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&out).unwrap();
-    build(&source, &out);
-    out.join(name)
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let out = tempfile::tempdir_in(directory).unwrap();
+    build(&source, out.path());
+    let program = directory.join(format!("ros2-{name}"));
+    std::fs::rename(out.path().join(name), &program).unwrap();
+    program
 }
 
 /// Builds the node on CycloneDDS in C.
