@@ -136,6 +136,7 @@ fn what_follows_a_lost_sample_is_sent_again_with_it() {
     assert!(w.gap(&answer(Outcome::Gap, 2, 0), now));
     assert!(!w.has_room(), "nothing new before that has helped");
     assert_eq!(again(&mut w, now), [(3, 1), (4, 2), (5, 3)]);
+    assert!(!w.has_room(), "nor before one of them is acknowledged");
     assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
     assert_eq!(again(&mut w, now), []);
     // And if it does not help, with pauses.
