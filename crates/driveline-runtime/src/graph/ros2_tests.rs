@@ -217,7 +217,7 @@ fn mistakes_under_ros2_are_told_with_their_line() {
     let typed = sound.replace("ros2:\n", "ros2:\n  types: [nowhere]\n");
     finds(&graph(&typed), &[(3, "nowhere", "relative to the graph file")]);
     let zenoh = |spec: &str| graph(&sound.replace("ros2:\n", &format!("ros2:\n  {spec}\n")));
-    finds(&zenoh("zenoh: {connect: [tcp/10.0.0.1]}"), &[(3, "`tcp/10.0.0.1` is no endpoint", "tcp/192.168.1.10:7447")]);
+    finds(&zenoh("zenoh: {connect: [tcp/10.0.0.1]}"), &[(3, "`tcp/10.0.0.1` has no port", "tcp/192.168.1.10:7447")]);
     finds(&zenoh("zenoh: {router: tcp/10.0.0.1:7447}"), &[(3, "`router`", "")]);
     finds(&zenoh("dds: false"), &[(3, "neither nodes on DDS nor nodes on rmw_zenoh", "zenoh: {}")]);
     finds(&zenoh("zenoh: {}"), &[]);
