@@ -334,6 +334,14 @@ impl Rig {
         Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))
     }
 
+    /// Waits until the one topic that goes out has this node as its reader. By Zenoh nothing is lost from then on: a node tells of its subscription before it
+    /// tells of it in the graph, on the same connection, and no router passes on either. That something was heard says less: a new connection carries all
+    /// until the other end has told what it wants, and then nothing until it wants it.
+    #[track_caller]
+    pub(crate) fn is_read_by(&self, node: &str) {
+        eventually(&format!("read by {node}"), || self.report().to_ros[0].readers.iter().any(|reader| reader == node));
+    }
+
     fn command(&self, vendor: Vendor, arguments: &str) -> Command {
         let configuration = "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>\
             <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>\
