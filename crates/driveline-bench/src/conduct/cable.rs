@@ -148,6 +148,8 @@ fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpStream;
+    use std::time::Instant;
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
@@ -171,6 +173,17 @@ mod tests {
         }
         let there = cable.command(1, Path::new("ip")).args(["route", "get", "10.98.0.1"]).output().unwrap();
         assert!(String::from_utf8_lossy(&there.stdout).contains(DEVICE), "{there:?}");
+        let refused_after = std::thread::scope(|scope| {
+            let connect = || {
+                cable.hosts[0].enter().unwrap();
+                let began = Instant::now();
+                TcpStream::connect((HOSTS[1], 9)).unwrap_err();
+                began.elapsed()
+            };
+            scope.spawn(connect).join().unwrap()
+        });
+        let round_trip = Duration::from_secs_f64(2.0 * delay_ms / 1000.0);
+        assert!(refused_after >= round_trip, "there and back in {refused_after:?}");
         drop(cable);
         assert!(paths.iter().all(|path| !path.exists()));
     }
