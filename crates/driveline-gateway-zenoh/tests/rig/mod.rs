@@ -389,6 +389,8 @@ impl Rig {
         drop(process);
         self.host(side).kill_gateway();
         self.cable.take_away(side);
+        let words = self.cable.words(side);
+        self.host(side).words.splice(..words.len(), words);
         self.host(side).forget();
         silent
     }
