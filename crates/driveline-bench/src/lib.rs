@@ -41,7 +41,9 @@ mod validity;
 
 pub use account::{Account, Sample};
 pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, Size, list_peers, run_link};
-pub use conduct::{Beside, CableSpec, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial, cable_refused};
+pub use conduct::{
+    Beside, CableSpec, Conductor, Ensemble, Favour, Kind, Namespace, Program, Quota, TapRelay, Trial, Way, WayFigures, cable_refused,
+};
 pub use ending::Ending;
 pub use interruption::interruption;
 pub use left_out::LeftOut;

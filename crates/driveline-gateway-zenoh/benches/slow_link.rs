@@ -12,10 +12,8 @@ use driveline::WaitMode;
 use driveline::types::{MonotonicNs, Qos};
 use driveline_bench::stats::{Percentiles, Runs};
 use rig::{Carried, Rig, eventually, ms, publisher_options, subscription_options};
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -27,16 +25,11 @@ const PERIOD: Duration = Duration::from_millis(20);
 const COMMAND: usize = 100;
 const COMMAND_PERIOD: Duration = Duration::from_millis(10);
 
-fn enter(namespace: &str) {
-    let file = File::open(format!("/run/netns/{namespace}")).unwrap();
-    rustix::thread::move_into_link_name_space(file.as_fd(), Some(rustix::thread::LinkNameSpaceType::Network)).unwrap();
-}
-
 /// Bytes each second that one TCP connection carries over the link.
 fn raw_tcp(rig: &Rig) -> f64 {
-    let [a, b] = rig.cable.namespaces().unwrap().clone();
-    let receiver = thread::spawn(move || {
-        enter(&b);
+    let [a, b] = rig.cable.hosts().unwrap();
+    let receive = || {
+        b.enter().unwrap();
         let listener = TcpListener::bind("10.99.0.2:9000").unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = vec![0; 1 << 20];
@@ -53,9 +46,9 @@ fn raw_tcp(rig: &Rig) -> f64 {
         }
         let (began, before) = began.unwrap();
         (bytes - before) as f64 / began.elapsed().as_secs_f64()
-    });
-    let sender = thread::spawn(move || {
-        enter(&a);
+    };
+    let send = || {
+        a.enter().unwrap();
         let mut stream = loop {
             match TcpStream::connect("10.99.0.2:9000") {
                 Ok(stream) => break stream,
@@ -67,9 +60,12 @@ fn raw_tcp(rig: &Rig) -> f64 {
         while Instant::now() < end {
             stream.write_all(&chunk).unwrap();
         }
-    });
-    sender.join().unwrap();
-    receiver.join().unwrap()
+    };
+    thread::scope(|scope| {
+        let receiver = scope.spawn(receive);
+        scope.spawn(send);
+        receiver.join().unwrap()
+    })
 }
 
 /// What a limit holds for: the 99th percentile, or the greatest of too few. In milliseconds.

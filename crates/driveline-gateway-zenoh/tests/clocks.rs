@@ -4,9 +4,9 @@
 
 mod rig;
 
-use driveline::WaitMode;
 use driveline::types::MonotonicNs;
-use rig::readings::{TOPIC, between, deep, pair, say, small};
+use driveline::{Publisher, Subscription, WaitMode};
+use rig::readings::{Reading, TOPIC, between, deep, pair, say, small};
 use rig::relay::Relay;
 use rig::{Host, Rig, carried, eventually};
 use serde_json::json;
@@ -111,4 +111,117 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
             seen >= 100 && both.iter().all(Option::is_some)
         });
     }
+}
+
+/// What a sample says of its way, and what is known of it.
+struct Way {
+    transit_ns: i64,
+    error_ns: i64,
+    /// The publisher's time lies between these.
+    shortest_ns: i64,
+    longest_ns: i64,
+}
+
+impl Way {
+    fn is_within_bound(&self) -> bool {
+        (self.shortest_ns - self.error_ns..=self.longest_ns + self.error_ns).contains(&self.transit_ns)
+    }
+}
+
+/// Says something so often, `pause` apart, on the first host, and looks at what comes to the second, whose clock is ahead.
+struct Ways {
+    publisher: Publisher<Reading>,
+    subscription: Subscription<Reading>,
+    shift_ns: i64,
+    published: Vec<(i64, i64)>,
+    seen: Vec<Way>,
+}
+
+impl Ways {
+    fn new(rig: &Rig, shift_s: i32) -> Self {
+        let (publisher, subscription) = pair(rig, &deep());
+        Self { publisher, subscription, shift_ns: i64::from(shift_s) * 1_000_000_000, published: Vec::new(), seen: Vec::new() }
+    }
+
+    /// Says the next one, and looks at all there are.
+    fn say(&mut self) {
+        let before = MonotonicNs::now().0 as i64;
+        say(&mut self.publisher, self.published.len() as u64);
+        self.published.push((before, MonotonicNs::now().0 as i64));
+        while let Some(sample) = self.subscription.take().unwrap() {
+            let remote = sample.header().remote.unwrap();
+            let arrived = sample.header().publish_time.0 as i64 - self.shift_ns;
+            let (before, after) = self.published[sample.view().unwrap().number as usize];
+            self.seen.push(Way {
+                transit_ns: remote.transit_ns,
+                error_ns: remote.offset_error_ns as i64,
+                shortest_ns: arrived - after,
+                longest_ns: arrived - before,
+            });
+        }
+    }
+}
+
+#[test]
+fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_known_to_within_what_is_said() {
+    const READINGS: usize = 1000;
+    if !rig::clocks_can_be_shifted() {
+        rig::skipped("clocks that differ", "no time namespaces here", rig::AS_ROOT);
+        return;
+    }
+    let [short, long] = [2, 12].map(Duration::from_millis);
+    for (shift_s, delays) in [(3, [short, long]), (-3, [long, short])] {
+        let Some(rig) = Rig::with_delays(&small(), &deep(), shift_s, delays) else { return };
+        let mut ways = Ways::new(&rig, shift_s);
+        let (mut told, mut wrong) = (0, 0);
+        eventually("enough was looked at", || {
+            for _ in 0..20 {
+                ways.say();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let truth = -ways.shift_ns;
+            for (offset, error) in
+                [known(&rig.b).map(|(o, e)| (o - truth, e)), known(&rig.a).map(|(o, e)| (o + truth, e))].into_iter().flatten()
+            {
+                told += 1;
+                wrong += usize::from(offset.unsigned_abs() > error);
+                assert!(error >= 6_900_000, "the difference of 10 ms and both ways leave 7 ms in doubt: {error}");
+            }
+            ways.seen.len() >= READINGS && told >= 2
+        });
+        let outside = ways.seen.iter().filter(|way| !way.is_within_bound()).count();
+        let most = ways.seen.iter().map(|way| way.error_ns).max();
+        println!(
+            "{shift_s} s: {outside} of {} samples and {wrong} of {told} offsets outside of the bound, at most {most:?} ns",
+            ways.seen.len()
+        );
+        assert!(1000 * outside <= ways.seen.len() && wrong == 0, "{outside} of {}, {wrong} of {told}", ways.seen.len());
+        let physics = delays[0].as_nanos() as i64;
+        assert!(ways.seen.iter().all(|way| way.longest_ns >= physics), "faster than the way");
+    }
+}
+
+/// The clock was measured over a way that took long in this direction alone, so half of that is what the estimate is wrong by. When the way
+/// becomes short, samples seem to have arrived before they were sent, until it is measured again.
+#[test]
+fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
+    let long = Duration::from_millis(40);
+    // Half a second passes between two measurements. One that comes at the wrong moment, or a machine that stands still meanwhile, leaves nothing to see.
+    let negative = (1..=5).any(|_| {
+        let Some(rig) = Rig::with_delays(&small(), &deep(), 0, [long, Duration::ZERO]) else { return true };
+        let mut ways = Ways::new(&rig, 0);
+        let mut say_for = |n: usize| {
+            for _ in 0..n {
+                ways.say();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            ways.seen.drain(..).collect::<Vec<Way>>()
+        };
+        eventually("the clock is known", || say_for(10).last().is_some_and(|way| way.error_ns < 1_000_000_000));
+        rig.cable.relay().unwrap().set_delays([Duration::ZERO; 2]);
+        let seen = say_for(200);
+        assert!(seen.iter().all(Way::is_within_bound));
+        seen.iter().any(|way| way.transit_ns < -10_000_000)
+    });
+    assert!(negative, "none was negative");
 }

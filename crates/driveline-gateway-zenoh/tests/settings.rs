@@ -215,7 +215,7 @@ fn listens_for_others(host: &Host) -> bool {
 fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named() {
     let interface = |name: &str| json!({ "host": name, "interface": "dl0" });
     let rig = Rig::with(&small(), &deep(), 0, &|_, _| [interface("a"), interface("b")]);
-    if rig.cable.namespaces().is_none() {
+    if rig.cable.hosts().is_none() {
         rig::skipped("hosts that find each other", "the loopback device has no multicast", rig::AS_ROOT);
         return;
     }

@@ -75,10 +75,20 @@ fn the_age_of_data_adds_up_on_the_other_host() {
 
 #[test]
 fn large_samples_arrive_whole_and_the_newest_wins() {
+    the_newest_frame_wins(|topics, qos| Some(Rig::new(topics, qos)));
+}
+
+#[test]
+fn large_samples_over_a_slow_and_long_way_arrive_whole_and_the_newest_wins() {
+    let way = Duration::from_millis(10);
+    the_newest_frame_wins(|topics, qos| Rig::with_delays(topics, qos, 0, [way; 2]));
+}
+
+fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>) {
     const LEN: usize = 4 << 20;
     const MBIT: u32 = 100;
     let qos = Qos { checksum: true, ..Qos::default() };
-    let rig = Rig::new(&[Carried::from_a("camera", LEN as u64)], &qos);
+    let Some(rig) = rig(&[Carried::from_a("camera", LEN as u64)], &qos) else { return };
     let limited = rig.limit(MBIT, "samples that are faster than the link");
     let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
     let mut subscription: RawSubscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();

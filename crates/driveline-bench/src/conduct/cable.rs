@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two hosts on one machine: two network namespaces and the cable between them, made for one run and gone with it.
 
+use super::namespace::{Namespace, SWITCH};
+use super::tap::{TapRelay, Way};
 use crate::harness::{HOSTS, Job, Pace, Role};
 use crate::peer::{domain_dir, ping, pong, reliability};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use driveline::types::Qos;
 use driveline_runtime::graph::model::Access;
 use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// A namespace is there at once, or never.
-const NAMESPACE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// What gateways are told of a cable without a limit: more than processors here carry.
 const UNLIMITED_MBIT: u32 = 10_000;
 /// Port on which the gateway of the sending host listens.
@@ -31,12 +29,26 @@ pub struct CableSpec {
     pub mbit: Option<u32>,
     /// Share of packets that are lost in each direction, in percent.
     pub loss_percent: f64,
+    /// What each direction takes beside the time for the bits, in milliseconds.
+    #[serde(default)]
+    pub delay_ms: f64,
 }
 
-/// Two namespaces, which live as long as this: each is held by a process that ends when this does, or when the conductor dies.
+impl CableSpec {
+    /// What each direction of a cable that takes its time keeps: what is on its way, and as much again as an ordinary switch does.
+    fn way(self) -> Way {
+        let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
+        let bytes_per_s = f64::from(self.mbit.unwrap_or(UNLIMITED_MBIT)) * 125_000.0;
+        Way { delay, queue_bytes: (bytes_per_s * (delay + SWITCH).as_secs_f64()) as usize }
+    }
+}
+
+/// Two hosts and what is between them.
 #[derive(Debug)]
 pub(super) struct Cable {
-    hosts: [Child; 2],
+    /// What a cable that takes its time is made of. Its devices keep the namespaces, so it goes first.
+    _relay: Option<TapRelay>,
+    hosts: [Namespace; 2],
 }
 
 impl Cable {
@@ -45,54 +57,35 @@ impl Cable {
     /// # Errors
     /// What was refused, and what is needed for it.
     pub(super) fn new(spec: CableSpec) -> Result<Self> {
-        let mut cable = Self { hosts: [namespace()?, namespace()?] };
-        cable.lay(spec).context("cannot make two hosts with a cable between them")?;
-        Ok(cable)
-    }
-
-    fn lay(&mut self, spec: CableSpec) -> Result<()> {
-        let [a, b] = [self.hosts[0].id(), self.hosts[1].id()];
-        tool(Command::new("ip"), &format!("link add {DEVICE} netns {a} type veth peer name {DEVICE} netns {b}"))?;
-        for (side, address) in HOSTS.into_iter().enumerate() {
-            let within = |program: &str, arguments: &str| tool(self.command(side, Path::new(program)), arguments);
-            within("ip", &format!("address add {address}/24 dev {DEVICE}"))?;
-            within("ip", "link set lo up")?;
-            within("ip", &format!("link set {DEVICE} up"))?;
-            if let Some(mbit) = spec.mbit {
-                // As much as passes in 2 ms at once, and a queue of 20 ms: that of an ordinary switch.
-                let burst = (u64::from(mbit) * 250).max(32_000);
-                within("tc", &format!("qdisc add dev {DEVICE} root tbf rate {mbit}mbit burst {burst}b latency 20ms"))?;
-            }
-            // What is sent, limited and lost are packets as they are on a wire, not what the kernel has joined to spare itself work.
-            within("ethtool", &format!("-K {DEVICE} tso off gso off gro off"))?;
-            if spec.loss_percent > 0.0 {
-                let lost = (spec.loss_percent * 1000.0).round();
-                within("nft", "add table ip cable")?;
-                within("nft", "add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
-                within("nft", &format!("add rule ip cable arriving iifname {DEVICE} numgen random mod 100000 < {lost} drop"))?;
-            }
-        }
-        Ok(())
+        let hosts = [Namespace::new()?, Namespace::new()?];
+        let relay = lay(spec, &hosts).context("cannot make two hosts with a cable between them")?;
+        Ok(Self { _relay: relay, hosts })
     }
 
     /// A program on one of the hosts. It is this very process that becomes the program.
     pub(super) fn command(&self, side: usize, program: &Path) -> Command {
-        let mut command = Command::new("nsenter");
-        let holder = self.hosts.get(side).map_or(0, Child::id);
-        command.arg(format!("--net=/proc/{holder}/ns/net")).arg("--").arg(program);
+        let [nsenter, within, end] = self.hosts[side].words();
+        let mut command = Command::new(nsenter);
+        command.args([within, end]).arg(program);
         command
     }
 }
 
-impl Drop for Cable {
-    fn drop(&mut self) {
-        for host in &mut self.hosts {
-            drop(host.stdin.take());
-            // `cat` ends by itself; it is not waited for longer than that takes.
-            let _ = host.kill();
-            let _ = host.wait();
+fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
+    let takes_time = spec.delay_ms > 0.0;
+    let relay = takes_time.then(|| TapRelay::new([(a, DEVICE), (b, DEVICE)], [spec.way(); 2])).transpose()?;
+    if relay.is_none() {
+        a.wire(DEVICE, (b, DEVICE))?;
+    }
+    for (host, address) in [a, b].into_iter().zip(HOSTS) {
+        host.plug_in(DEVICE, address)?;
+        spec.mbit.map_or(Ok(()), |mbit| host.limit(DEVICE, mbit))?;
+        host.join_nothing(DEVICE)?;
+        if spec.loss_percent > 0.0 {
+            host.lose(DEVICE, spec.loss_percent)?;
         }
     }
+    Ok(relay)
 }
 
 /// Why there can be no two hosts here; nothing if there can.
@@ -106,38 +99,6 @@ pub fn cable_refused(spec: CableSpec) -> Option<String> {
     let answer = Cable::new(spec).err().map(|e| format!("{e:#}: it needs root, and the packages iproute2, nftables and ethtool"));
     known.push((spec, answer.clone()));
     answer
-}
-
-/// A process in a network namespace of its own, which ends when its standard input does.
-fn namespace() -> Result<Child> {
-    let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", "echo made; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut holder = command.spawn().context("cannot start unshare")?;
-    let mut word = [0; 5];
-    if let Some(out) = &mut holder.stdout
-        && poll(&mut [PollFd::new(&*out, PollFlags::IN)], Some(&NAMESPACE)).is_ok_and(|ready| ready > 0)
-        && out.read_exact(&mut word).is_ok()
-        && word == *b"made\n"
-    {
-        return Ok(holder);
-    }
-    let _ = holder.kill();
-    let output = holder.wait_with_output().context("cannot wait for unshare")?;
-    bail!("no network namespace can be made here: {}", String::from_utf8_lossy(&output.stderr).trim())
-}
-
-fn tool(mut command: Command, arguments: &str) -> Result<()> {
-    let named = || format!("`{} {arguments}`", command_name(&command));
-    let name = named();
-    let output =
-        command.args(arguments.split_whitespace()).stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;
-    ensure!(output.status.success(), "{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(())
-}
-
-fn command_name(command: &Command) -> String {
-    let last = command.get_args().last().unwrap_or(command.get_program());
-    last.to_string_lossy().into_owned()
 }
 
 /// What the gateways of both hosts are started with when Driveline is measured, as files.
@@ -187,16 +148,18 @@ fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpStream;
+    use std::time::Instant;
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
-        [0.0, 1.0].into_iter().for_each(hosts_with);
+        [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)].into_iter().for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
     }
 
-    fn hosts_with(loss_percent: f64) {
-        let cable = Cable::new(CableSpec { mbit: Some(100), loss_percent }).unwrap();
-        let pids = [cable.hosts[0].id(), cable.hosts[1].id()];
+    fn hosts_with(loss_percent: f64, delay_ms: f64) {
+        let cable = Cable::new(CableSpec { mbit: Some(100), loss_percent, delay_ms }).unwrap();
+        let paths = cable.hosts.each_ref().map(Namespace::path);
         let devices = cable.command(0, Path::new("cat")).arg("/proc/net/dev").output().unwrap();
         let devices = String::from_utf8(devices.stdout).unwrap();
         let names: Vec<&str> = devices.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name.trim()).collect();
@@ -210,7 +173,18 @@ mod tests {
         }
         let there = cable.command(1, Path::new("ip")).args(["route", "get", "10.98.0.1"]).output().unwrap();
         assert!(String::from_utf8_lossy(&there.stdout).contains(DEVICE), "{there:?}");
+        let refused_after = std::thread::scope(|scope| {
+            let connect = || {
+                cable.hosts[0].enter().unwrap();
+                let began = Instant::now();
+                TcpStream::connect((HOSTS[1], 9)).unwrap_err();
+                began.elapsed()
+            };
+            scope.spawn(connect).join().unwrap()
+        });
+        let round_trip = Duration::from_secs_f64(2.0 * delay_ms / 1000.0);
+        assert!(refused_after >= round_trip, "there and back in {refused_after:?}");
         drop(cable);
-        assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+        assert!(paths.iter().all(|path| !path.exists()));
     }
 }

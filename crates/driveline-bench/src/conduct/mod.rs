@@ -4,15 +4,19 @@
 mod beside;
 mod cable;
 mod listen;
+mod namespace;
 pub(crate) mod process;
 mod quota;
+mod tap;
 mod trial;
 pub(crate) mod watch;
 
 pub use beside::{Beside, Favour};
 pub use cable::{CableSpec, cable_refused};
+pub use namespace::Namespace;
 pub use process::Program;
 pub use quota::Quota;
+pub use tap::{TapRelay, Way, WayFigures};
 pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};

@@ -13,6 +13,7 @@ pub(crate) mod stopwatch;
 pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
+use driveline_bench::{Namespace, TapRelay, Way};
 use driveline_runtime::gateway::{Answer, Report, ask};
 use driveline_runtime::graph::model::Access;
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
@@ -20,10 +21,9 @@ use driveline_types::Qos;
 use process::Process;
 use serde_json::{Value, json};
 pub(crate) use skipped::skipped;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,12 +47,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// What helps where there are no network namespaces.
-pub(crate) const AS_ROOT: &str = "run it as root, with iproute2 and nftables, outside a sandbox";
-
-pub(crate) fn ip(arguments: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output().map_err(|e| format!("`ip`: {e}"))?;
-    if output.status.success() { Ok(()) } else { Err(format!("`ip {arguments}`: {}", String::from_utf8_lossy(&output.stderr).trim())) }
-}
+pub(crate) const AS_ROOT: &str = "run it as root, with iproute2, nftables and ethtool, outside a sandbox";
 
 /// Whether processes can have a clock of their own here.
 pub(crate) fn clocks_can_be_shifted() -> bool {
@@ -72,148 +67,127 @@ pub(crate) fn without_network() -> Vec<String> {
 
 /// What is between the hosts.
 pub(crate) enum Cable {
-    /// Two namespaces and a veth pair; the names of the namespaces.
-    Veth([String; 2]),
+    /// Two namespaces with a device in each.
+    Wire {
+        /// What a cable that takes its time is made of. Its devices keep the namespaces, so it goes first.
+        relay: Option<TapRelay>,
+        hosts: [Namespace; 2],
+    },
     /// The loopback device, because namespaces are refused.
     Loopback(u16),
 }
 
+/// The name of each end.
+const DEVICE: &str = "dl0";
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+/// What each direction of a cable that takes its time keeps: more than any test here has on its way.
+const KEEPS: usize = 16 << 20;
+
 impl Cable {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let names = ["a", "b"].map(|side| format!("dl{}-{n}{side}", std::process::id()));
-        let made = (|| {
-            names.iter().try_for_each(|name| ip(&format!("netns add {name}")))?;
-            lay(&names)
-        })();
-        match made {
-            Ok(()) => Self::Veth(names),
-            Err(why) => {
-                remove(&names);
-                skipped("two network stacks", &format!("no network namespaces here ({why}), so over the loopback device"), AS_ROOT);
-                let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-                Self::Loopback(free.port())
-            }
-        }
+        Self::wire(|[a, b]| a.wire(DEVICE, (b, DEVICE)).map(|()| None)).unwrap_or_else(|why| {
+            skipped("two network stacks", &format!("no network namespaces here ({why:#}), so over the loopback device"), AS_ROOT);
+            let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+            Self::Loopback(free.port())
+        })
+    }
+
+    /// One on which each direction takes so long. `None`, and it is said: there is none here.
+    pub(crate) fn with_delays(delays: [Duration; 2]) -> Option<Self> {
+        let ways = delays.map(|delay| Way { delay, queue_bytes: KEEPS });
+        let made = Self::wire(|[a, b]| TapRelay::new([(a, DEVICE), (b, DEVICE)], ways).map(Some));
+        made.map_err(|why| skipped("a cable that takes its time", &format!("{why:#}"), AS_ROOT)).ok()
+    }
+
+    fn wire(lay: impl FnOnce(&[Namespace; 2]) -> anyhow::Result<Option<TapRelay>>) -> anyhow::Result<Self> {
+        let hosts = [Namespace::new()?, Namespace::new()?];
+        let relay = lay(&hosts)?;
+        hosts.iter().zip(ADDRESSES).try_for_each(|(host, address)| host.plug_in(DEVICE, address))?;
+        Ok(Self::Wire { relay, hosts })
     }
 
     fn endpoint(&self) -> String {
         match self {
-            Self::Veth(_) => "tcp/10.99.0.1:7450".into(),
+            Self::Wire { .. } => "tcp/10.99.0.1:7450".into(),
             Self::Loopback(port) => format!("tcp/127.0.0.1:{port}"),
         }
     }
 
     /// What stands before a program that runs on one side.
     fn words(&self, side: usize) -> Vec<String> {
-        if let Self::Veth(names) = self { on(&names[side]) } else { Vec::new() }
+        self.hosts().map_or_else(Vec::new, |hosts| hosts[side].words().into())
     }
 
     /// Pulls the cable, or plugs it in. `false`: there is none that could be pulled.
     pub(crate) fn set_up(&self, up: bool) -> bool {
-        let Self::Veth([a, _]) = self else { return false };
-        ip(&format!("-n {a} link set dl0 {}", if up { "up" } else { "down" })).expect("the link");
+        let Some([a, _]) = self.hosts() else { return false };
+        a.run(&format!("ip link set {DEVICE} {}", if up { "up" } else { "down" })).expect("the link");
         true
     }
 
     /// Has every packet go to a card that is not there, in both directions, or to the right one again. Nobody is told, as a carrier
     /// that is lost would tell. `false`: there is no cable.
     pub(crate) fn drop_silently(&self, dropping: bool) -> bool {
-        let Self::Veth([a, b]) = self else { return false };
-        for (from, to, address) in [(a, b, "10.99.0.2"), (b, a, "10.99.0.1")] {
-            misdirect(from, "dl0", address, (to, "dl0"), dropping);
-        }
+        let Some([a, b]) = self.hosts() else { return false };
+        misdirect((a, DEVICE), (b, DEVICE), ADDRESSES[1], dropping);
+        misdirect((b, DEVICE), (a, DEVICE), ADDRESSES[0], dropping);
         true
     }
 
-    /// The carrier is gone, and so is all that the host's kernel knew of its connections.
-    fn take_away(&self, side: usize) {
-        let Self::Veth(names) = self else { return };
+    /// The carrier is gone, and so is all that the host's kernel knew of its connections: the host has a new network, without a cable.
+    fn take_away(&mut self, side: usize) {
+        let Self::Wire { hosts, .. } = self else { return };
         // The kernel may keep the namespace for as long as it tries to say farewell in it.
-        ip(&format!("-n {} link delete dl0", names[side])).expect("the link");
-        remove(&names[side..=side]);
+        hosts[side].run(&format!("ip link delete {DEVICE}")).expect("the link");
+        hosts[side] = Namespace::new().expect("a namespace");
     }
 
-    /// A new network for that host, at the same cable.
-    fn give_back(&self, side: usize) {
-        let Self::Veth(names) = self else { return };
-        ip(&format!("netns add {}", names[side])).and_then(|()| lay(names)).expect("a namespace and a cable");
+    /// Lays the cable again that was taken away.
+    fn give_back(&self) {
+        let Some([a, b]) = self.hosts() else { return };
+        a.wire(DEVICE, (b, DEVICE)).expect("a cable");
+        [a, b].into_iter().zip(ADDRESSES).for_each(|(host, address)| host.plug_in(DEVICE, address).expect("a link"));
     }
 
-    /// The names of the hosts' network namespaces, if they have any.
-    pub(crate) fn namespaces(&self) -> Option<&[String; 2]> {
-        if let Self::Veth(names) = self { Some(names) } else { None }
+    /// The hosts' network namespaces, if they have any.
+    pub(crate) fn hosts(&self) -> Option<&[Namespace; 2]> {
+        if let Self::Wire { hosts, .. } = self { Some(hosts) } else { None }
+    }
+
+    /// What makes a cable take its time, if it does.
+    pub(crate) fn relay(&self) -> Option<&TapRelay> {
+        if let Self::Wire { relay, .. } = self { relay.as_ref() } else { None }
     }
 
     /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`: there is no cable, or there are no tools for that.
     pub(crate) fn lose(&self, percent: u32) -> bool {
-        let Self::Veth(names) = self else { return false };
-        let lose = |name: &String| {
-            let within = |words: &str| ip(&format!("netns exec {name} {words}"));
-            within("ethtool -K dl0 tso off gso off gro off")?;
-            within("nft add table ip cable")?;
-            within("nft add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
-            within(&format!("nft add rule ip cable arriving iifname dl0 numgen random mod 100 < {percent} drop"))
-        };
-        let why = names.iter().map(lose).find_map(Result::err);
-        why.iter().for_each(|why| skipped("a cable that loses packets", why, AS_ROOT));
-        why.is_none()
+        let Some(hosts) = self.hosts() else { return false };
+        let lost = hosts.iter().try_for_each(|host| host.join_nothing(DEVICE).and_then(|()| host.lose(DEVICE, percent.into())));
+        lost.map_err(|why| skipped("a cable that loses packets", &format!("{why:#}"), AS_ROOT)).is_ok()
     }
 
     /// Breaks all connections over the cable, whatever is on its way in them; they can be made anew at once. `false`: that cannot be done here.
     pub(crate) fn reset_connections(&self) -> bool {
-        let Self::Veth([a, _]) = self else { return false };
-        let output = Command::new("ip").args(["netns", "exec", a, "ss", "-K", "dst", "10.99.0.2"]).output();
+        let Some([a, _]) = self.hosts() else { return false };
+        let other = ADDRESSES[1].to_string();
         // It names those that it has ended.
-        output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("10.99.0.2"))
+        a.run(&format!("ss -K dst {other}")).is_ok_and(|ended| ended.contains(&other))
     }
 
     /// Lets so many bits through each second, in both directions, without a long queue. `false`: there is no cable.
     pub(crate) fn limit(&self, mbit: u32) -> bool {
-        let Self::Veth(names) = self else { return false };
-        for name in names {
-            ip(&format!("netns exec {name} tc qdisc add dev dl0 root tbf rate {mbit}mbit burst 32kb latency 20ms")).expect("tbf");
-        }
+        let Some(hosts) = self.hosts() else { return false };
+        hosts.iter().for_each(|host| host.limit(DEVICE, mbit).expect("tbf"));
         true
     }
 }
 
-/// Puts the cable between two namespaces.
-fn lay([a, b]: &[String; 2]) -> Result<(), String> {
-    ip(&format!("-n {a} link add dl0 type veth peer name dl0 netns {b}"))?;
-    [(a, "10.99.0.1"), (b, "10.99.0.2")].into_iter().try_for_each(|(side, address)| {
-        ip(&format!("-n {side} address add {address}/24 dev dl0"))?;
-        ip(&format!("-n {side} link set lo up"))?;
-        ip(&format!("-n {side} link set dl0 up"))
-    })
-}
-
 /// Sends what is meant for an address to a card that is not there, or to its own again.
-pub(crate) fn misdirect(from: &str, card: &str, address: &str, (to, its_card): (&str, &str), wrongly: bool) {
-    let output = Command::new("ip").args(["netns", "exec", to, "cat", &format!("/sys/class/net/{its_card}/address")]).output();
-    let real = String::from_utf8(output.expect("ip").stdout).expect("an address");
-    let card_address = if wrongly { "02:00:00:00:00:01" } else { real.trim() };
-    ip(&format!("-n {from} neigh replace {address} lladdr {card_address} nud permanent dev {card}")).expect("a neighbour");
-}
-
-/// What stands before a program that runs in a network namespace.
-pub(crate) fn on(namespace: &str) -> Vec<String> {
-    ["ip", "netns", "exec", namespace].map(String::from).to_vec()
-}
-
-fn remove(names: &[String]) {
-    for name in names {
-        let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
-    }
-}
-
-impl Drop for Cable {
-    fn drop(&mut self) {
-        if let Self::Veth(names) = self {
-            remove(names);
-        }
-    }
+pub(crate) fn misdirect((from, card): (&Namespace, &str), (to, its_card): (&Namespace, &str), address: Ipv4Addr, wrongly: bool) {
+    let link = to.run(&format!("ip -o link show {its_card}")).expect("a card");
+    let real = link.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).expect("its address");
+    let card_address = if wrongly { "02:00:00:00:00:01" } else { real };
+    from.run(&format!("ip neigh replace {address} lladdr {card_address} nud permanent dev {card}")).expect("a neighbour");
 }
 
 /// One host: its domain, and its gateway if that runs.
@@ -268,7 +242,7 @@ impl Host {
         self.gateway = Some(child.expect("to start the gateway"));
     }
 
-    /// The gateway's process, which is the child itself: `ip netns exec` becomes it.
+    /// The gateway's process, which is the child itself: `nsenter` becomes it.
     pub(crate) fn pid(&self) -> u32 {
         self.gateway.as_ref().map_or(0, Child::id)
     }
@@ -349,15 +323,22 @@ impl Rig {
 
     /// The second host's clock is ahead of the first's.
     pub(crate) fn with_shifted_clock(topics: &[Carried<'_>], qos: &Qos, shift_s: i32) -> Self {
-        Self::with(topics, qos, shift_s, &|_, endpoint| {
-            [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "connect": [endpoint] })]
-        })
+        Self::over(Cable::new(), topics, qos, shift_s, &calls)
+    }
+
+    /// Each direction of the cable takes so long: from the first host to the second, and back. `None`, and it is said: there is no such cable here.
+    pub(crate) fn with_delays(topics: &[Carried<'_>], qos: &Qos, shift_s: i32, delays: [Duration; 2]) -> Option<Self> {
+        Some(Self::over(Cable::with_delays(delays)?, topics, qos, shift_s, &calls))
     }
 
     /// Hosts that take part in the network as `network` says, given a directory for files and the address of the first one.
     pub(crate) fn with(topics: &[Carried<'_>], qos: &Qos, shift_s: i32, network: &dyn Fn(&Path, &str) -> [Value; 2]) -> Self {
+        Self::over(Cable::new(), topics, qos, shift_s, network)
+    }
+
+    /// The same, and what is between them.
+    fn over(cable: Cable, topics: &[Carried<'_>], qos: &Qos, shift_s: i32, network: &dyn Fn(&Path, &str) -> [Value; 2]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cable = Cable::new();
         let [of_a, of_b] = network(dir.path(), &cable.endpoint());
         let host = |name: &str, side: usize, network: &Value| {
             let carried: Vec<Value> = topics
@@ -408,15 +389,22 @@ impl Rig {
         drop(process);
         self.host(side).kill_gateway();
         self.cable.take_away(side);
+        let words = self.cable.words(side);
+        self.host(side).words.splice(..words.len(), words);
         self.host(side).forget();
         silent
     }
 
     /// It starts, with a new gateway.
     pub(crate) fn switch_on(&mut self, side: usize) {
-        self.cable.give_back(side);
+        self.cable.give_back();
         self.start(side);
     }
+}
+
+/// The second host calls the first one.
+fn calls(_: &Path, endpoint: &str) -> [Value; 2] {
+    [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "connect": [endpoint] })]
 }
 
 /// A topic as a gateway's configuration has it.

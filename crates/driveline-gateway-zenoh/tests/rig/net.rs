@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Any number of hosts with cables between some of them: network namespaces, each cable a network of its own.
 
-use super::{ip, misdirect, on, remove};
-use std::sync::atomic::{AtomicU32, Ordering};
+use super::misdirect;
+use driveline_bench::Namespace;
+use std::net::Ipv4Addr;
 
 /// Hosts by number.
 pub(crate) struct Net {
-    names: Vec<String>,
+    hosts: Vec<Namespace>,
     cables: u8,
 }
 
@@ -20,18 +21,9 @@ pub(crate) struct Wire {
 impl Net {
     /// `None`, and it is said: there are no network namespaces here.
     pub(crate) fn new(hosts: usize) -> Option<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let names: Vec<String> = (0..hosts).map(|h| format!("dn{}-{n}-{h}", std::process::id())).collect();
-        let net = Self { names, cables: 0 };
-        for name in &net.names {
-            if let Err(why) = ip(&format!("netns add {name}")) {
-                super::skipped("several hosts", &format!("no network namespaces here ({why})"), super::AS_ROOT);
-                return None;
-            }
-            ip(&format!("-n {name} link set lo up")).expect("the loopback device");
-        }
-        Some(net)
+        let made: anyhow::Result<_> = (0..hosts).map(|_| Namespace::new()).collect();
+        let why = |why| super::skipped("several hosts", &format!("no network namespaces here ({why:#})"), super::AS_ROOT);
+        Some(Self { hosts: made.map_err(why).ok()?, cables: 0 })
     }
 
     /// Puts a cable between two hosts.
@@ -39,47 +31,46 @@ impl Net {
         self.cables += 1;
         let wire = Wire { ends: [a, b], number: self.cables };
         let card = wire.card();
-        let [a, b] = wire.ends.map(|h| &self.names[h]);
-        ip(&format!("-n {a} link add {card} type veth peer name {card} netns {b}")).expect("a cable");
-        for (end, name) in [a, b].into_iter().enumerate() {
-            ip(&format!("-n {name} address add {}/24 dev {card}", wire.address(end))).expect("an address");
+        let [a, b] = wire.ends.map(|h| &self.hosts[h]);
+        a.wire(&card, (b, &card)).expect("a cable");
+        for (end, host) in [a, b].into_iter().enumerate() {
+            host.plug_in(&card, wire.address(end)).expect("a link");
         }
-        self.set_up(wire, true);
         wire
     }
 
     /// Plugs the first `hosts` hosts into the last one, which is a switch; where each of them listens.
     pub(crate) fn switch(&mut self, hosts: usize) -> Vec<String> {
-        let Some((switch, others)) = self.names.split_last() else { return Vec::new() };
-        ip(&format!("-n {switch} link add dlsw type bridge")).expect("a bridge");
-        ip(&format!("-n {switch} link set dlsw up")).expect("the bridge");
-        let plug = |(h, name): (usize, &String)| {
-            ip(&format!("-n {name} link add dls type veth peer name dls{h} netns {switch}")).expect("a cable");
-            ip(&format!("-n {switch} link set dls{h} master dlsw up")).expect("a port");
-            ip(&format!("-n {name} address add 10.97.0.{}/24 dev dls", h + 1)).expect("an address");
-            ip(&format!("-n {name} link set dls up")).expect("the link");
-            format!("tcp/10.97.0.{}:7450", h + 1)
+        let Some((switch, others)) = self.hosts.split_last() else { return Vec::new() };
+        switch.run("ip link add dlsw type bridge").expect("a bridge");
+        switch.run("ip link set dlsw up").expect("the bridge");
+        let plug = |(host, n): (&Namespace, u8)| {
+            let (port, address) = (format!("dls{n}"), Ipv4Addr::new(10, 97, 0, n));
+            host.wire("dls", (switch, &port)).expect("a cable");
+            switch.run(&format!("ip link set {port} master dlsw up")).expect("a port");
+            host.plug_in("dls", address).expect("a link");
+            format!("tcp/{address}:7450")
         };
-        others.iter().take(hosts).enumerate().map(plug).collect()
+        others.iter().take(hosts).zip(1..).map(plug).collect()
     }
 
     /// Pulls a cable, or plugs it in.
     pub(crate) fn set_up(&self, wire: Wire, up: bool) {
         for host in wire.ends {
-            ip(&format!("-n {} link set {} {}", self.names[host], wire.card(), if up { "up" } else { "down" })).expect("the link");
+            self.hosts[host].run(&format!("ip link set {} {}", wire.card(), if up { "up" } else { "down" })).expect("the link");
         }
     }
 
     /// Loses all packets of a cable without telling anybody, or no longer.
     pub(crate) fn drop_silently(&self, wire: Wire, dropping: bool) {
-        let (card, [a, b]) = (wire.card(), wire.ends.map(|h| self.names[h].as_str()));
-        misdirect(a, &card, &wire.address(1), (b, &card), dropping);
-        misdirect(b, &card, &wire.address(0), (a, &card), dropping);
+        let (card, [a, b]) = (wire.card(), wire.ends.map(|h| &self.hosts[h]));
+        misdirect((a, &card), (b, &card), wire.address(1), dropping);
+        misdirect((b, &card), (a, &card), wire.address(0), dropping);
     }
 
     /// What stands before a program that runs on a host.
     pub(crate) fn on(&self, host: usize) -> Vec<String> {
-        on(&self.names[host])
+        self.hosts[host].words().into()
     }
 }
 
@@ -88,18 +79,12 @@ impl Wire {
         format!("dl{}", self.number)
     }
 
-    fn address(self, end: usize) -> String {
-        format!("10.98.{}.{}", self.number, end + 1)
+    fn address(self, end: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 98, self.number, 1 + end as u8)
     }
 
     /// Where the host at one end listens.
     pub(crate) fn endpoint(self, end: usize) -> String {
         format!("tcp/{}:7450", self.address(end))
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        remove(&self.names);
     }
 }

@@ -169,14 +169,18 @@ fn cell(
     });
     let between_hosts = links.iter().any(|l| l.reach == Reach::Network);
     ensure!(
-        between_hosts || (case.cable_mbit.is_none() && case.loss_percent.is_none()),
-        "cable_mbit and loss_percent are about the cable between two hosts: add `reach: network`, or leave them out"
+        between_hosts || case.of_cable().is_none(),
+        "cable_mbit, loss_percent and delay_ms are about the cable between two hosts: add `reach: network`, or leave them out"
     );
     ensure!(
         links.iter().all(|l| l.reach == Reach::Network) || !between_hosts,
         "links of one case are either all within a host or all between two: give them the same reach"
     );
-    let cable = between_hosts.then(|| CableSpec { mbit: case.cable_mbit, loss_percent: case.loss_percent.unwrap_or(0.0) });
+    let cable = between_hosts.then(|| CableSpec {
+        mbit: case.cable_mbit,
+        loss_percent: case.loss_percent.unwrap_or(0.0),
+        delay_ms: case.delay_ms.unwrap_or(0.0),
+    });
     let beside = Beside { hogs: case.hogs.unwrap_or(0), quota_percent: case.quota_percent, favour, watch_every: watch, cable };
     let workload = case.workload.as_ref().map(|w| workload(w, run));
     let systems = case.systems.clone();
@@ -280,6 +284,16 @@ pub(super) fn parameters(
 }
 
 impl CaseSpec {
+    /// What it says of the cable between two hosts, by the first key that does.
+    pub(crate) fn of_cable(&self) -> Option<&'static str> {
+        let keys = [
+            ("cable_mbit", self.cable_mbit.is_some()),
+            ("loss_percent", self.loss_percent.is_some()),
+            ("delay_ms", self.delay_ms.is_some()),
+        ];
+        keys.into_iter().find_map(|(key, said)| said.then_some(key))
+    }
+
     /// This, and `base` where this says nothing.
     fn over(&self, base: &Self) -> Self {
         Self {
@@ -302,6 +316,7 @@ impl CaseSpec {
             quota_percent: self.quota_percent.or(base.quota_percent),
             cable_mbit: self.cable_mbit.or(base.cable_mbit),
             loss_percent: self.loss_percent.or(base.loss_percent),
+            delay_ms: self.delay_ms.or(base.delay_ms),
             favour: self.favour.clone().or_else(|| base.favour.clone()),
             workload: self.workload.clone(),
             driveline_edges: self.driveline_edges.clone(),
@@ -331,6 +346,7 @@ impl Vary {
             self.quota_percent.len(),
             self.cable_mbit.len(),
             self.loss_percent.len(),
+            self.delay_ms.len(),
         ];
         lists.into_iter().fold(1, |all, n| all.saturating_mul(n.max(1)))
     }
@@ -375,5 +391,6 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     dimension!(quota_percent, |p: &u32| format!("{p} % of a CPU"));
     dimension!(cable_mbit, |m: &u32| format!("{m} Mbit/s"));
     dimension!(loss_percent, |p: &f64| format!("{p} % lost"));
+    dimension!(delay_ms, |ms: &f64| format!("{ms} ms each way"));
     all
 }

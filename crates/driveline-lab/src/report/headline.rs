@@ -176,7 +176,8 @@ fn conditions(group: &str, cases: &[&CaseResult]) -> String {
     let cable = cases.first().and_then(|c| c.case.beside.cable).map_or_else(String::new, |cable| {
         let speed = cable.mbit.map_or_else(|| "as fast as the processors".to_owned(), |mbit| format!("{mbit} Mbit/s"));
         let lossy = if cable.loss_percent > 0.0 { format!(", {} % of packets lost each way", cable.loss_percent) } else { String::new() };
-        format!("between two hosts at {speed}{lossy}, ")
+        let far = if cable.delay_ms > 0.0 { format!(", {} ms away", cable.delay_ms) } else { String::new() };
+        format!("between two hosts at {speed}{far}{lossy}, ")
     });
     let words = [
         driveline_bench::bytes(link.size),

@@ -60,6 +60,9 @@ pub struct CaseSpec {
     /// Reach network: share of packets that the cable loses in each direction, in percent (0).
     #[schemars(range(min = 0.0, max = 50.0))]
     pub loss_percent: Option<f64>,
+    /// Reach network: what the cable takes in each direction beside the time for the bits, in milliseconds (0).
+    #[schemars(range(min = 0.0, max = 1000.0))]
+    pub delay_ms: Option<f64>,
     /// One subscriber of each link that is preferred to everybody else.
     pub favour: Option<FavourSpec>,
     /// A workload instead of links.
@@ -200,4 +203,8 @@ pub struct Vary {
     #[serde(default)]
     #[schemars(length(min = 1), inner(range(min = 0.0, max = 50.0)))]
     pub loss_percent: Vec<f64>,
+    /// See `cases`.
+    #[serde(default)]
+    #[schemars(length(min = 1), inner(range(min = 0.0, max = 1000.0)))]
+    pub delay_ms: Vec<f64>,
 }

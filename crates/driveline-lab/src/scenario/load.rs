@@ -136,8 +136,13 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
                 return wrong(&["cases", name, "links", topic], format!("the link '{topic}' cannot be a topic: {e}"), "");
             }
             let load = link.hogs.is_some() || link.quota_percent.is_some() || link.favour.is_some();
-            let cable = link.cable_mbit.is_some() || link.loss_percent.is_some();
-            if load || cable || link.systems.is_some() || link.figure.is_some() || !link.links.is_empty() || link.workload.is_some() {
+            if load
+                || link.of_cable().is_some()
+                || link.systems.is_some()
+                || link.figure.is_some()
+                || !link.links.is_empty()
+                || link.workload.is_some()
+            {
                 let message = format!("the link '{topic}' says something that belongs to the case as a whole");
                 return wrong(&["cases", name, "links", topic], message, "move it one level up");
             }
@@ -161,18 +166,25 @@ fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
     let network = |c: &CaseSpec| c.reach == Some(ReachSpec::Network) || c.links.values().any(|l| l.reach == Some(ReachSpec::Network));
     let varied = [&s.vary, &s.run.vary, &s.quick.vary, &s.paper.vary];
     let all = network(&s.link) || varied.iter().any(|v| v.reach.contains(&ReachSpec::Network));
-    let key = |c: &CaseSpec| c.cable_mbit.map(|_| "cable_mbit").or_else(|| c.loss_percent.map(|_| "loss_percent"));
     let at = |path: &[&str]| Some(path.iter().map(|p| (*p).to_owned()).collect());
     if all {
         return None;
     }
-    if let Some((name, key)) = s.cases.iter().filter(|(_, c)| !network(c)).find_map(|(name, c)| Some((name, key(c)?))) {
+    if let Some((name, key)) = s.cases.iter().filter(|(_, c)| !network(c)).find_map(|(name, c)| Some((name, c.of_cable()?))) {
         return at(&["cases", name, key]);
     }
     if s.cases.values().any(network) {
         return None;
     }
-    key(&s.link).map_or_else(|| (!s.vary.loss_percent.is_empty()).then(|| at(&["vary", "loss_percent"]))?, |key| at(&["link", key]))
+    if let Some(key) = s.link.of_cable() {
+        return at(&["link", key]);
+    }
+    let varied = [
+        ("cable_mbit", s.vary.cable_mbit.is_empty()),
+        ("loss_percent", s.vary.loss_percent.is_empty()),
+        ("delay_ms", s.vary.delay_ms.is_empty()),
+    ];
+    varied.into_iter().find(|(_, is_empty)| !is_empty).and_then(|(key, _)| at(&["vary", key]))
 }
 
 /// What of a case goes for a chain.
@@ -253,6 +265,7 @@ impl super::Vary {
             quota_percent: list(&self.quota_percent, &by.quota_percent),
             cable_mbit: list(&self.cable_mbit, &by.cable_mbit),
             loss_percent: list(&self.loss_percent, &by.loss_percent),
+            delay_ms: list(&self.delay_ms, &by.delay_ms),
         }
     }
 }
@@ -343,6 +356,11 @@ mod tests {
             ("cases:\n  a: {size: 64, loss_percent: 1}\n", 7, "add `reach: network`"),
             ("link: {cable_mbit: 100}\ncases: {a: {size: 64}}\n", 6, "`cable_mbit` is about the cable"),
             ("cases: {a: {size: 64}}\nvary: {loss_percent: [0, 2]}\n", 7, "add `reach: network`"),
+            ("cases: {a: {size: 64}}\nvary: {delay_ms: [0, 5]}\n", 7, "add `reach: network`"),
+            ("cases: {a: {size: 64}}\nvary: {cable_mbit: [10, 100]}\n", 7, "`cable_mbit` is about the cable"),
+            ("cases:\n  a: {size: 64, delay_ms: 5}\n", 7, "`delay_ms` is about the cable"),
+            ("cases: {a: {size: 64, reach: network, delay_ms: 1001}}\n", 6, "1000"),
+            ("cases:\n  a: {links: {b: {size: 1, delay_ms: 5}}}\n", 7, "belongs to the case as a whole"),
         ] {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}")), "{rest}: {text}");

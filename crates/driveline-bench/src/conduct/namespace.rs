@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A host that is a network namespace of this machine, and what cables of it are like.
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::time::Timespec;
+use std::fs::File;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A namespace is there at once, or never.
+const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// What an ordinary switch keeps, by the time in which it is carried.
+pub(super) const SWITCH: Duration = Duration::from_millis(20);
+
+/// A network namespace, held by a process in it that ends when this does, or when the process that made it dies. Nothing of it is left behind.
+///
+/// All that is done here blocks, for some milliseconds; an error says which command was refused, and why. What is needed: root, and the packages iproute2,
+/// nftables and ethtool.
+#[derive(Debug)]
+pub struct Namespace {
+    holder: Child,
+}
+
+impl Namespace {
+    /// One in which there is nothing but a loopback device that works.
+    ///
+    /// # Errors
+    /// If this process may make none.
+    pub fn new() -> Result<Self> {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", "echo made; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut holder = command.spawn().context("cannot start unshare")?;
+        let mut word = [0; 5];
+        if let Some(out) = &mut holder.stdout
+            && poll(&mut [PollFd::new(&*out, PollFlags::IN)], Some(&START)).is_ok_and(|ready| ready > 0)
+            && out.read_exact(&mut word).is_ok()
+            && word == *b"made\n"
+        {
+            let namespace = Self { holder };
+            namespace.run("ip link set lo up")?;
+            return Ok(namespace);
+        }
+        let _ = holder.kill();
+        let output = holder.wait_with_output().context("cannot wait for unshare")?;
+        bail!("no network namespace can be made here: {}", String::from_utf8_lossy(&output.stderr).trim())
+    }
+
+    /// The file that stands for it, as long as this is there.
+    pub(super) fn path(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.holder.id()).into()
+    }
+
+    /// What stands before a program that is to run in it. It is the very process that was started that becomes the program.
+    #[must_use]
+    pub fn words(&self) -> [String; 3] {
+        ["nsenter".into(), format!("--net={}", self.path().display()), "--".into()]
+    }
+
+    /// Has the calling thread be in it from now on, and those that it starts.
+    ///
+    /// # Errors
+    /// If this process may not enter it.
+    pub fn enter(&self) -> Result<()> {
+        let path = self.path();
+        let entered = File::open(&path).and_then(|file| Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?));
+        entered.with_context(|| format!("cannot enter the network namespace {}", path.display()))
+    }
+
+    /// Runs a command in it, whose words have no spaces; what it says.
+    ///
+    /// # Errors
+    /// If it cannot be started, or fails.
+    pub fn run(&self, command: &str) -> Result<String> {
+        let [nsenter, within, end] = self.words();
+        let run = Command::new(nsenter).args([within, end]).args(command.split_whitespace()).stdin(Stdio::null()).output();
+        let output = run.with_context(|| format!("cannot start `{command}`"))?;
+        ensure!(output.status.success(), "`{command}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Puts a cable between a device here and one there, which takes no time. Both are to be plugged in.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn wire(&self, device: &str, other: (&Self, &str)) -> Result<()> {
+        let (other, there) = other;
+        self.run(&format!("ip link add {device} type veth peer name {there} netns {}", other.holder.id())).map(drop)
+    }
+
+    /// Gives a device its address, in a network of 256, and switches it on.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn plug_in(&self, device: &str, address: Ipv4Addr) -> Result<()> {
+        self.run(&format!("ip address add {address}/24 dev {device}"))?;
+        self.run(&format!("ip link set {device} up")).map(drop)
+    }
+
+    /// Lets so many bits out of a device each second: as much as passes in 2 ms at once, and a queue that is an ordinary switch's.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn limit(&self, device: &str, mbit: u32) -> Result<()> {
+        let (burst, queue) = ((u64::from(mbit) * 250).max(32_000), SWITCH.as_millis());
+        self.run(&format!("tc qdisc add dev {device} root tbf rate {mbit}mbit burst {burst}b latency {queue}ms")).map(drop)
+    }
+
+    /// Has packets of a device be as they are on a wire, not what the kernel has joined to spare itself work.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn join_nothing(&self, device: &str) -> Result<()> {
+        self.run(&format!("ethtool -K {device} tso off gso off gro off")).map(drop)
+    }
+
+    /// Loses so many of a hundred packets that come in by a device; for what is lost to be packets of the wire, both ends must [join nothing](Self::join_nothing).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn lose(&self, device: &str, percent: f64) -> Result<()> {
+        let lost = (percent * 1000.0).round();
+        self.run("nft add table ip cable")?;
+        self.run("nft add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
+        self.run(&format!("nft add rule ip cable arriving iifname {device} numgen random mod 100000 < {lost} drop")).map(drop)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        // `cat` ends by itself; it is not waited for longer than that takes.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
