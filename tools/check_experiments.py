@@ -24,7 +24,7 @@ from pathlib import Path
 # What a busy machine does to a run says nothing about the program.
 OF_THE_MACHINE = ("the hypervisor took",)
 # Driveline, and what the machine itself can do.
-OWN = ("driveline", "futex", "spin")
+OWN = ("driveline", "futex", "spin", "memcpy")
 # Answers of what came to nothing.
 NO_ANSWER = ("Nothing can be measured here", "Not run yet", "No valid run")
 
