@@ -31,6 +31,8 @@ ROOM = {"test": 8, "gateways": 12}
 GATEWAYS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "debug"
 # Peers as quickly as they compile; those that are measured are `make peers`'s.
 PEERS = ROOT / "build/test-peers"
+# Of them Driveline's own stages of chains, and the works, which take no other middleware.
+STAGES = ROOT / "build/test-stages"
 
 
 @dataclass
@@ -127,8 +129,18 @@ STEPS = [
     Step(
         "experiments",
         "Every experiment of the evaluation lab, quickly, for function",
-        [["python3", "tools/check_experiments.py", "build/bin/driveline"]],
+        [
+            [
+                *["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF", f"-DPEERS_DIR={STAGES / 'peers'}"],
+                # The build of the product has made it.
+                f"-DPEERS_DRIVELINE_LIBRARY={GATEWAYS.parent / 'release/libdriveline.so'}",
+            ],
+            ["cmake", "--build", str(STAGES), "-j", JOBS],
+            ["python3", "tools/check_experiments.py", "build/bin/driveline"],
+        ],
         "tests",
+        {"DRIVELINE_PEERS": str(STAGES / "peers")},
+        builds=True,
     ),
     Step("ctest", "C++ tests of the SDK and the examples", [ctest("build")], "tests"),
     Step(
@@ -242,7 +254,7 @@ STEPS = [
             ["install", "-t", str(PEERS / "peers"), str(GATEWAYS / "iceoryx2"), str(GATEWAYS / "zenoh")],
             cargo("build", "-p", "driveline-cli"),
             cargo("test", "-p", "driveline-bench", "--features", "peers-test", "--test", "conformance", "--test", "chain"),
-            # Their stages are peers' programs, so that `make test` leaves them out.
+            # On edges of other middleware, and S7, which takes PCL.
             ["python3", "tools/check_experiments.py", str(GATEWAYS / "driveline"), "W9", "S7", "B2"],
         ],
         "tests",

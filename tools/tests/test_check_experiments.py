@@ -89,6 +89,17 @@ NO_CHAIN = experiment("W9", [], NO_PEERS, {"stages": {}})
 HOSTS = experiment("W10", [], [("floor", "bare sockets are"), ("1 kB", "it needs the rights of root")], reach="network")
 
 
+def without_works(name, *others):
+    """A chain of that name, none of whose runs found its work; and others."""
+    archive = Archive(*others, experiment(name, EDGES, chain={"stages": {}}))
+    for run in (run for (of, _), run in archive.runs.items() if of == name):
+        run["failure"] = "the work /p/works/ndt.so is not there: `make peers` builds it"
+    for told in archive.summary["experiments"][-1]["cases"]:
+        told.update(figures={}, runs=[{"reasons": ["the work is not there"]}])
+    archive.rows = [row for row in archive.rows if not row.startswith(f"{name},")]
+    return archive
+
+
 class Experiments(unittest.TestCase):
     def fails(self, archive, word, *ids, **more):
         ended, said = judged(archive, *ids, **more)
@@ -110,11 +121,20 @@ class Experiments(unittest.TestCase):
         archive.runs["S1", "driveline"]["invalid"] = ["the account does not close"]
         self.fails(archive, "the account does not close", status=1)
 
-    def test_chains_without_peers_are_skipped_and_neither_passed_nor_failed(self):
-        ended, said = judged(Archive(LINK, NO_CHAIN, HOSTS))
+    def test_what_takes_more_than_is_here_is_skipped_and_neither_passed_nor_failed(self):
+        ended, said = judged(without_works("S7", LINK, HOSTS), status=1)
         self.assertEqual((ended, said.splitlines()[-1]), (0, "1 passed, 0 failed"), said)
-        self.assertIn("\nSKIPPED: W9 (it needs driveline_cpp, which is not installed: make peers)\n", said)
+        self.assertIn("\nSKIPPED: S7 (the work /p/works/ndt.so is not there: `make peers` builds it)\n", said)
         self.assertIn("\nSKIPPED: W10 (1 kB: it needs the rights of root)\n", said)
+
+    def test_chains_whose_stages_or_works_make_test_builds_are_not_excused(self):
+        self.fails(Archive(LINK, NO_CHAIN), "it needs driveline_cpp, which is not installed")
+        self.fails(without_works("W9", LINK), "the work /p/works/ndt.so is not there", status=1)
+        # That one work is missing says nothing of a run that failed otherwise.
+        archive = without_works("S7", LINK)
+        archive.runs["S7", "cyclonedds_udp"]["failure"] = "a stage died"
+        self.fails(archive, "a stage died", status=1)
+        self.fails(without_works("S7", LINK), "the work /p/works/ndt.so is not there", "S1", "S7", status=1)
 
     def test_what_is_named_is_not_excused(self):
         self.fails(Archive(LINK, NO_CHAIN), "nothing of Driveline was measured", "S1", "W9")
@@ -163,8 +183,8 @@ class Experiments(unittest.TestCase):
                 self.fails(without(change), word)
 
     def test_what_is_skipped_is_told_too(self):
-        archive = Archive(LINK, NO_CHAIN)
-        del archive.sections["W9"]
+        archive = Archive(LINK, HOSTS)
+        del archive.sections["W10"]
         self.fails(archive, "report.html has no section")
 
     def test_what_was_not_written_is_a_failure(self):

@@ -6,7 +6,7 @@
 //! has exact percentiles, and intervals over rounds. Experiments, archives and reports over it are the crate `driveline-lab`'s.
 //!
 //! Over it, in a room of its own, `bench link`: one link at a time by hand ([`run_link`]), with its floors (a bare futex, a spinning
-//! word, memcpy), run in rounds and printed as a table or as JSON. Method and figures: `docs/benchmarks.md`.
+//! word, memcpy), run in rounds and printed as a table or as JSON. Method: `docs/method.md`; figures: `docs/benchmarks.md`.
 //!
 //! Not here: plots, scenario files, workloads (graphs that are run and observed).
 //!
@@ -49,7 +49,7 @@ pub use interruption::interruption;
 pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, Concord, TOLERANCE};
-pub use peer::{MIN_FILLED, MemcpyKind};
+pub use peer::{MEMCPY_FROM, MIN_FILLED, MemcpyKind};
 pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};

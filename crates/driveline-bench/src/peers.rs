@@ -278,7 +278,7 @@ fn is_name(name: &str) -> bool {
 impl Description {
     /// What no peer can say of itself.
     fn mistake(&self) -> Option<String> {
-        let own = [System::Driveline, System::Futex, System::Spin].map(|s| s.to_string());
+        let own = [System::Driveline, System::Futex, System::Spin, System::Memcpy].map(|s| s.to_string());
         if !is_name(&self.name) || own.contains(&self.name) {
             return Some(format!(
                 "a peer cannot be called '{}': use lower-case letters, digits, `_` and `-`, and no name of this program's own",

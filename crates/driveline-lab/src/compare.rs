@@ -10,6 +10,7 @@ use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, ensure};
+use driveline_bench::harness::System;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
 use driveline_bench::{Columns, MAX_OTHERS};
 use serde::Serialize;
@@ -139,7 +140,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     for (which, archive) in [("A", a), ("B", b)] {
         warnings.extend(doubts(which, archive)?);
     }
-    let (mut rows, mut chances) = (Vec::new(), Vec::new());
+    let (mut rows, mut chances, mut cases) = (Vec::new(), Vec::new(), Vec::new());
     for e in &a.manifest.experiments {
         let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
         for case in e.cases.iter().filter(|c| c.role != Role::Control) {
@@ -165,6 +166,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
             for (rank, name) in [(Rank::P50, "p50"), (Rank::P99, "p99")] {
                 let (row, chance) = row(e, case, &of, (&ours, &runs), rank, name, a.manifest.seed ^ b.manifest.seed);
                 rows.push(row);
+                cases.push(case);
                 chances.push(chance);
             }
         }
@@ -173,20 +175,21 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         row.p_corrected = p;
         row.verdict = verdict(row, p);
     }
-    let floors: Vec<(String, &'static str, f64)> = rows
+    let floors: Vec<Floor<'_>> = rows
         .iter()
-        .filter(|r| r.role == Role::Floor)
-        .filter_map(|r| Some((r.experiment.clone(), r.rank, r.ratio.as_ref()?.estimate)))
+        .zip(&cases)
+        .filter(|(r, _)| r.role == Role::Floor)
+        .filter_map(|(r, case)| Some(Floor { experiment: r.experiment.clone(), rank: r.rank, ratio: r.ratio.as_ref()?.estimate, case }))
         .collect();
-    for row in rows.iter_mut().filter(|r| r.role != Role::Floor) {
-        row.verdict = beside_floors(row, &floors);
+    for (row, case) in rows.iter_mut().zip(&cases).filter(|(r, _)| r.role != Role::Floor) {
+        row.verdict = beside_floors(row, case, &floors);
     }
     let made = chances.iter().flatten().count();
     let method = format!(
         "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
          excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
          rounds: each has one percentile of its own. A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
-         or all rounds of both have about equally many. Where a floor of the same experiment lies within the interval, what changed is the machine.",
+         or all rounds of both have about equally many. Where a floor of the same experiment (of floors that copy, that of the row) lies within the interval, what changed is the machine.",
         SIGNIFICANCE * 100.0,
         Rank::P99.needs
     );
@@ -242,14 +245,22 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
 }
 
+/// How a floor changed.
+struct Floor<'a> {
+    experiment: String,
+    rank: &'static str,
+    ratio: f64,
+    case: &'a Case,
+}
+
 /// What remains of a verdict if a floor of the same experiment, which knows nothing of middleware, changed in the same direction by as much.
-fn beside_floors(row: &Row, floors: &[(String, &'static str, f64)]) -> Verdict {
+/// A copy excuses only what has one in it: there are as many such floors as sizes, and one of them may change as much by chance.
+fn beside_floors(row: &Row, case: &Case, floors: &[Floor<'_>]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
-    let same = |(experiment, rank, ratio): &&(String, &'static str, f64)| {
-        *experiment == row.experiment && *rank == row.rank && (i.low..=i.high).contains(ratio)
-    };
+    let is_its = |f: &Floor<'_>| f.case.system != System::Memcpy || case.comparisons.iter().any(|c| c.to == f.case.id);
+    let same = |f: &Floor<'_>| f.experiment == row.experiment && f.rank == row.rank && (i.low..=i.high).contains(&f.ratio) && is_its(f);
     match row.verdict {
-        Verdict::Faster | Verdict::Slower if floors.iter().any(|f| same(&f)) => Verdict::MachineChanged,
+        Verdict::Faster | Verdict::Slower if floors.iter().any(same) => Verdict::MachineChanged,
         other => other,
     }
 }

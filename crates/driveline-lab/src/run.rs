@@ -15,7 +15,7 @@ use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
-use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial};
+use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, MemcpyKind, PEER_COMMAND, Placement, Program, Trial};
 use driveline_runtime::launch::find_gateway;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -377,6 +377,11 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };
     if case.role == Role::OwnTool {
         let account = conductor.run(&Trial::new(Kind::OwnTool, job.clone()), dir)?;
+        return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
+    }
+    if case.system == System::Memcpy {
+        let kind = MemcpyKind::of(job.take);
+        let account = conductor.run(&Trial::new(Kind::Memcpy(kind), job.memcpy(kind)), dir)?;
         return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
     }
     let open = job.pace != bench::harness::Pace::PingPong && job.reach != Reach::Process;

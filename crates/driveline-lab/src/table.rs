@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How figures are written everywhere, and what every reader must know.
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, Totals};
+use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Ratio, Totals};
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
@@ -117,6 +117,12 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
 /// How much two equal things differ.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
+}
+
+/// Columns of what stands beside one copy of its payload: the median, if any does.
+pub(crate) fn beside_copies(e: &ExperimentResult) -> Vec<Column> {
+    let any = e.measured().filter_map(CaseResult::to_memcpy).any(|r| r.p50.is_some());
+    Some(Column::P50).filter(|_| any).into_iter().collect()
 }
 
 /// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer.

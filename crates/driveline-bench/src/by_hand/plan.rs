@@ -6,7 +6,7 @@ use crate::conduct::{Kind, Trial};
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use crate::left_out::LeftOut;
 use crate::metric::{Comparison, Metric};
-use crate::peer::{MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
+use crate::peer::{MEMCPY_FROM, MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
 use crate::peers::{Selection, Variant};
 use crate::placement::Placement;
 use crate::stats::Random;
@@ -14,11 +14,6 @@ use crate::text::bytes;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// Least size at which memory bandwidth says anything.
-const MEMCPY_FROM: usize = 64 << 10;
-/// Copies in a run of the memcpy floor.
-const MEMCPY_COPIES: u64 = 300;
 
 /// One thing that is measured, again in every round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -225,17 +220,8 @@ impl Plan {
     }
 
     fn add_memcpy(&mut self, args: &LinkArgs, placement: &Placement, kind: MemcpyKind, size: usize) -> String {
-        let what = match kind {
-            MemcpyKind::IntoShared => "into one shared slot",
-            MemcpyKind::IntoSharedSlots => "into shared slots in turn",
-            MemcpyKind::FromSharedSlots => "from shared slots in turn",
-        };
-        let id = format!("floor: memcpy {what} · {}", bytes(size));
-        let index = MEMCPY_KINDS.iter().position(|k| *k == kind).unwrap_or(0);
-        // A reader copies on its own CPU.
-        let cpu = if kind == MemcpyKind::FromSharedSlots { placement.subscriber_cpus.first().copied() } else { placement.publisher_cpu };
-        let messages = MEMCPY_COPIES.min(args.messages);
-        let job = Job { role: Role::Memcpy, size, index, publisher_cpu: cpu, warm_up: messages / 10, messages, ..job(args, placement) };
+        let id = format!("floor: memcpy {} · {}", kind.label(), bytes(size));
+        let job = Job { size, ..job(args, placement) }.memcpy(kind);
         self.add(Entry::new(id.clone(), Kind::Memcpy(kind), job, Vec::new()));
         id
     }

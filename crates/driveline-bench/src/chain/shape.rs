@@ -100,7 +100,7 @@ impl<'a> Shape<'a> {
         if let (Some(a), Some(b)) = (first, own.find(|s| Some(*s) != first)) {
             bail!("the stage '{}' has edges of {a} and of {b}: it can have those of one system, and of driveline", stage.name);
         }
-        if let Some(system @ (System::Futex | System::Spin)) = first {
+        if let Some(system @ (System::Futex | System::Spin | System::Memcpy)) = first {
             bail!("the stage '{}' has an edge of {system}, which carries no payload", stage.name);
         }
         let others = || self.job.edges.values().map(|e| &e.system).find(|s| **s != System::Driveline);

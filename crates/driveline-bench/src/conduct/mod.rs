@@ -162,7 +162,7 @@ impl Conductor<'_> {
             Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
         };
         let words = match job.system {
-            System::Driveline | System::Peer { .. } => None,
+            System::Driveline | System::Memcpy | System::Peer { .. } => None,
             System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
         };
         let (mut troupe, publisher, ends) = self.run_ends(job, cable, sending, receiving, words.as_ref())?;

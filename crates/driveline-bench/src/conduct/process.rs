@@ -131,7 +131,7 @@ impl<'a> Troupe<'a> {
     /// Starts a process and returns its number.
     pub(crate) fn start(&mut self, name: &str, job: &Job, words: Option<&SharedWords>) -> Result<usize> {
         let (path, args): (&Path, &[String]) = match &job.system {
-            System::Driveline | System::Futex | System::Spin => (&self.program.path, &self.program.args),
+            System::Driveline | System::Futex | System::Spin | System::Memcpy => (&self.program.path, &self.program.args),
             system @ System::Peer { .. } => {
                 (self.peers.program(system).with_context(|| format!("there is no program that carries {system}"))?, &[])
             }

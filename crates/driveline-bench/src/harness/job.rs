@@ -2,6 +2,7 @@
 //! What a measured process is asked to do.
 
 use super::System;
+use crate::peer::{MEMCPY_KINDS, MemcpyKind};
 use driveline::WaitMode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -220,6 +221,9 @@ const fn default_answer_timeout_ms() -> u64 {
     10_000
 }
 
+/// Copies in a run of the memcpy floor.
+const MEMCPY_COPIES: u64 = 300;
+
 impl Job {
     /// On which of the two hosts this end is: 0 where samples are sent first, 1 where they are received.
     #[must_use]
@@ -265,13 +269,31 @@ impl Job {
         }
     }
 
+    /// The floor of whoever writes or copies such a link's payloads: copies of one of them at the link's pace, on the CPU of the end that
+    /// would copy. One copy for each sample, however many subscribers there are.
+    #[must_use]
+    pub fn memcpy(&self, kind: MemcpyKind) -> Self {
+        let cpu = if kind == MemcpyKind::FromSharedSlots { self.subscriber_cpus.first().copied() } else { self.publisher_cpu };
+        let messages = MEMCPY_COPIES.min(self.messages);
+        Self {
+            role: Role::Memcpy,
+            system: System::Memcpy,
+            index: MEMCPY_KINDS.iter().position(|k| *k == kind).unwrap_or(0),
+            subscribers: 1,
+            publisher_cpu: cpu,
+            warm_up: messages / 10,
+            messages,
+            ..self.clone()
+        }
+    }
+
     /// Memory that the ends of such a link take, in bytes: about, and rather more than less.
     #[must_use]
     pub fn memory_needed(&self) -> u64 {
         // Depth, internal reserve, loan, pins, observers' pins.
         let slots = u64::from(self.depth) + 5 + self.subscribers as u64;
         let segments = match (&self.system, self.pace) {
-            (System::Futex | System::Spin, _) | (_, Pace::RateHz(_)) => 1,
+            (System::Futex | System::Spin | System::Memcpy, _) | (_, Pace::RateHz(_)) => 1,
             (_, Pace::PingPong) => 2,
         };
         // Each reader's own copy and each writer's own data.
@@ -325,6 +347,22 @@ mod tests {
         for bad in ["", "poll", "spin:", "spin:0", "spin:x"] {
             assert!(bad.parse::<Wait>().unwrap_err().contains("spin:US"), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_copy_runs_where_the_end_is_that_would_copy() {
+        let link =
+            Job { publisher_cpu: Some(0), subscriber_cpus: vec![1, 0], subscribers: 10, messages: 1000, warm_up: 500, ..sample_job() };
+        let [into, from] = [MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots].map(|kind| link.memcpy(kind));
+        assert_eq!((into.publisher_cpu, from.publisher_cpu), (Some(0), Some(1)));
+        assert_eq!(
+            (into.role, &into.system, into.subscribers, into.size, into.pace),
+            (Role::Memcpy, &System::Memcpy, 1, link.size, link.pace)
+        );
+        assert_eq!(MEMCPY_KINDS.map(|kind| MEMCPY_KINDS[link.memcpy(kind).index]), MEMCPY_KINDS);
+        // No more copies than it takes, and no more than the link has samples.
+        assert_eq!((into.messages, into.warm_up), (300, 30));
+        assert_eq!(Job { messages: 20, ..link }.memcpy(MemcpyKind::of(Take::Borrow)).messages, 20);
     }
 
     #[test]

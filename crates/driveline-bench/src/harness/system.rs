@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, or `name/variant` of a peer.
+/// What carries the samples. In a job it is one word: `driveline`, `futex`, `spin`, `memcpy`, or `name/variant` of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum System {
@@ -15,6 +15,8 @@ pub enum System {
     Futex,
     /// A bare shared word that the reader spins on, no payload: the floor of every spinning wait.
     Spin,
+    /// Nothing carries them: a copy of as many bytes, the floor of whoever writes or copies payloads.
+    Memcpy,
     /// Another middleware, in a program of its own.
     Peer {
         /// Name of the peer.
@@ -43,6 +45,7 @@ impl fmt::Display for System {
             Self::Driveline => f.write_str("driveline"),
             Self::Futex => f.write_str("futex"),
             Self::Spin => f.write_str("spin"),
+            Self::Memcpy => f.write_str("memcpy"),
             Self::Peer { name, variant } => write!(f, "{name}/{variant}"),
         }
     }
@@ -68,11 +71,12 @@ impl FromStr for System {
             "driveline" => Ok(Self::Driveline),
             "futex" => Ok(Self::Futex),
             "spin" => Ok(Self::Spin),
+            "memcpy" => Ok(Self::Memcpy),
             _ => match s.split_once('/') {
                 Some((name, variant)) if !name.is_empty() && !variant.is_empty() => {
                     Ok(Self::Peer { name: name.to_owned(), variant: variant.to_owned() })
                 }
-                _ => Err(format!("'{s}' is no system: use driveline, futex, spin, or a peer and its variant, e.g. fastdds/shm")),
+                _ => Err(format!("'{s}' is no system: use driveline, futex, spin, memcpy, or a peer and its variant, e.g. fastdds/shm")),
             },
         }
     }
@@ -84,7 +88,7 @@ mod tests {
 
     #[test]
     fn systems_are_one_word() {
-        for word in ["driveline", "futex", "spin", "fastdds/shm", "a/b/c"] {
+        for word in ["driveline", "futex", "spin", "memcpy", "fastdds/shm", "a/b/c"] {
             assert_eq!(word.parse::<System>().unwrap().to_string(), word);
         }
         for bad in ["", "fastdds", "/shm", "fastdds/"] {

@@ -16,7 +16,7 @@ pub(crate) use driveline_link::{MIN_SIZE, domain_dir, reliability};
 pub use payload::MIN_FILLED;
 pub use recorder::sleep_until;
 pub(crate) use special::MEMCPY_KINDS;
-pub use special::MemcpyKind;
+pub use special::{MEMCPY_FROM, MemcpyKind};
 
 use crate::harness::{End, Event, Job, PROTOCOL, Pace, Reach, Role, System};
 use crate::peers::Description;
@@ -132,7 +132,7 @@ fn serve() -> Result<Vec<End>> {
             return match job.system {
                 System::Driveline => ends::<Ends>(&job),
                 System::Futex | System::Spin => ends::<FloorEnds>(&job),
-                System::Peer { .. } => Err(anyhow!("this program does not carry samples with {}", job.system)),
+                System::Memcpy | System::Peer { .. } => Err(anyhow!("this program does not carry samples with {}", job.system)),
             };
         }
     };

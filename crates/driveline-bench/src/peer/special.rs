@@ -5,7 +5,7 @@ use super::driveline_link::Ends;
 use super::link::{Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
 use super::recorder::{Recorder, cpu_ns, now, sleep_until};
-use crate::harness::{End, Event, Job, Pace, ReceivedRow, Role, SentRow, Wait};
+use crate::harness::{End, Event, Job, Pace, ReceivedRow, Role, SentRow, Take, Wait};
 use anyhow::{Context, Result, anyhow, ensure};
 use driveline::types::{Durability, Qos};
 use driveline::{CallbackOptions, Executor, ExecutorOptions, GroupKind, Trigger};
@@ -117,6 +117,9 @@ fn await_word(commands: &mut dyn BufRead) -> Result<()> {
     Ok(())
 }
 
+/// Least size of which a copy says something of memory, and not of the clock around it.
+pub const MEMCPY_FROM: usize = 64 << 10;
+
 /// Which memcpy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -127,6 +130,27 @@ pub enum MemcpyKind {
     IntoSharedSlots,
     /// From shared slots in turn into private memory, as a reader copies them.
     FromSharedSlots,
+}
+
+impl MemcpyKind {
+    /// What copies where payloads are taken like that: a reader that copies, or else the writer.
+    #[must_use]
+    pub fn of(take: Take) -> Self {
+        match take {
+            Take::Copy => Self::FromSharedSlots,
+            Take::Borrow => Self::IntoSharedSlots,
+        }
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::IntoShared => "into one shared slot",
+            Self::IntoSharedSlots => "into shared slots in turn",
+            Self::FromSharedSlots => "from shared slots in turn",
+        }
+    }
 }
 
 /// All of them, in the order of [`Job::index`].

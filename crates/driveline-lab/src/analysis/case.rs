@@ -26,7 +26,7 @@ pub struct CaseResult {
     pub subscribers: Vec<SubscriberResult>,
     /// Of links: accounts of all valid runs together.
     pub totals: Totals,
-    /// Compared with Driveline, with the floor, and a chain with Driveline on some edges with the one that has none of it. None
+    /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the one that has none of it. None
     /// of a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
     /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they differ, the row is invalid.
@@ -263,11 +263,18 @@ impl CaseResult {
         self.ratios.iter().find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
     }
 
-    /// How its headline compares with that of its floor, where there is one.
+    /// How its headline compares with that of its floor, a bare word, where there is one.
     #[must_use]
     pub fn to_floor(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| r.to_role == Role::Floor && r.of == of)
+        self.ratios.iter().find(|r| r.to_role == Role::Floor && r.to_system != System::Memcpy && r.of == of)
+    }
+
+    /// How its headline compares with one copy of its payload, where it has the writing or the copying of it in it.
+    #[must_use]
+    pub fn to_memcpy(&self) -> Option<&Ratio> {
+        let (of, _) = self.headline()?;
+        self.ratios.iter().find(|r| r.to_system == System::Memcpy && r.of == of)
     }
 
     /// How often the processes of all ends of watched links are scheduled, for each sample that is due: about, because what they do
@@ -330,7 +337,7 @@ impl CaseResult {
 }
 
 /// With filled payloads a middleware's own memory counts, so filling is part of what is compared.
-pub(super) fn headline_metric(case: &Case) -> Metric {
+pub(crate) fn headline_metric(case: &Case) -> Metric {
     match (case.figure, handling(case)) {
         (Metric::Transport, Some(Payload::Filled)) => Metric::FillAndTransport,
         (figure, _) => figure,

@@ -15,6 +15,7 @@ mod question;
 mod timeline;
 
 pub use answer::{Standing, standing};
+pub(crate) use case::headline_metric;
 pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, handling};
 pub(crate) use columns::{Column, columns, ratio_columns};
 pub use fairness::Fairness;

@@ -23,8 +23,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Version of the format.
-pub const FORMAT: u32 = 1;
+/// Version of the format. 2 has floors that copy.
+pub const FORMAT: u32 = 2;
+/// The oldest one that is read.
+const OLDEST_FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 /// Of files that are not whole yet.
 const PART: &str = "part";
@@ -76,8 +78,8 @@ impl Archive {
             .with_context(|| format!("cannot read {}: `driveline bench run` makes such a directory, and tells its name", path.display()))?;
         let format: Version = serde_json::from_str(&text).with_context(|| format!("{} is no manifest", path.display()))?;
         ensure!(
-            format.format == FORMAT,
-            "{} has format {}, this program reads {FORMAT}: use the version that made it",
+            (OLDEST_FORMAT..=FORMAT).contains(&format.format),
+            "{} has format {}, this program reads {OLDEST_FORMAT} to {FORMAT}: use the version that made it",
             path.display(),
             format.format
         );

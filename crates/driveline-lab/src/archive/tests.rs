@@ -160,6 +160,46 @@ fn what_is_no_archive_is_told_apart() {
 }
 
 #[test]
+fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
+    // As the program of its time wrote it.
+    let archive = Archive::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1")).unwrap();
+    assert_eq!((archive.manifest.format, FORMAT), (1, 2));
+    let analysis = crate::analysis::analyse(&archive).unwrap();
+    let [e] = analysis.experiments.as_slice() else { panic!("{} experiments", analysis.experiments.len()) };
+    assert!(analysis.is_valid() && analysis.complete, "{analysis:?}");
+    let figures: Vec<_> = e.cases.iter().map(|c| c.headline().map(|(of, f)| (of.label().to_owned(), f.percentiles.n)).unwrap()).collect();
+    assert_eq!(figures, [("transport".to_owned(), 20), ("transport".to_owned(), 20), ("fill + transport".to_owned(), 20)]);
+    // Whoever knows no more than the format before says the same of this one.
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(archive.directory().join(MANIFEST)).unwrap();
+    fs::write(dir.path().join(MANIFEST), text.replace("\"format\": 1,", "\"format\": 3,")).unwrap();
+    let text = format!("{:#}", Archive::open(dir.path()).unwrap_err());
+    assert!(text.contains("has format 3, this program reads 1 to 2: use the version that made it"), "{text}");
+}
+
+#[test]
+fn copies_have_a_sender_and_nobody_who_receives() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(dir.path());
+    let copies = Case { system: System::Memcpy, role: Role::Floor, ..case(vec![link(Pace::RateHz(10.0), Payload::Filled, 1)]) };
+    let row = |i| Sample {
+        sent: SentRow { sequence: i, before_fill: i * 1000, before_publish: i * 1000 + 7, ..SentRow::default() },
+        ..Sample::default()
+    };
+    let account = |n: u64| Account { sent: 3, stamps: (1..=n).map(row).collect(), ..Account::default() };
+    let told = |round, n| {
+        let run = Run { round, ..run(vec![account(n)]) };
+        archive.add("X", &copies, &run, &Observations::default()).unwrap();
+        archive.samples("X", &copies, &run)
+    };
+    // The time of a copy, and nothing of transport.
+    assert_eq!(metrics(&copies, &told(0, 3).unwrap()), BTreeMap::from([(Metric::Copy, vec![7; 3])]));
+    // Stamps that are not as many as the account says are damage, here as well.
+    let text = format!("{:#}", told(1, 2).unwrap_err());
+    assert!(text.contains("3 samples sent and 0 received, and there are 2 and 0"), "{text}");
+}
+
+#[test]
 fn two_do_not_measure_into_one_archive() {
     let dir = tempfile::tempdir().unwrap();
     let first = archive(dir.path());

@@ -2,16 +2,17 @@
 //! From a scenario to the cases that are run on this machine: every system in every cell, with the floors that belong there.
 
 mod cells;
+mod floors;
 
 use crate::archive::{Case, Experiment, Link, Role, Workload};
 use crate::scenario::{Extent, RunSpec, Scenario};
 use anyhow::{Context, Result, bail, ensure};
 use cells::Cell;
 use driveline_bench::chain::ChainJob;
-use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
+use driveline_bench::harness::{Pace, Payload, Reach, System};
 use driveline_bench::peers::{self, Peer, Selection};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
-use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
+use driveline_bench::{Comparison, LeftOut, MIN_FILLED, Metric, Placement};
 use driveline_runtime::launch::find_gateway;
 
 /// Most cases of one experiment.
@@ -170,9 +171,8 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         let reason = "what is watched are processes at a rate: give a rate_hz, and reach host";
         leave_out(e, "processor time and memory over time", reason, Some(cell));
     }
-    let floor = add_floor(e, cell, figure);
-    let to_floor = |of: Metric| floor.iter().map(move |to| Comparison { metric: of, to: to.clone(), of });
     let own = measured(cell, System::Driveline, "Driveline".into(), figure);
+    let to_floors = floors::add_floors(e, cell, &own);
     let own_id = own.id.clone();
     let between_hosts = cell.links.iter().any(|l| l.reach == Reach::Network);
     let missing = between_hosts.then(find_gateway).and_then(Result::err);
@@ -181,7 +181,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
     }
     let with_driveline = with_driveline && missing.is_none();
     if with_driveline {
-        add(e, Case { comparisons: to_floor(figure).collect(), ..own });
+        add(e, Case { comparisons: to_floors.clone(), ..own });
     }
     for (system, variant) in selection.systems() {
         let refusal = cell.links.iter().find_map(|l| variant.refuses(&l.job(&system)));
@@ -191,7 +191,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         }
         let title = selection.title(&system);
         let to_own = with_driveline.then(|| Comparison { metric: figure, to: own_id.clone(), of: figure });
-        let comparisons = to_own.into_iter().chain(to_floor(figure)).collect();
+        let comparisons = to_own.into_iter().chain(to_floors.iter().cloned()).collect();
         let case = Case { comparisons, ..measured(cell, system, title, figure) };
         if let [link] = cell.links.as_slice()
             && e.scenario.own_tools
@@ -297,73 +297,6 @@ fn compare_with_own_edges(e: &mut Experiment) {
             case.comparisons.push(Comparison { metric: case.figure, to: other.id.clone(), of: case.figure });
         }
     }
-}
-
-/// What this machine can do at all in the place of a cell's one link, and the same once more.
-fn add_floor(e: &mut Experiment, cell: &Cell, figure: Metric) -> Option<String> {
-    if cell.links.iter().any(|l| l.reach == Reach::Network) {
-        leave_out(e, "floor", "between hosts the bare sockets of the peer baseline are the floor", Some(cell));
-        return None;
-    }
-    let [link] = cell.links.as_slice() else {
-        leave_out(e, "floor", "it is that of one link alone: several at the same time have none beside them", Some(cell));
-        return None;
-    };
-    if cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
-        leave_out(
-            e,
-            "floor",
-            "it is measured alone: links beside hogs, under a limit or with a preference have none beside them",
-            Some(cell),
-        );
-        return None;
-    }
-    let system = link.job(&System::Driveline).floor();
-    let figure = if figure == Metric::FillAndTransport { Metric::Transport } else { figure };
-    let (title, name) = if system == System::Futex { ("bare futex", "futex") } else { ("bare spinning word", "spinning word") };
-    let link = Link {
-        size: 0,
-        take: Take::Borrow,
-        payload: Payload::Untouched,
-        reliability: Reliability::BestEffort,
-        depth: 1,
-        processing_us: 0,
-        ..link.clone()
-    };
-    let reach = if link.reach == Reach::Process { "threads" } else { "processes" };
-    let pace = match link.pace {
-        Pace::PingPong => "ping-pong".to_owned(),
-        Pace::RateHz(hz) => format!("1→{} at {hz} Hz", link.subscribers),
-    };
-    let fifo = if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };
-    // What is measured elsewhere has its floor there.
-    let cpus = match (link.publisher_cpu, link.subscriber_cpus.as_slice()) {
-        (None, []) => " · any CPU",
-        (Some(one), [other]) if one == *other => " · one CPU",
-        _ => "",
-    };
-    let id = format!("floor: {name} · {reach} · {pace}{fifo}{cpus}");
-    let mut case = Case {
-        id: id.clone(),
-        directory: String::new(),
-        role: Role::Floor,
-        system,
-        system_title: title.into(),
-        cell: format!("{reach} · {pace}{fifo}{cpus}"),
-        scenario_case: String::new(),
-        figure,
-        links: vec![link],
-        beside: Beside::default(),
-        workload: None,
-        chain: None,
-        comparisons: Vec::new(),
-    };
-    add(e, case.clone());
-    case.id = format!("{id} · again (A/A)");
-    case.role = Role::Control;
-    case.comparisons = vec![Comparison { metric: figure, to: id.clone(), of: figure }];
-    add(e, case);
-    Some(id)
 }
 
 /// Adds a case unless it is there already; its directory is its number, and some of its name for people.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::scenario::{self, ReachSpec, builtin};
+use driveline_bench::harness::Reliability;
 use driveline_bench::peers::{Description, State, Variant, WaitKind};
 use std::collections::BTreeSet;
 
@@ -200,6 +201,7 @@ fn systems_of_a_cell_do_the_same_and_have_a_floor_of_that_shape() {
 #[test]
 fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
     let alike = |l: &Link| (l.subscribers, l.pace, l.reach, l.priority, l.publisher_cpu, l.subscriber_cpus.clone(), l.messages, l.warm_up);
+    let copied = |l: &Link| (l.size, l.pace, l.priority, l.publisher_cpu, l.subscriber_cpus.clone());
     let mut places = scenario::load("S1").unwrap();
     for (name, cpus) in [("one", scenario::CpusSpec::One), ("any", scenario::CpusSpec::Any)] {
         let case = scenario::CaseSpec { cpus: Some(cpus), ..places.cases["lidar"].clone() };
@@ -212,12 +214,88 @@ fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
         for case in e.cases.iter().filter(|c| c.role == Role::Measured) {
             let floors = e.cases.iter().filter(|f| f.role == Role::Floor && case.comparisons.iter().any(|x| x.to == f.id));
             for floor in floors {
-                assert_eq!(alike(&floor.links[0]), alike(&case.links[0]), "{id}: {} beside {}", case.id, floor.id);
+                let (its, of) = (&floor.links[0], &case.links[0]);
+                if floor.system == System::Memcpy {
+                    assert_eq!(copied(its), copied(of), "{id}: {} beside {}", case.id, floor.id);
+                } else {
+                    assert_eq!(alike(its), alike(of), "{id}: {} beside {}", case.id, floor.id);
+                }
                 compared += 1;
             }
         }
     }
     assert!(compared > 100, "{compared}");
+}
+
+/// Floors that copy: their ids, and what they are compared with in the cases of Driveline's.
+fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
+    let is_copy = |id: &str| e.cases.iter().any(|c| c.id == id && c.system == System::Memcpy);
+    let floors = e.cases.iter().filter(|c| c.system == System::Memcpy);
+    let own = e.cases.iter().filter(|c| c.role == Role::Measured && c.system == System::Driveline);
+    let compared = own.flat_map(|c| c.comparisons.iter().filter(|x| is_copy(&x.to)).map(|x| (c.cell.as_str(), x)));
+    (floors.map(|c| c.id.as_str()).collect(), compared.collect())
+}
+
+#[test]
+fn a_copy_of_each_size_stands_among_the_floors() {
+    // However many subscribers there are, it is one copy for each sample, no more than it takes to say something.
+    let e = planned("S1", Extent::Default);
+    let (floors, compared) = copies(&e);
+    assert_eq!(floors, BTreeSet::from(["floor: memcpy into shared slots in turn · 34560 B · at 20 Hz"]));
+    // Nobody writes or copies the scans of S1.
+    assert!(compared.is_empty(), "{compared:?}");
+    let mut ten = scenario::load("S1").unwrap();
+    (ten.vary.subscribers, ten.run.messages) = (vec![10], Some(1000));
+    let ten = plan(&ten, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    let case = ten.cases.iter().find(|c| c.system == System::Memcpy).unwrap();
+    assert_eq!((case.role, case.figure), (Role::Floor, Metric::Copy));
+    assert_eq!(case.links.iter().map(|l| (l.subscribers, l.messages, l.warm_up)).collect::<Vec<_>>(), [(1, 300, 30)]);
+    assert!(
+        e.cases.iter().all(|c| c.role != Role::Control || c.system != System::Memcpy),
+        "the same copy once more takes time for nothing"
+    );
+    // Several links at the same time have no floors at all.
+    assert!(copies(&planned("S6", Extent::Quick)).0.is_empty());
+}
+
+#[test]
+fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
+    let sizes = |payload: scenario::PayloadSpec, take: scenario::TakeSpec, rate_hz: Option<f64>, figure: Option<scenario::Figure>| {
+        let mut s = scenario::load("S1").unwrap();
+        s.vary =
+            scenario::Vary { size: [1 << 10, 64 << 10, 1 << 20].map(driveline_runtime::graph::ByteSize).to_vec(), ..Default::default() };
+        s.cases.retain(|name, _| name == "lidar");
+        for link in s.cases.values_mut().chain([&mut s.link]) {
+            (link.payload, link.take, link.rate_hz, link.subscribers, link.figure) = (Some(payload), Some(take), rate_hz, Some(1), figure);
+        }
+        plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap()
+    };
+    let told = |e: &Experiment| {
+        let (floors, compared) = copies(e);
+        // A row for every size, also of those that say nothing of a way.
+        assert_eq!(floors.len(), 3, "{floors:?}");
+        let peers =
+            e.cases.iter().filter(|c| matches!(c.system, System::Peer { .. })).map(|c| c.comparisons.len()).collect::<BTreeSet<_>>();
+        let own = if compared.is_empty() { BTreeSet::from([2]) } else { BTreeSet::from([2, 3]) };
+        assert_eq!(peers, own, "peers stand beside Driveline, the word, and where it does the copy");
+        compared.iter().map(|(cell, x)| format!("{cell}: {} ÷ {} of {}", x.metric.label(), x.of.label(), x.to)).collect::<Vec<_>>()
+    };
+    use scenario::{PayloadSpec::*, TakeSpec::*};
+    let filled = told(&sizes(Filled, Borrow, None, None));
+    assert_eq!(
+        filled,
+        ["64 KiB", "1 MiB"].map(|size| format!(
+            "{size}: fill + transport ÷ copy of floor: memcpy into shared slots in turn · {size} · one after the other"
+        ))
+    );
+    let copied = told(&sizes(Untouched, Copy, Some(20.0), None));
+    assert_eq!(
+        copied,
+        ["64 KiB", "1 MiB"].map(|size| format!("{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · at 20 Hz"))
+    );
+    assert!(told(&sizes(Untouched, Borrow, None, None)).is_empty());
+    // What passes between two arrivals has no copy in it.
+    assert!(told(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals))).is_empty());
 }
 
 #[test]

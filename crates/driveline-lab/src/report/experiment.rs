@@ -377,7 +377,7 @@ fn control(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware. Measured twice, as two systems, it tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
+        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
         table.finish()
     )
 }

@@ -47,7 +47,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "percentiles",
         "Percentiles",
-        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floor, a bare wake-up without middleware.",
+        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and beside filled payloads one copy of them.",
         &|cell| lines(e, cell, looks).map(|l| plots::percentiles(&l)),
     );
     add("histogram", "Histogram", "Share of samples in bins of equal ratio, 20 for each power of ten.", &|cell| {
@@ -131,11 +131,11 @@ fn lines<'a>(e: &'a ExperimentResult, cell: &str, looks: &Looks) -> Option<Vec<(
     if lines.is_empty() {
         return None;
     }
-    let floor = cases.iter().flat_map(|c| &c.ratios).find(|r| r.to_role == Role::Floor).map(|r| &r.to);
-    if let Some(floor) = floor.and_then(|id| e.cases.iter().find(|c| c.case.id == *id))
-        && let Some((_, f)) = floor.headline()
-    {
-        lines.push((format!("floor: {}", floor.case.system_title), looks.look(floor), f));
+    // A word and a copy; of the same cell all have the same.
+    let is_beside =
+        |floor: &&CaseResult| floor.case.role == Role::Floor && cases.iter().flat_map(|c| &c.ratios).any(|r| r.to == floor.case.id);
+    for floor in e.cases.iter().filter(is_beside) {
+        lines.extend(floor.headline().map(|(_, f)| (format!("floor: {}", floor.case.system_title), looks.look(floor), f)));
     }
     Some(lines)
 }
