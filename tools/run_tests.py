@@ -27,8 +27,9 @@ JOBS = str(os.cpu_count() or 2)
 MOST_REASONS = 30
 # What each suite builds, from nothing, in GiB: told before the first step, not by the linker in the middle of the last one.
 ROOM = {"test": 8, "gateways": 12}
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 # Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
-GATEWAYS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "debug"
+DEBUG = TARGET / "debug"
 # Peers as quickly as they compile; those that are measured are `make peers`'s.
 PEERS = ROOT / "build/test-peers"
 # Of them Driveline's own stages of chains, and the works, which take no other middleware.
@@ -59,9 +60,6 @@ class Tally:
         return Tally(self.passed + other.passed, self.failed + other.failed, self.ignored + other.ignored)
 
 
-TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
-
-
 def cargo(*arguments):
     return ["cargo", *arguments, "--locked"]
 
@@ -85,8 +83,8 @@ def ros2_client(release):
     """Builds the node on ros2-client: of Jazzy, or of Humble, which is what it is without features."""
     features = ["--no-default-features"] if release == "humble" else []
     return [
-        cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(GATEWAYS.parent), *features),
-        ["install", "-D", str(GATEWAYS / "ros2-client-peer"), f"build/ros2-client/{release}"],
+        cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(TARGET), *features),
+        ["install", "-D", str(DEBUG / "ros2-client-peer"), f"build/ros2-client/{release}"],
     ]
 
 
@@ -133,7 +131,7 @@ STEPS = [
             [
                 *["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF", f"-DPEERS_DIR={STAGES / 'peers'}"],
                 # The build of the product has made it.
-                f"-DPEERS_DRIVELINE_LIBRARY={GATEWAYS.parent / 'release/libdriveline.so'}",
+                f"-DPEERS_DRIVELINE_LIBRARY={TARGET / 'release/libdriveline.so'}",
             ],
             ["cmake", "--build", str(STAGES), "-j", JOBS],
             ["python3", "tools/check_experiments.py", "build/bin/driveline"],
@@ -172,7 +170,7 @@ STEPS = [
             cargo("build", "-p", "driveline-cli"),
             cargo("test", "-p", "driveline-bench", "--lib") + ["--", "--ignored"],
             # The gateway is found beside the program.
-            ["python3", "tools/check_experiments.py", f"{TARGET}/debug/driveline", "W10"],
+            ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W10"],
         ],
         "tests",
         suite="gateways",
@@ -214,7 +212,7 @@ STEPS = [
             ["python3", "examples/ros2_services/tests/check_ros2_services.py"],
         ],
         "tests",
-        {"DRIVELINE_ROS2_GATEWAY": str(GATEWAYS / "driveline-gateway-ros2")},
+        {"DRIVELINE_ROS2_GATEWAY": str(DEBUG / "driveline-gateway-ros2")},
         suite="gateways",
         builds=True,
     ),
@@ -234,7 +232,7 @@ STEPS = [
             ["python3", "examples/two_hosts/tests/check_two_hosts.py", "build/bin", "build/lib"],
         ],
         "tests",
-        {"DRIVELINE_GATEWAY": str(GATEWAYS / "driveline-gateway-zenoh")},
+        {"DRIVELINE_GATEWAY": str(DEBUG / "driveline-gateway-zenoh")},
         as_root=True,
         suite="gateways",
         builds=True,
@@ -246,16 +244,16 @@ STEPS = [
             cargo("build", "-p", "driveline-capi"),
             [
                 *["cmake", "-S", "peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
-                f"-DPEERS_DRIVELINE_LIBRARY={GATEWAYS / 'libdriveline.so'}",
+                f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
             ],
             ["cmake", "--build", str(PEERS), "-j", JOBS],
             # Beside the gateways: Zenoh is the same, and need not be built twice.
-            cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(GATEWAYS.parent)),
-            ["install", "-t", str(PEERS / "peers"), str(GATEWAYS / "iceoryx2"), str(GATEWAYS / "zenoh")],
+            cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
+            ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
             cargo("build", "-p", "driveline-cli"),
             cargo("test", "-p", "driveline-bench", "--features", "peers-test", "--test", "conformance", "--test", "chain"),
             # On edges of other middleware, and S7, which takes PCL.
-            ["python3", "tools/check_experiments.py", str(GATEWAYS / "driveline"), "W9", "S7", "B2"],
+            ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
         ],
         "tests",
         {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
