@@ -128,7 +128,7 @@ impl Way {
     }
 }
 
-/// Says something so often, `pause` apart, on the first host, and looks at what comes to the second, whose clock is ahead.
+/// Says something on the first host, and looks at what comes to the second, whose clock is ahead.
 struct Ways {
     publisher: Publisher<Reading>,
     subscription: Subscription<Reading>,

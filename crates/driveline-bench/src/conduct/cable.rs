@@ -88,7 +88,7 @@ fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
     Ok(relay)
 }
 
-/// Why there can be no two hosts here; nothing if there can.
+/// Why there can be no two hosts here; nothing if there can. It is tried, which blocks for some tens of milliseconds, once for each cable in a process.
 #[must_use]
 pub fn cable_refused(spec: CableSpec) -> Option<String> {
     static KNOWN: Mutex<Vec<(CableSpec, Option<String>)>> = Mutex::new(Vec::new());

@@ -102,7 +102,8 @@ impl Namespace {
         self.run(&format!("ip link set {device} up")).map(drop)
     }
 
-    /// Lets so many bits out of a device each second: as much as passes in 2 ms at once, and a queue that is an ordinary switch's.
+    /// Lets so many megabits out of a device each second: as much as passes in 2 ms at once, and a queue that is an ordinary switch's. A second limit of a
+    /// device is refused.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -119,7 +120,8 @@ impl Namespace {
         self.run(&format!("ethtool -K {device} tso off gso off gro off")).map(drop)
     }
 
-    /// Loses so many of a hundred packets that come in by a device; for what is lost to be packets of the wire, both ends must [join nothing](Self::join_nothing).
+    /// Loses so many of a hundred packets that come in by a device; for what is lost to be packets of the wire, both ends must
+    /// [join nothing](Self::join_nothing). A second call loses as many again of what the first one has left.
     ///
     /// # Errors
     /// As [`run`](Self::run).

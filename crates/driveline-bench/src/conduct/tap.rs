@@ -50,8 +50,8 @@ pub struct WayFigures {
 /// The devices are there as long as this is, and go with its process however that ends. As long as they are there, so are their namespaces. Those who
 /// have a namespace give its device an address and switch it on. When one end is switched off, the other one is not told, as by a switch.
 ///
-/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD EPYC, which the ends of the connection share, a relay of 5 ms carries
-/// 2.0 Gbit/s of TCP with packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
+/// Each direction has a thread, which sleeps until something comes or is due. On two CPUs of an AMD EPYC, which the ends of the connection share, a relay of 5 ms
+/// carries 2.0 Gbit/s of TCP with packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
 #[derive(Debug)]
 pub struct TapRelay {
     shared: [Arc<Shared>; 2],
@@ -60,7 +60,7 @@ pub struct TapRelay {
     lives: Option<PipeWriter>,
 }
 
-/// What the thread of a direction and its owner share.
+/// What the thread of a direction and its owner share. Relaxed: counters, and a delay that holds from some frame on; nothing else rests on them.
 #[derive(Debug, Default)]
 struct Shared {
     delay_ns: AtomicU64,
