@@ -12,7 +12,7 @@ mod status;
 
 pub use desk::{Notices, ReportDesk};
 pub use only_one::{OnlyOne, OnlyOneError};
-pub use program::{Gateway, serve};
+pub use program::{Gateway, ZENOH_THREADS, serve};
 pub use report::{
     EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport, PublisherReport, Refusal, Report,
     Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport, Ros2TopicReport, TopicReport,

@@ -11,7 +11,8 @@ use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ use std::time::Duration;
 const MAX_CONFIG_LEN: u64 = 4 << 20;
 /// How often it is looked whether there is something to tell.
 const TELL: Duration = Duration::from_secs(1);
+
+/// Zenoh's threads that receive. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on such a thread, and
+/// has two: with two connections gone, nothing was heard from anybody (`docs/protocols/network.md`, section 7). There is no setting for either but this.
+pub const ZENOH_THREADS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 8))");
 
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
@@ -28,6 +33,8 @@ pub trait Gateway: Sized {
     type Error: Display;
     /// What it is for, and which keys the configuration has.
     const ABOUT: &'static str;
+    /// What libraries in it read from the environment and nowhere else: names and values. What a person has set stays as it is.
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[];
 
     /// Starts it; returns once it takes part.
     ///
@@ -56,8 +63,8 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             println!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        [flag] if flag == "--account-stdin" => from_launcher::<G>(),
-        [path] => from_file::<G>(path),
+        [flag] if flag == "--account-stdin" => with_environment(G::ENVIRONMENT).and_then(|()| from_launcher::<G>()),
+        [path] => with_environment(G::ENVIRONMENT).and_then(|()| from_file::<G>(path)),
         _ => Err(usage()),
     };
     match result {
@@ -67,6 +74,21 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns when all of these are in the environment: a process cannot change its own without danger, so where one is missing, it starts this program anew in
+/// its place, with its process id and all it has open.
+fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
+    let missing = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    let mut missing = missing.peekable();
+    if missing.peek().is_none() {
+        return Ok(());
+    }
+    let mut arguments = std::env::args_os();
+    let program = std::env::current_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
+    let mut again = Command::new(&program);
+    again.arg0(arguments.next().unwrap_or_default()).args(arguments).envs(missing.copied());
+    Err(format!("cannot start {} again: {}", program.display(), again.exec()))
 }
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
