@@ -47,7 +47,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     add(
         "percentiles",
         "Percentiles",
-        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and beside filled payloads one copy of them.",
+        "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and beside payloads that are filled or copied one copy of them.",
         &|cell| lines(e, cell, looks).map(|l| plots::percentiles(&l)),
     );
     add("histogram", "Histogram", "Share of samples in bins of equal ratio, 20 for each power of ten.", &|cell| {
