@@ -5,84 +5,12 @@
 mod rig;
 
 use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
-use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use driveline_gateway_zenoh::wire::{Ack, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
 use driveline_runtime::gateway::EdgeFigures;
-use rig::{Host, carried, eventually, publisher_options, subscription_options};
-use serde_json::json;
-use std::net::TcpListener;
+use rig::meeting::{Meeting, TOPIC};
+use rig::{eventually, publisher_options, subscription_options};
 use std::sync::{Arc, Mutex};
-use zenoh::liveliness::LivelinessToken;
-use zenoh::sample::SampleKind;
-use zenoh::{Session, Wait};
-
-const TOPIC: &str = "map";
-
-/// A gateway with this topic, and somebody else.
-struct Meeting {
-    host: Host,
-    /// What the gateway calls itself.
-    gateway: HostId,
-    session: Session,
-    keys: Keys,
-    me: HostId,
-    _dir: tempfile::TempDir,
-}
-
-impl Meeting {
-    fn new(sends: bool, qos: &Qos) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
-        let endpoint = format!("tcp/127.0.0.1:{port}");
-        let network = json!({ "host": "car", "listen": [endpoint] });
-        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, qos)]);
-        host.start();
-        let mut config = zenoh::Config::default();
-        for (key, value) in [
-            ("connect/endpoints", json!([endpoint]).to_string()),
-            ("connect/timeout_ms", "-1".into()),
-            ("connect/exit_on_failure", "false".into()),
-            ("connect/retry", "{ period_init_ms: 50, period_max_ms: 200, period_increase_factor: 2 }".into()),
-            ("listen/endpoints", "[]".into()),
-            ("scouting/multicast/enabled", "false".into()),
-        ] {
-            config.insert_json5(key, &value).expect(key);
-        }
-        let session = zenoh::open(config).wait().expect("a session");
-        let (keys, me) = (Keys::new("test").unwrap(), HostId::new("stranger", 7).unwrap());
-        let found = Arc::new(Mutex::new(None));
-        let (of_callback, parse) = (found.clone(), keys.clone());
-        let tokens = session.liveliness().declare_subscriber(keys.tokens("host")).history(true);
-        let heard = tokens.callback(move |token| {
-            if let (SampleKind::Put, Some(Parsed::Host(host))) = (token.kind(), parse.parse(token.key_expr().as_str())) {
-                *of_callback.lock().unwrap() = Some(host).filter(|h| h.name() == "car");
-            }
-        });
-        let heard = heard.wait().expect("tokens");
-        eventually("known", || found.lock().unwrap().is_some());
-        drop(heard);
-        let gateway = found.lock().unwrap().clone().unwrap();
-        Self { host, gateway, session, keys, me, _dir: dir }
-    }
-
-    fn token(&self, what: &Parsed) -> LivelinessToken {
-        self.session.liveliness().declare_token(self.keys.key(what)).wait().expect("a token")
-    }
-
-    fn topic(&self) -> Parsed {
-        Parsed::Topic { host: self.me.clone(), topic: TOPIC.parse().unwrap() }
-    }
-
-    /// Sends the gateway a sample, and gives what it answers.
-    fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
-        let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, sent: MonotonicNs::now(), header };
-        let topic = TOPIC.parse().unwrap();
-        let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
-        self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
-        eventually("acknowledged", || answers.lock().unwrap().iter().any(|a| a.number == number));
-        answers.lock().unwrap().iter().find(|a| a.number == number).unwrap().outcome
-    }
-}
+use zenoh::Wait;
 
 fn mark(reliability: Reliability, durability: Durability) -> QosMark {
     QosMark { reliability, durability }
