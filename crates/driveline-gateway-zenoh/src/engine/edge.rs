@@ -404,9 +404,9 @@ impl Sender {
         true
     }
 
-    fn put(&self, bytes: Bytes, head: SampleHead) {
-        let small = bytes.len() <= SMALL_BYTES && !self.window.follows_longer(head.number, SMALL_BYTES);
-        let priority = if small { Priority::InteractiveHigh } else { Priority::Data };
+    fn put(&mut self, bytes: Bytes, head: SampleHead) {
+        let with_long = self.window.goes_with_long(head.number, SMALL_BYTES);
+        let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };
         let head = SampleHead { sent: MonotonicNs::now(), ..head };
         let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
         let put = put.attachment(head.encode()).congestion_control(CongestionControl::Block).priority(priority);
