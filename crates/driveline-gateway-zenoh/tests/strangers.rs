@@ -6,7 +6,7 @@ mod rig;
 
 use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
 use driveline_gateway_zenoh::wire::{Ack, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
-use driveline_runtime::gateway::EdgeFigures;
+use driveline_runtime::gateway::{EdgeFigures, Report};
 use rig::meeting::{Meeting, TOPIC};
 use rig::{eventually, publisher_options, subscription_options};
 use std::sync::{Arc, Mutex};
@@ -193,6 +193,46 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
         received.push((sample.payload().unwrap()[0], sample.missed()));
     }
     assert_eq!(received, [(10, 0), (11, 0), (12, 0), (13, 0), (15, 1)]);
+}
+
+/// What precedes a sample may be lost, and what its receiver refuses may be the first that comes.
+#[test]
+fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
+    let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let too_long = Offer { max_payload: 65, ..offer.clone() };
+    let _lists = meeting.offer(vec![(EndpointId(1), offer), (EndpointId(2), too_long)]);
+    let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
+    let of_callback = answers.clone();
+    let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
+    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let _acks = acks.wait().unwrap();
+    eventually("received", || subscription.matched() == 1);
+    eventually("the other one refused, and the clock known", || {
+        let ready = |r: Report| !r.refused.is_empty() && r.hosts.iter().any(|h| h.offset_ns.is_some());
+        meeting.host.report().is_some_and(ready)
+    });
+    let mut sent = 0;
+    let mut send = |number: u64, place, publisher| {
+        sent += 1;
+        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+        let head = SampleHead { sent_again: false, place, number, publisher, written: number, sent: MonotonicNs(sent), header };
+        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+        meeting.session.put(meeting.keys.key(&key), vec![0; 8]).attachment(head.encode()).wait().unwrap();
+        let mut answer = None;
+        eventually("answered", || {
+            answer = answers.lock().unwrap().iter().find(|a| a.sent.0 == sent).copied();
+            answer.is_some()
+        });
+        answer.map(|Ack { outcome, number, .. }| (outcome, number)).unwrap()
+    };
+    assert_eq!(send(11, 2, 2), (Outcome::NotYet, 11), "3 would say that 10 has arrived");
+    assert_eq!(send(10, 1, 1), (Outcome::Published, 10));
+    assert_eq!(send(11, 2, 2), (Outcome::Unknown, 11), "in its turn");
+    assert_eq!(send(12, 1, 2), (Outcome::Unknown, 12));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
 use super::conductor::Common;
-use super::lane::{Lane, LaneKey, Reply};
+use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
 use super::news::{Inbox, News};
 use crate::arrival::{Arrivals, least_age_ns, localized};
@@ -331,7 +331,7 @@ impl Receiving {
         if let Some(lane) = lane {
             return lane.arrives(self, arrived, inlet.map(|inlet| Arc::downgrade(&inlet)));
         }
-        let outcome = inlet.map_or_else(|outcome| outcome, |inlet| inlet.take(&arrived));
+        let outcome = inlet.map_or_else(|outcome| out_of_turn(outcome, arrived.head.place), |inlet| inlet.take(&arrived));
         let number = arrived.head.number;
         self.answer(&arrived, offered, topic, Reply { outcome, number });
     }
