@@ -236,6 +236,35 @@ fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
     assert_eq!(send(12, 1, 2), (Outcome::Unknown, 12));
 }
 
+/// Losses are counted by what the sender says; whoever adds them up goes on.
+#[test]
+fn any_number_of_samples_may_be_lost_according_to_a_stranger() {
+    let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let _lists = meeting.offer((1..=2).map(|id| (EndpointId(id), offer.clone())).collect());
+    eventually("received", || subscription.matched() == 2);
+    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    let mut number = 0;
+    for written in [1, u64::MAX] {
+        for publisher in [1, 2] {
+            number += 1;
+            let head = SampleHead { place: 1, number, publisher, written, ..SampleHead::default() };
+            let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+            meeting.session.put(meeting.keys.key(&key), vec![0; 8]).attachment(head.encode()).wait().unwrap();
+        }
+    }
+    let mut missed = Vec::new();
+    eventually("all received", || {
+        missed.extend(subscription.take().unwrap().map(|sample| sample.missed()));
+        missed.len() == 4
+    });
+    assert_eq!(missed, [0, 0, u64::MAX - 2, u64::MAX - 2]);
+    assert_eq!(subscription.stats().missed, u64::MAX);
+}
+
 /// A connection that breaks and is made again at once has lost what was on its way all the same.
 #[test]
 fn what_is_wanted_again_at_once_is_sent_again_at_once() {
