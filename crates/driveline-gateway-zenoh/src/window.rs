@@ -31,6 +31,8 @@ struct Flying {
     number: u64,
     len: usize,
     until: MonotonicNs,
+    /// It went with long ones: it is one, or was behind one.
+    with_long: bool,
 }
 
 /// What became of the samples of an edge.
@@ -162,7 +164,7 @@ impl Window {
         (self.alone, self.stuck, self.again) = (alone, 0, None);
         self.counters.sent += 1;
         self.counters.sent_bytes += len as u64;
-        self.flying.push_back(Flying { number: self.last, len, until: self.patience(now) });
+        self.flying.push_back(Flying { number: self.last, len, until: self.patience(now), with_long: false });
         self.place(self.last)
     }
 
@@ -186,10 +188,15 @@ impl Window {
         now + ACK_WITHIN + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
-    /// Whether one before this sample is in flight that is longer: what overtook it would be taken for its successor.
-    #[must_use]
-    pub fn follows_longer(&self, number: u64, than: usize) -> bool {
-        self.flying.iter().any(|f| f.number < number && f.len > than)
+    /// A sample in flight is about to be handed over: whether it goes with those that are longer than that. It does if it is, or if one before it went so and
+    /// is in flight: what overtook that would be taken for its successor. The long one itself may have arrived since.
+    pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
+        let mut with_long = false;
+        if let Some(at) = self.flying.iter().position(|f| f.number == number) {
+            with_long = self.flying[at].len > than || self.flying.range(..at).any(|f| f.with_long);
+            self.flying[at].with_long = with_long;
+        }
+        with_long
     }
 
     /// The receiver has no inlet for this sample yet, so it stays in flight, and with all that follow it is due again after a pause. `false`: it is not in

@@ -5,84 +5,13 @@
 mod rig;
 
 use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
-use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
-use driveline_runtime::gateway::EdgeFigures;
-use rig::{Host, carried, eventually, publisher_options, subscription_options};
-use serde_json::json;
-use std::net::TcpListener;
+use driveline_gateway_zenoh::wire::{Ack, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use driveline_runtime::gateway::{EdgeFigures, Report};
+use rig::meeting::{Meeting, TOPIC};
+use rig::{eventually, publisher_options, subscription_options};
 use std::sync::{Arc, Mutex};
-use zenoh::liveliness::LivelinessToken;
-use zenoh::sample::SampleKind;
-use zenoh::{Session, Wait};
-
-const TOPIC: &str = "map";
-
-/// A gateway with this topic, and somebody else.
-struct Meeting {
-    host: Host,
-    /// What the gateway calls itself.
-    gateway: HostId,
-    session: Session,
-    keys: Keys,
-    me: HostId,
-    _dir: tempfile::TempDir,
-}
-
-impl Meeting {
-    fn new(sends: bool, qos: &Qos) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
-        let endpoint = format!("tcp/127.0.0.1:{port}");
-        let network = json!({ "host": "car", "listen": [endpoint] });
-        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, qos)]);
-        host.start();
-        let mut config = zenoh::Config::default();
-        for (key, value) in [
-            ("connect/endpoints", json!([endpoint]).to_string()),
-            ("connect/timeout_ms", "-1".into()),
-            ("connect/exit_on_failure", "false".into()),
-            ("connect/retry", "{ period_init_ms: 50, period_max_ms: 200, period_increase_factor: 2 }".into()),
-            ("listen/endpoints", "[]".into()),
-            ("scouting/multicast/enabled", "false".into()),
-        ] {
-            config.insert_json5(key, &value).expect(key);
-        }
-        let session = zenoh::open(config).wait().expect("a session");
-        let (keys, me) = (Keys::new("test").unwrap(), HostId::new("stranger", 7).unwrap());
-        let found = Arc::new(Mutex::new(None));
-        let (of_callback, parse) = (found.clone(), keys.clone());
-        let tokens = session.liveliness().declare_subscriber(keys.tokens("host")).history(true);
-        let heard = tokens.callback(move |token| {
-            if let (SampleKind::Put, Some(Parsed::Host(host))) = (token.kind(), parse.parse(token.key_expr().as_str())) {
-                *of_callback.lock().unwrap() = Some(host).filter(|h| h.name() == "car");
-            }
-        });
-        let heard = heard.wait().expect("tokens");
-        eventually("known", || found.lock().unwrap().is_some());
-        drop(heard);
-        let gateway = found.lock().unwrap().clone().unwrap();
-        Self { host, gateway, session, keys, me, _dir: dir }
-    }
-
-    fn token(&self, what: &Parsed) -> LivelinessToken {
-        self.session.liveliness().declare_token(self.keys.key(what)).wait().expect("a token")
-    }
-
-    fn topic(&self) -> Parsed {
-        Parsed::Topic { host: self.me.clone(), topic: TOPIC.parse().unwrap() }
-    }
-
-    /// Sends the gateway a sample, and gives what it answers.
-    fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
-        let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, sent: MonotonicNs::now(), header };
-        let topic = TOPIC.parse().unwrap();
-        let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
-        self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
-        eventually("acknowledged", || answers.lock().unwrap().iter().any(|a| a.number == number));
-        answers.lock().unwrap().iter().find(|a| a.number == number).unwrap().outcome
-    }
-}
+use std::time::{Duration, Instant};
+use zenoh::Wait;
 
 fn mark(reliability: Reliability, durability: Durability) -> QosMark {
     QosMark { reliability, durability }
@@ -265,6 +194,108 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
         received.push((sample.payload().unwrap()[0], sample.missed()));
     }
     assert_eq!(received, [(10, 0), (11, 0), (12, 0), (13, 0), (15, 1)]);
+}
+
+/// What precedes a sample may be lost, and what its receiver refuses may be the first that comes.
+#[test]
+fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
+    let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let too_long = Offer { max_payload: 65, ..offer.clone() };
+    let _lists = meeting.offer(vec![(EndpointId(1), offer), (EndpointId(2), too_long)]);
+    let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
+    let of_callback = answers.clone();
+    let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
+    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let _acks = acks.wait().unwrap();
+    eventually("received", || subscription.matched() == 1);
+    eventually("the other one refused, and the clock known", || {
+        let ready = |r: Report| !r.refused.is_empty() && r.hosts.iter().any(|h| h.offset_ns.is_some());
+        meeting.host.report().is_some_and(ready)
+    });
+    let mut sent = 0;
+    let mut send = |number: u64, place, publisher| {
+        sent += 1;
+        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+        let head = SampleHead { sent_again: false, place, number, publisher, written: number, sent: MonotonicNs(sent), header };
+        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+        meeting.session.put(meeting.keys.key(&key), vec![0; 8]).attachment(head.encode()).wait().unwrap();
+        let mut answer = None;
+        eventually("answered", || {
+            answer = answers.lock().unwrap().iter().find(|a| a.sent.0 == sent).copied();
+            answer.is_some()
+        });
+        answer.map(|Ack { outcome, number, .. }| (outcome, number)).unwrap()
+    };
+    assert_eq!(send(11, 2, 2), (Outcome::NotYet, 11), "3 would say that 10 has arrived");
+    assert_eq!(send(10, 1, 1), (Outcome::Published, 10));
+    assert_eq!(send(11, 2, 2), (Outcome::Unknown, 11), "in its turn");
+    assert_eq!(send(12, 1, 2), (Outcome::Unknown, 12));
+}
+
+/// Losses are counted by what the sender says; whoever adds them up goes on.
+#[test]
+fn any_number_of_samples_may_be_lost_according_to_a_stranger() {
+    let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let _lists = meeting.offer((1..=2).map(|id| (EndpointId(id), offer.clone())).collect());
+    eventually("received", || subscription.matched() == 2);
+    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    let mut number = 0;
+    for written in [1, u64::MAX] {
+        for publisher in [1, 2] {
+            number += 1;
+            let head = SampleHead { place: 1, number, publisher, written, ..SampleHead::default() };
+            let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+            meeting.session.put(meeting.keys.key(&key), vec![0; 8]).attachment(head.encode()).wait().unwrap();
+        }
+    }
+    let mut missed = Vec::new();
+    eventually("all received", || {
+        missed.extend(subscription.take().unwrap().map(|sample| sample.missed()));
+        missed.len() == 4
+    });
+    assert_eq!(missed, [0, 0, u64::MAX - 2, u64::MAX - 2]);
+    assert_eq!(subscription.stats().missed, u64::MAX);
+}
+
+/// A connection that breaks and is made again at once has lost what was on its way all the same.
+#[test]
+fn what_is_wanted_again_at_once_is_sent_again_at_once() {
+    let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(true, &qos);
+    let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
+    let of_callback = heads.clone();
+    let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me)).callback(move |sample| {
+        of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
+    });
+    let _samples = samples.wait().unwrap();
+    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
+    let mut want = meeting.want(&meeting.me, offered, offered);
+    eventually("wanted", || publisher.matched() == 2);
+    let loan = publisher.loan(8).unwrap();
+    publisher.publish(loan).unwrap();
+    let mut took = Vec::new();
+    for _ in 0..20 {
+        eventually("sent", || !heads.lock().unwrap().is_empty());
+        want.undeclare().wait().unwrap();
+        heads.lock().unwrap().clear();
+        want = meeting.want(&meeting.me, offered, offered);
+        let before = Instant::now();
+        eventually("sent again", || !heads.lock().unwrap().is_empty());
+        took.push(before.elapsed());
+    }
+    // With nothing but its time-out it is 2 s. Its own may have come just before.
+    took.sort();
+    assert!(took[17] < Duration::from_secs(1), "{took:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use driveline_shm::{
 };
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub(super) struct EdgeInbox {
     stop: AtomicBool,
     /// The other host does not want it at present.
     parked: AtomicBool,
+    /// How often it has ceased to. What goes and comes back before the thread looks has parted nevertheless.
+    partings: AtomicU64,
     /// Publishers of which something is on its way, or still to be taken although they are gone.
     owed: Mutex<Vec<EndpointId>>,
     pub(super) counters: EdgeCounters,
@@ -70,6 +72,9 @@ impl EdgeInbox {
 
     pub(super) fn park(&self, parked: bool) {
         self.parked.store(parked, Ordering::Release);
+        if parked {
+            self.partings.fetch_add(1, Ordering::Release);
+        }
         self.kicker.kick();
     }
 }
@@ -156,6 +161,7 @@ impl Edge {
             kicker: set.kicker(),
             stop: AtomicBool::new(false),
             parked: AtomicBool::new(false),
+            partings: AtomicU64::new(0),
             owed: Mutex::default(),
             counters: EdgeCounters::default(),
             refusals: Box::new(subscription.refusal_source()),
@@ -234,7 +240,7 @@ struct Sender {
 
 impl Sender {
     fn run(mut self) {
-        let mut was_parked = false;
+        let mut parted = 0;
         while !self.inbox.stop.load(Ordering::Acquire) {
             self.acknowledgements();
             while let Some(event) = self.subscription.poll_event() {
@@ -242,13 +248,14 @@ impl Sender {
                     self.notices.tell(format!("not sent to another host: {text}"));
                 }
             }
+            let partings = self.inbox.partings.load(Ordering::Acquire);
             let parked = self.inbox.parked.load(Ordering::Acquire);
-            if parked && !was_parked {
+            if partings != parted {
+                parted = partings;
                 self.window.parted(MonotonicNs::now());
                 self.standing.clear();
                 self.let_go();
             }
-            was_parked = parked;
             let now = MonotonicNs::now();
             let may_take = !parked && self.due(now) && self.window.has_room() && now >= self.next_take;
             let sent = may_take && self.take();
@@ -404,9 +411,9 @@ impl Sender {
         true
     }
 
-    fn put(&self, bytes: Bytes, head: SampleHead) {
-        let small = bytes.len() <= SMALL_BYTES && !self.window.follows_longer(head.number, SMALL_BYTES);
-        let priority = if small { Priority::InteractiveHigh } else { Priority::Data };
+    fn put(&mut self, bytes: Bytes, head: SampleHead) {
+        let with_long = self.window.goes_with_long(head.number, SMALL_BYTES);
+        let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };
         let head = SampleHead { sent: MonotonicNs::now(), ..head };
         let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
         let put = put.attachment(head.encode()).congestion_control(CongestionControl::Block).priority(priority);

@@ -2,7 +2,7 @@
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
 use super::conductor::Common;
-use super::lane::{Lane, LaneKey, Reply};
+use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
 use super::news::{Inbox, News};
 use crate::arrival::{Arrivals, least_age_ns, localized};
@@ -12,7 +12,7 @@ use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed,
 use driveline_runtime::gateway::InletFigures;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig, PublisherEvent};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Reliability, Schema, TopicName};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -25,6 +25,9 @@ use zenoh::{Session, Wait};
 
 /// What another host may have reserved here for the history of one publisher.
 const MAX_HISTORY_BYTES: u64 = 1 << 30;
+
+/// How long publishing waits for readers at most, whatever the publisher offers: until then its segment and the thread stay, even if it has gone meanwhile.
+const LONGEST_WAIT_MS: u32 = 60_000;
 
 /// The conductor is told of unknown publishers no more often than this: a list that is asked for tells of all.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
@@ -86,7 +89,7 @@ impl Inlet {
         let node = format!("{}/{}", host.name(), offer.node).parse::<NodeName>().unwrap_or_else(|_| offer.node.clone());
         let max_payload = usize::try_from(offer.max_payload).unwrap_or(usize::MAX);
         let mut config = PublisherConfig::new(topic.topic.clone(), node, Schema::clone(&offer.schema), max_payload);
-        config.qos = offer.qos.clone();
+        config.qos = bounded(&offer.qos);
         config.pins = topic.pins;
         config.loans = 1;
         config.access = super::edge::access(topic);
@@ -218,6 +221,11 @@ impl Inlet {
     }
 }
 
+/// What a publisher of another host offers, as far as it is granted here.
+fn bounded(offered: &Qos) -> Qos {
+    Qos { max_blocking_ms: offered.max_blocking_ms.min(LONGEST_WAIT_MS), ..offered.clone() }
+}
+
 /// Why a publisher of another host has no place here.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InletError {
@@ -331,7 +339,7 @@ impl Receiving {
         if let Some(lane) = lane {
             return lane.arrives(self, arrived, inlet.map(|inlet| Arc::downgrade(&inlet)));
         }
-        let outcome = inlet.map_or_else(|outcome| outcome, |inlet| inlet.take(&arrived));
+        let outcome = inlet.map_or_else(|outcome| out_of_turn(outcome, arrived.head.place), |inlet| inlet.take(&arrived));
         let number = arrived.head.number;
         self.answer(&arrived, offered, topic, Reply { outcome, number });
     }
@@ -367,5 +375,17 @@ impl Receiving {
             self.session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
         // One that does not get through is made good for by the next, or by the sender's time-out.
         let _ = put.express(true).allowed_destination(Locality::Remote).wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_elsewhere_says_that_publishing_here_waits_for_ever() {
+        let waits = |max_blocking_ms| bounded(&Qos { max_blocking_ms, depth: 3, ..Qos::default() });
+        assert_eq!([0, 100, 60_000, 60_001, u32::MAX].map(|ms| waits(ms).max_blocking_ms), [0, 100, 60_000, 60_000, 60_000]);
+        assert_eq!(waits(7), Qos { max_blocking_ms: 7, depth: 3, ..Qos::default() });
     }
 }

@@ -40,13 +40,18 @@ struct State {
     stop: bool,
 }
 
+/// What is said of a sample that will not be published, where nothing is known of those before it: a final answer would say that these have arrived, too.
+pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
+    if place > 1 { Outcome::NotYet } else { outcome }
+}
+
 impl State {
     /// Takes a sample into the queue, or gives what is to be said of it; neither, if that will be said or it will come again.
     fn enter(&mut self, sample: Arrived, due: Result<Weak<Inlet>, Outcome>) -> Option<(Arrived, Reply)> {
         let (number, place, len) = (sample.head.number, sample.head.place, sample.payload.len());
         if self.from.as_ref() != Some(&sample.from) {
             if let Err(outcome) = due {
-                return Some((sample, Reply { outcome, number }));
+                return Some((sample, Reply { outcome: out_of_turn(outcome, place), number }));
             }
             self.from = Some(sample.from.clone());
             self.intake.begin_anew();

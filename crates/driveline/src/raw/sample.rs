@@ -26,7 +26,7 @@ impl RawSample {
     /// `missed_before`: on top of what the sample itself tells.
     #[inline]
     pub(crate) fn host(sample: driveline_shm::Sample, missed_before: u64) -> Self {
-        let missed = sample.missed() + missed_before;
+        let missed = sample.missed().saturating_add(missed_before);
         Self { source: Source::Host(sample), missed }
     }
 
@@ -35,7 +35,7 @@ impl RawSample {
     }
 
     pub(crate) fn add_missed(&mut self, more: u64) {
-        self.missed += more;
+        self.missed = self.missed.saturating_add(more);
     }
 
     /// The header as the publisher wrote it.

@@ -183,7 +183,8 @@ impl RawSubscription {
         let sample = taken?;
         if let Some(s) = &sample {
             self.received += 1;
-            self.missed += s.missed();
+            // What another host says that it has lost may be any number.
+            self.missed = self.missed.saturating_add(s.missed());
             if self.deadline.is_some() {
                 self.last_arrival = MonotonicNs::now();
                 self.deadline_reported = false;
@@ -221,7 +222,8 @@ impl RawSubscription {
                 && host.has_unread()
             {
                 // The head goes first: it may be all that may be held.
-                self.missed_pending += self.host_head.take().map_or(0, |old| old.missed() + 1);
+                let skipped = self.host_head.take().map_or(0, |old| old.missed().saturating_add(1));
+                self.missed_pending = self.missed_pending.saturating_add(skipped);
                 self.host_head = host.take_latest().map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
             }
         }
@@ -235,11 +237,12 @@ impl RawSubscription {
             (Some(l), Some(h)) if order == Order::Newest => {
                 let host_wins = h > l;
                 // The loser is older than what is returned: it is skipped like any other.
-                self.missed_pending += if host_wins {
+                let skipped = if host_wins {
                     self.local.as_mut().map_or(0, LocalReader::discard)
                 } else {
-                    self.host_head.take().map_or(0, |s| s.missed() + 1)
+                    self.host_head.take().map_or(0, |s| s.missed().saturating_add(1))
                 };
+                self.missed_pending = self.missed_pending.saturating_add(skipped);
                 host_wins
             }
             (Some(l), Some(h)) => h < l,

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A gateway, and somebody who speaks its protocol by hand.
+
+use super::{Host, carried, eventually};
+use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
+use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use serde_json::json;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use zenoh::liveliness::LivelinessToken;
+use zenoh::query::Queryable;
+use zenoh::sample::SampleKind;
+use zenoh::{Session, Wait};
+
+pub(crate) const TOPIC: &str = "map";
+
+/// A gateway with this topic, and somebody else.
+pub(crate) struct Meeting {
+    pub(crate) host: Host,
+    /// What the gateway calls itself.
+    pub(crate) gateway: HostId,
+    pub(crate) session: Session,
+    pub(crate) keys: Keys,
+    pub(crate) me: HostId,
+    /// Where the gateway listens.
+    pub(crate) endpoint: String,
+    _dir: tempfile::TempDir,
+}
+
+/// What the stranger offers.
+pub(crate) struct Offered {
+    _queryables: [Queryable<()>; 2],
+    _tokens: [LivelinessToken; 2],
+}
+
+impl Meeting {
+    pub(crate) fn new(sends: bool, qos: &Qos) -> Self {
+        Self::with(sends, qos, 64)
+    }
+
+    /// The topic has samples of up to so many bytes.
+    pub(crate) fn with(sends: bool, qos: &Qos, max_payload: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let endpoint = format!("tcp/127.0.0.1:{port}");
+        let network = json!({ "host": "car", "listen": [endpoint] });
+        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried(TOPIC, sends, !sends, max_payload, qos)]);
+        host.start();
+        let session = session(&endpoint);
+        let (keys, me) = (Keys::new("test").unwrap(), HostId::new("stranger", 7).unwrap());
+        let found = Arc::new(Mutex::new(None));
+        let (of_callback, parse) = (found.clone(), keys.clone());
+        let tokens = session.liveliness().declare_subscriber(keys.tokens("host")).history(true);
+        let heard = tokens.callback(move |token| {
+            if let (SampleKind::Put, Some(Parsed::Host(host))) = (token.kind(), parse.parse(token.key_expr().as_str())) {
+                *of_callback.lock().unwrap() = Some(host).filter(|h| h.name() == "car");
+            }
+        });
+        let heard = heard.wait().expect("tokens");
+        eventually("known", || found.lock().unwrap().is_some());
+        drop(heard);
+        let gateway = found.lock().unwrap().clone().unwrap();
+        Self { host, gateway, session, keys, me, endpoint, _dir: dir }
+    }
+
+    pub(crate) fn token(&self, what: &Parsed) -> LivelinessToken {
+        self.session.liveliness().declare_token(self.keys.key(what)).wait().expect("a token")
+    }
+
+    /// Says that somebody wants the topic.
+    pub(crate) fn want(&self, host: &HostId, offered: QosMark, qos: QosMark) -> LivelinessToken {
+        self.token(&Parsed::Want { host: host.clone(), of: self.gateway.clone(), offered, qos, topic: TOPIC.parse().unwrap() })
+    }
+
+    pub(crate) fn topic(&self) -> Parsed {
+        Parsed::Topic { host: self.me.clone(), topic: TOPIC.parse().unwrap() }
+    }
+
+    /// Says that the stranger has these publishers of the topic, and what time it is, as long as what is returned exists.
+    pub(crate) fn offer(&self, publishers: Vec<(EndpointId, Offer)>) -> Offered {
+        let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers };
+        let lists = self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
+            query.reply(query.key_expr().clone(), list.encode().unwrap()).wait().unwrap();
+        });
+        let clock = self.session.declare_queryable(self.keys.key(&Parsed::Clock(self.me.clone()))).callback(|query| {
+            let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+            query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+        });
+        let queryables = [lists.wait().expect("lists"), clock.wait().expect("a clock")];
+        Offered { _queryables: queryables, _tokens: [self.token(&Parsed::Host(self.me.clone())), self.token(&self.topic())] }
+    }
+
+    /// Sends the gateway a sample, and gives what it answers.
+    pub(crate) fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
+        let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, sent: MonotonicNs::now(), header };
+        let topic = TOPIC.parse().unwrap();
+        let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
+        self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
+        eventually("acknowledged", || answers.lock().unwrap().iter().any(|a| a.number == number));
+        answers.lock().unwrap().iter().find(|a| a.number == number).unwrap().outcome
+    }
+}
+
+/// Somebody's session, connected to this address and nothing else.
+pub(crate) fn session(endpoint: &str) -> Session {
+    let mut config = zenoh::Config::default();
+    for (key, value) in [
+        ("connect/endpoints", json!([endpoint]).to_string()),
+        ("connect/timeout_ms", "-1".into()),
+        ("connect/exit_on_failure", "false".into()),
+        ("connect/retry", "{ period_init_ms: 50, period_max_ms: 200, period_increase_factor: 2 }".into()),
+        ("listen/endpoints", "[]".into()),
+        ("scouting/multicast/enabled", "false".into()),
+    ] {
+        config.insert_json5(key, &value).expect(key);
+    }
+    zenoh::open(config).wait().expect("a session")
+}
