@@ -5,10 +5,10 @@
 mod rig;
 
 use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
-use driveline_gateway_zenoh::wire::{Ack, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use driveline_gateway_zenoh::wire::{Ack, HostId, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
 use driveline_runtime::gateway::{EdgeFigures, Report};
 use rig::meeting::{Meeting, TOPIC};
-use rig::{eventually, publisher_options, subscription_options};
+use rig::{carried, eventually, publisher_options, subscription_options};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use zenoh::Wait;
@@ -423,4 +423,28 @@ fn a_gateway_of_another_release_is_named_with_the_remedy() {
     assert!(text.as_ref().is_some_and(|t| t.contains("version 1") && t.contains("same release")), "{text:?}");
     drop(old);
     eventually("gone", || problem(&meeting).is_none());
+}
+
+/// Whoever may connect can say that hosts are there.
+#[test]
+fn hosts_that_are_not_there_leave_pins_for_local_subscriptions_and_make_room_when_they_have_gone() {
+    let qos = Qos { depth: 4, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let mut topic = carried(TOPIC, true, false, 64, &qos);
+    topic["hosts"] = 3.into();
+    let meeting = Meeting::of(&topic);
+    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    eventually("watched", || publisher.matched() >= 1);
+    let want = |name: &str| meeting.want(&HostId::new(name, 1).unwrap(), offered, offered);
+    let wants: Vec<_> = (0..16).map(|n| want(&format!("nobody{n}"))).collect();
+    let refused = |r: &Report| {
+        r.refused.iter().filter(|r| r.outgoing && r.reason.contains("3 hosts already") && r.reason.contains("`pins:`")).count()
+    };
+    eventually("three have it", || meeting.host.report().is_some_and(|r| r.edges.len() == 3 && refused(&r) == 13));
+    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || subscription.matched() == 1);
+    drop(wants);
+    let _want = want("somebody");
+    eventually("wanted", || meeting.host.report().is_some_and(|r| r.edges.iter().any(|e| e.to.starts_with("somebody.") && !e.parked)));
+    eventually("none refused", || meeting.host.report().is_some_and(|r| refused(&r) == 0));
 }

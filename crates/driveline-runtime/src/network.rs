@@ -178,6 +178,9 @@ pub struct CarriedTopic {
     pub max_payload: u64,
     /// Samples of one publisher of another host that local subscriptions may hold together.
     pub pins: u32,
+    /// Most hosts that it goes to at once: each holds a pin of each publisher here, whoever says that it is there. `None`: as many as the gateway has edges for.
+    #[serde(default)]
+    pub hosts: Option<u32>,
     /// QoS with which local publishers are read: what local publishers offer less of is carried with less.
     #[serde(default)]
     pub qos: Qos,
@@ -229,6 +232,7 @@ impl GatewayConfig {
                     receive: receive || t.external,
                     max_payload: t.max_payload,
                     pins: t.pins,
+                    hosts: Some(t.hosts),
                     qos: t.qos.clone(),
                     max_rate_hz: t.network.max_rate_hz,
                     every: t.network.every,

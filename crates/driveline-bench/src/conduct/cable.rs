@@ -129,6 +129,7 @@ fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
             receive: from != side,
             max_payload: job.size as u64,
             pins: job.subscribers.max(1) as u32,
+            hosts: None,
             qos: Qos { reliability: reliability(job), depth: job.depth, ..Qos::default() },
             max_rate_hz: None,
             every: None,

@@ -251,8 +251,7 @@ impl Outgoing {
         let pause = self.failed.remove(&key).filter(|f| f.mark == mark).map_or(RETRY_FIRST, |f| (f.pause * 2).min(RETRY_LONGEST));
         // One with another QoS ends first: it has pins of the publisher.
         self.end(&key);
-        if self.edges.len() >= MAX_EDGES {
-            let reason = format!("there are {MAX_EDGES} topics on their way to hosts already");
+        if let Some(reason) = self.make_room(&key, &config) {
             self.fail(common, key, Failed { mark, clock, reason, at: MonotonicNs::now() + pause, pause });
             return;
         }
@@ -281,6 +280,27 @@ impl Outgoing {
                 self.fail(common, key, failed);
             }
         }
+    }
+
+    /// Sees to it that an edge can be added without one more pin of its publishers: of hosts that want the topic no longer, those that left first make
+    /// room. Gives why it cannot.
+    fn make_room(&mut self, (_, offered, topic): &EdgeKey, config: &CarriedTopic) -> Option<String> {
+        if self.edges.len() >= MAX_EDGES {
+            return Some(format!("there are {MAX_EDGES} topics on their way to hosts already"));
+        }
+        let most = config.hosts? as usize;
+        let of_the_same = |(_, of, name): &EdgeKey| name == topic && of == offered;
+        while self.edges.keys().filter(|key| of_the_same(key)).count() >= most {
+            let parked = self.edges.iter().filter(|(key, _)| of_the_same(key)).filter_map(|(key, edge)| Some((edge.parked_since?, key)));
+            let Some(longest) = parked.min().map(|(_, key)| key.clone()) else {
+                return Some(format!(
+                    "it goes to {most} hosts already, and the other pins of its publishers are for subscriptions here; write `pins:` for it in the graph file, \
+                     one more for each host that is to have it"
+                ));
+            };
+            self.end(&longest);
+        }
+        None
     }
 
     fn fail(&mut self, common: &Common, key: EdgeKey, failed: Failed) {

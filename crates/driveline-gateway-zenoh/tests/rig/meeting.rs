@@ -4,7 +4,7 @@
 use super::{Host, carried, eventually};
 use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
 use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use zenoh::liveliness::LivelinessToken;
@@ -40,11 +40,16 @@ impl Meeting {
 
     /// The topic has samples of up to so many bytes.
     pub(crate) fn with(sends: bool, qos: &Qos, max_payload: u64) -> Self {
+        Self::of(&carried(TOPIC, sends, !sends, max_payload, qos))
+    }
+
+    /// The topic as the configuration has it.
+    pub(crate) fn of(topic: &Value) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let endpoint = format!("tcp/127.0.0.1:{port}");
         let network = json!({ "host": "car", "listen": [endpoint] });
-        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried(TOPIC, sends, !sends, max_payload, qos)]);
+        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, std::slice::from_ref(topic));
         host.start();
         let session = session(&endpoint);
         let (keys, me) = (Keys::new("test").unwrap(), HostId::new("stranger", 7).unwrap());

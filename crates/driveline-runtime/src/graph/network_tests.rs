@@ -32,6 +32,8 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
         [("camera/image", true, false, 2 << 20, 8, Some(10.0), Some(2)), ("lanes", false, true, 256 << 10, 12, None, None)],
         "each in the directions in which this graph has ends"
     );
+    // Of 8 pins two for tools and one to watch; of 12 also two that the subscription here may hold.
+    assert_eq!(config.topics.iter().map(|t| t.hosts).collect::<Vec<_>>(), [Some(5), Some(7)]);
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(serde_json::from_str::<GatewayConfig>(&json).unwrap(), config);
 }

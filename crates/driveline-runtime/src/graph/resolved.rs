@@ -43,6 +43,8 @@ pub struct ResolvedTopic {
     pub qos: Qos,
     /// Samples of one publisher that all subscriptions together may hold.
     pub pins: u32,
+    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to none.
+    pub hosts: u32,
     /// Samples that a publisher may have on loan at once.
     pub loans: u32,
     /// Who may take part at host reach.

@@ -103,7 +103,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> (BTreeMap<TopicName, Res
         t.qos();
         t.reach();
         let max_payload = t.max_payload();
-        let pins = t.pins();
+        let (pins, hosts) = t.pins();
         if let Some(idle) = t.idle.filter(|_| t.told) {
             told.insert(idle.name);
             misspelt.insert((*name).clone());
@@ -114,6 +114,7 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> (BTreeMap<TopicName, Res
             max_payload,
             qos: spec.qos.clone(),
             pins,
+            hosts,
             loans: spec.loans.unwrap_or(DEFAULT_LOANS),
             access: spec.access.clone(),
             network: spec.network.clone(),
@@ -465,7 +466,8 @@ impl<'a> Topic<'a> {
         0
     }
 
-    fn pins(&mut self) -> u32 {
+    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions, tools and the gateway's watch have theirs.
+    fn pins(&mut self) -> (u32, u32) {
         let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
             EndKind::Subscription { max_held } => sum.saturating_add(max_held),
             EndKind::Publisher => sum,
@@ -494,7 +496,9 @@ impl<'a> Topic<'a> {
             let place = self.declared_at("pins");
             self.report(d, place);
         }
-        self.spec.pins.unwrap_or(DEFAULT_PINS).max(needed)
+        let pins = self.spec.pins.unwrap_or(DEFAULT_PINS).max(needed);
+        let hosts = if of_gateway > 0 { pins.saturating_sub(held.saturating_add(SPARE_PINS + 1)) } else { 0 };
+        (pins, hosts)
     }
 }
 
