@@ -49,22 +49,33 @@ pub struct Report {
 const MOST_LOSSES: usize = 32;
 
 impl Report {
-    /// Outages of the network and what was lost between hosts, a line for each host and topic, for whoever sums up a run. What was told not to be sent
-    /// is no loss.
+    /// Outages of the network and what was lost between hosts since this gateway was started, a line for each host and topic, for whoever sums up a run. What
+    /// was told not to be sent is no loss. Starts of another host's gateway are one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
-        let outages = self.hosts.iter().filter(|h| h.outages > 0).map(|h| {
-            let times = if h.outages == 1 { "once".to_owned() } else { format!("{} times", h.outages) };
-            format!("host '{}' was out of reach {times}, for {:.1} s in all", name(&h.host), h.outage_ms as f64 / 1e3)
+        let mut of_host = BTreeMap::<_, (u64, u64)>::new();
+        for h in &self.hosts {
+            let (outages, ms) = of_host.entry(name(&h.host)).or_default();
+            (*outages, *ms) = (outages.saturating_add(h.outages), ms.saturating_add(h.outage_ms));
+        }
+        let outages = of_host.iter().filter(|(_, (outages, _))| *outages > 0).map(|(host, (outages, ms))| {
+            let times = if *outages == 1 { "once".to_owned() } else { format!("{outages} times") };
+            format!("host '{host}' was out of reach {times}, for {:.1} s in all", *ms as f64 / 1e3)
         });
-        let sent = self.edges.iter().filter_map(|e| {
-            let lost = EdgeFigures { decimated: 0, remote: 0, ..e.figures }.drops();
-            let n = lost.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
-            let line = || {
-                format!("'{}' to host '{}': {} arrived there, {n} did not ({})", e.topic, name(&e.to), e.figures.delivered, reasons(&lost))
-            };
-            (n > 0).then(line)
+        let mut of_edge = BTreeMap::<_, (u64, BTreeMap<_, u64>)>::new();
+        for e in &self.edges {
+            let (delivered, lost) = of_edge.entry((e.topic.as_str(), name(&e.to))).or_default();
+            *delivered = delivered.saturating_add(e.figures.delivered);
+            for (reason, n) in (EdgeFigures { decimated: 0, remote: 0, ..e.figures }.drops()) {
+                let sum = lost.entry(reason).or_default();
+                *sum = sum.saturating_add(n);
+            }
+        }
+        let sent = of_edge.iter().filter(|(_, (_, lost))| !lost.is_empty()).map(|((topic, host), (delivered, lost))| {
+            let n = lost.values().fold(0u64, |sum, n| sum.saturating_add(*n));
+            let lost: Vec<_> = lost.iter().map(|(reason, n)| (*reason, *n)).collect();
+            format!("'{topic}' to host '{host}': {delivered} arrived there, {n} did not ({})", reasons(&lost))
         });
         let received = self.inlets.iter().filter(|i| i.figures.lost > 0).map(|i| {
             let InletFigures { published, lost, expired, damaged, no_room, .. } = i.figures;
@@ -77,6 +88,9 @@ impl Report {
         if more > 0 {
             lines.truncate(MOST_LOSSES);
             lines.push(format!("and {more} more"));
+        }
+        if !lines.is_empty() {
+            lines.insert(0, format!("since this gateway was started, {} s ago:", self.up_ms / 1000));
         }
         lines
     }
@@ -474,21 +488,27 @@ mod tests {
         report.edges = vec![edge(EdgeFigures { delivered: 10, decimated: 5, remote: 2, ..EdgeFigures::default() })];
         report.inlets = vec![inlet(InletFigures { published: 7, duplicate: 1, ..InletFigures::default() })];
         assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
-        report.hosts = vec![host(1, 4_200), host(2, 60_000)];
-        report.edges = vec![edge(EdgeFigures { delivered: 10, decimated: 5, superseded: 3, unacknowledged: 1, ..EdgeFigures::default() })];
+        // Two starts of one host, and another host.
+        let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
+        report.up_ms = 90_100;
+        report.hosts = vec![host(1, 4_200), HostReport { host: "roof.01".into(), ..host(1, 100) }, restarted];
+        let before = edge(EdgeFigures { delivered: 10, decimated: 5, superseded: 3, unacknowledged: 1, ..EdgeFigures::default() });
+        let after = edge(EdgeFigures { delivered: 20, superseded: 3, ..EdgeFigures::default() });
+        report.edges = vec![before, EdgeReport { to: "trunk.02".into(), ..after }];
         report.inlets = vec![
             inlet(InletFigures { published: 7, lost: 2, ..InletFigures::default() }),
             inlet(InletFigures { published: 7, lost: 2, no_room: 1, ..InletFigures::default() }),
         ];
         let expected = [
-            "host 'trunk' was out of reach once, for 4.2 s in all",
-            "host 'trunk' was out of reach 2 times, for 60.0 s in all",
-            "'image' to host 'trunk': 10 arrived there, 4 did not (superseded 3, unacknowledged 1)",
+            "since this gateway was started, 90 s ago:",
+            "host 'roof' was out of reach once, for 0.1 s in all",
+            "host 'trunk' was out of reach 3 times, for 64.2 s in all",
+            "'image' to host 'trunk': 30 arrived there, 7 did not (superseded 6, unacknowledged 1)",
             "'lanes' from host 'trunk': 7 arrived, 2 did not",
             "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no room 1)",
         ];
         assert_eq!(report.losses(), expected);
-        report.edges = vec![report.edges[0].clone(); 100];
-        assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 1, Some("and 72 more")));
+        report.inlets = vec![report.inlets[0].clone(); 100];
+        assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 2, Some("and 71 more")));
     }
 }
