@@ -4,6 +4,7 @@
 use super::namespace::{Namespace, SWITCH};
 use super::tap::{TapRelay, Way};
 use crate::harness::{HOSTS, Job, Pace, Role};
+use crate::observations::Observations;
 use crate::peer::{domain_dir, ping, pong, reliability};
 use anyhow::{Context, Result};
 use driveline::types::Qos;
@@ -47,7 +48,7 @@ impl CableSpec {
 #[derive(Debug)]
 pub(super) struct Cable {
     /// What a cable that takes its time is made of. Its devices keep the namespaces, so it goes first.
-    _relay: Option<TapRelay>,
+    relay: Option<TapRelay>,
     hosts: [Namespace; 2],
 }
 
@@ -59,7 +60,7 @@ impl Cable {
     pub(super) fn new(spec: CableSpec) -> Result<Self> {
         let hosts = [Namespace::new()?, Namespace::new()?];
         let relay = lay(spec, &hosts).context("cannot make two hosts with a cable between them")?;
-        Ok(Self { _relay: relay, hosts })
+        Ok(Self { relay, hosts })
     }
 
     /// A program on one of the hosts. It is this very process that becomes the program.
@@ -68,6 +69,22 @@ impl Cable {
         let mut command = Command::new(nsenter);
         command.args([within, end]).arg(program);
         command
+    }
+
+    /// Tells what a relay has lost that no middleware is to blame for, and that a run does not count if its relay has ended.
+    pub(super) fn tell(&self, observations: &mut Observations) {
+        for (host, way) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
+            for (what, n) in [("frames dropped", way.dropped), ("frames refused", way.refused), ("ended", way.ended.is_some().into())] {
+                observations.counters.insert(format!("cable: {what}, from host {host}"), n);
+            }
+        }
+        observations.invalid.extend(self.ended());
+    }
+
+    /// Why it carries nothing any more in one direction, if so.
+    pub(super) fn ended(&self) -> Option<String> {
+        let ways = self.relay.as_ref()?.figures().into_iter().enumerate();
+        ways.filter_map(|(host, way)| Some(format!("the cable carries nothing any more from host {host}: {}", way.ended?))).next()
     }
 }
 
@@ -155,6 +172,39 @@ mod tests {
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
         [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)].into_iter().for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
+    }
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn what_a_relay_loses_is_told_and_a_run_whose_relay_has_ended_does_not_count() {
+        let cable = Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap();
+        let told = || {
+            let mut observations = Observations::default();
+            cable.tell(&mut observations);
+            observations
+        };
+        let sound = told();
+        let names: Vec<&str> = sound.counters.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "cable: ended, from host 0",
+                "cable: ended, from host 1",
+                "cable: frames dropped, from host 0",
+                "cable: frames dropped, from host 1",
+                "cable: frames refused, from host 0",
+                "cable: frames refused, from host 1",
+            ]
+        );
+        assert_eq!((sound.counters["cable: ended, from host 1"], cable.ended(), sound.invalid), (0, None, vec![]));
+        cable.hosts[1].run(&format!("ip link delete {DEVICE}")).unwrap();
+        let began = Instant::now();
+        while cable.ended().is_none() && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ended = told();
+        assert_eq!((ended.counters["cable: ended, from host 0"], ended.counters["cable: ended, from host 1"]), (0, 1));
+        assert!(matches!(&ended.invalid[..], [why] if why.contains("nothing any more from host 1: the TAP device")), "{:?}", ended.invalid);
     }
 
     fn hosts_with(loss_percent: f64, delay_ms: f64) {

@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, PipeReader, PipeWriter, pipe};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -35,7 +35,7 @@ pub struct Way {
 }
 
 /// What one direction has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WayFigures {
     /// Frames that came out at the other end.
     pub passed: u64,
@@ -43,6 +43,8 @@ pub struct WayFigures {
     pub dropped: u64,
     /// Frames that the device at the other end refused, because its host has switched it off.
     pub refused: u64,
+    /// Why nothing is passed on any more, although the relay is there: the device at this end has been removed.
+    pub ended: Option<String>,
 }
 
 /// Two TAP devices in two network namespaces, and what is between them: each direction has its delay, and frames come out in the order in which they went in.
@@ -67,6 +69,8 @@ struct Shared {
     passed: AtomicU64,
     dropped: AtomicU64,
     refused: AtomicU64,
+    /// Set by the thread as it ends by itself.
+    ended: OnceLock<String>,
 }
 
 impl TapRelay {
@@ -87,7 +91,12 @@ impl TapRelay {
         relay.set_delays(ways.map(|way| way.delay));
         for (n, (from, to)) in [(a.clone(), b.clone()), (b, a)].into_iter().enumerate() {
             let (most, shared, ends) = (ways[n].queue_bytes, relay.shared[n].clone(), ends.try_clone().context("cannot copy a pipe")?);
-            let work = move || pass(&from, &to, &ends, Queue::new(most), &shared);
+            let work = move || {
+                if let Err(e) = pass(&from, &to, &ends, Queue::new(most), &shared) {
+                    // It is the only one who sets it.
+                    let _ = shared.ended.set(format!("{e:#}"));
+                }
+            };
             relay.threads.push(thread::Builder::new().name(format!("way-{n}")).spawn(work).context("cannot start a thread")?);
         }
         Ok(relay)
@@ -103,10 +112,15 @@ impl TapRelay {
     /// What each direction has done, in the order of `ways`.
     #[must_use]
     pub fn figures(&self) -> [WayFigures; 2] {
-        self.shared.each_ref().map(|of| WayFigures {
-            passed: of.passed.load(Relaxed),
-            dropped: of.dropped.load(Relaxed),
-            refused: of.refused.load(Relaxed),
+        [0, 1].map(|n| {
+            let of = &self.shared[n];
+            let panicked = || self.threads.get(n).filter(|thread| thread.is_finished()).map(|_| "its thread has panicked".to_owned());
+            WayFigures {
+                passed: of.passed.load(Relaxed),
+                dropped: of.dropped.load(Relaxed),
+                refused: of.refused.load(Relaxed),
+                ended: of.ended.get().cloned().or_else(panicked),
+            }
         })
     }
 }
@@ -167,8 +181,8 @@ impl Queue {
     }
 }
 
-/// Passes frames on until `ends` does, or a device is gone.
-fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue, shared: &Shared) {
+/// Passes frames on until `ends` does; an error says why it cannot go on until then.
+fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue, shared: &Shared) -> Result<()> {
     let mut buffer = vec![0; LONGEST_FRAME];
     loop {
         let now = Instant::now();
@@ -180,9 +194,10 @@ fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue,
         let mut events = [PollFd::new(from, PollFlags::IN), PollFd::new(ends, PollFlags::IN)];
         match poll(&mut events, wait.as_ref()) {
             Ok(_) if events[1].revents().is_empty() => {}
+            // The owner lets it end.
+            Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => continue,
-            // The owner lets it end, or nothing can be waited for.
-            _ => return,
+            Err(e) => return Err(e).context("frames cannot be waited for"),
         }
         if events[0].revents().is_empty() {
             continue;
@@ -197,8 +212,7 @@ fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue,
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The device has been removed.
-                Err(_) => return,
+                Err(e) => return Err(e).context("the TAP device gives no frames any more, as one that has been removed"),
             }
         }
     }
@@ -304,6 +318,24 @@ mod tests {
         }
         drop(hosts);
         assert!(paths.iter().all(|path| !path.exists()));
+    }
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn a_direction_whose_device_has_been_removed_says_so_and_the_other_one_counts_what_is_refused() {
+        let ways = [Way { delay: Duration::from_millis(1), queue_bytes: 1 << 20 }; 2];
+        let (relay, [_, b], [host, other]) = ends(ways);
+        assert_eq!(relay.figures().map(|way| way.ended), [None, None]);
+        other.run(&format!("ip neigh replace {} lladdr 02:00:00:00:00:01 nud permanent dev there", ADDRESSES[0])).unwrap();
+        host.run("ip link delete dl0").unwrap();
+        let began = Instant::now();
+        let both = || relay.figures()[0].ended.is_some() && relay.figures()[1].refused > 0;
+        while !both() && began.elapsed() < Duration::from_secs(60) {
+            b.send(&u32::to_be_bytes(1)).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        let [there, back] = relay.figures();
+        assert!(there.ended.is_some_and(|why| why.contains("has been removed")) && back.refused > 0 && back.ended.is_none(), "{back:?}");
     }
 
     #[test]
