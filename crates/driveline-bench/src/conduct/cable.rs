@@ -20,6 +20,9 @@ use std::time::Duration;
 const DEVICE: &str = "dl0";
 /// What gateways are told of a cable without a limit: more than processors here carry.
 const UNLIMITED_MBIT: u32 = 10_000;
+/// What is kept room for when a cable takes its time: more than a relay carries, so that its memory stays within 256 MiB for each direction as long as the
+/// delay stays within half a second, which scenarios see to.
+const RELAYED_MBIT: u32 = 4000;
 /// Port on which the gateway of the sending host listens.
 const GATEWAY_PORT: u16 = 7450;
 
@@ -39,7 +42,7 @@ impl CableSpec {
     /// What each direction of a cable that takes its time keeps: what is on its way, and as much again as an ordinary switch does.
     fn way(self) -> Way {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
-        let bytes_per_s = f64::from(self.mbit.unwrap_or(UNLIMITED_MBIT)) * 125_000.0;
+        let bytes_per_s = f64::from(self.mbit.unwrap_or(RELAYED_MBIT).min(RELAYED_MBIT)) * 125_000.0;
         Way { delay, queue_bytes: (bytes_per_s * (delay + SWITCH).as_secs_f64()) as usize }
     }
 }
@@ -172,6 +175,16 @@ mod tests {
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
         [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)].into_iter().for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
+    }
+
+    #[test]
+    fn a_relay_keeps_what_is_on_its_way_and_never_more_than_256_mib() {
+        let keeps = |mbit, delay_ms| CableSpec { mbit, delay_ms, ..CableSpec::default() }.way().queue_bytes;
+        // 125 kB/ms, on their way for 5 ms, and 20 ms more.
+        assert_eq!(keeps(Some(1000), 5.0), 25 * 125_000);
+        for mbit in [None, Some(4000), Some(100_000)] {
+            assert!((250_000_000..=256 << 20).contains(&keeps(mbit, 500.0)), "{mbit:?}: {}", keeps(mbit, 500.0));
+        }
     }
 
     #[test]
