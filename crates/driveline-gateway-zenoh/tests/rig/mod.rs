@@ -136,7 +136,8 @@ impl Cable {
 
     /// The carrier is gone, and so is all that the host's kernel knew of its connections: the host has a new network, without a cable.
     fn take_away(&mut self, side: usize) {
-        let Self::Wire { hosts, .. } = self else { return };
+        let Self::Wire { relay, hosts } = self else { return };
+        assert!(relay.is_none(), "the cable that is laid again would take no time");
         // The kernel may keep the namespace for as long as it tries to say farewell in it.
         hosts[side].run(&format!("ip link delete {DEVICE}")).expect("the link");
         hosts[side] = Namespace::new().expect("a namespace");
