@@ -116,9 +116,15 @@ pub fn cable_refused(spec: CableSpec) -> Option<String> {
     if let Some((_, answer)) = known.iter().find(|(of, _)| *of == spec) {
         return answer.clone();
     }
-    let answer = Cable::new(spec).err().map(|e| format!("{e:#}: it needs root, and the packages iproute2, nftables and ethtool"));
+    let answer = Cable::new(spec).err().map(|e| format!("{e:#}: {}", needs(spec)));
     known.push((spec, answer.clone()));
     answer
+}
+
+/// What such a cable needs of a machine.
+fn needs(spec: CableSpec) -> String {
+    let tap = if spec.delay_ms > 0.0 { "; for delay_ms also the device /dev/net/tun, which a container must be given" } else { "" };
+    format!("it needs root, and the packages iproute2, nftables and ethtool{tap}")
 }
 
 /// What the gateways of both hosts are started with when Driveline is measured, as files.
@@ -185,6 +191,12 @@ mod tests {
         for mbit in [None, Some(4000), Some(100_000)] {
             assert!((250_000_000..=256 << 20).contains(&keeps(mbit, 500.0)), "{mbit:?}: {}", keeps(mbit, 500.0));
         }
+    }
+
+    #[test]
+    fn only_a_cable_that_takes_its_time_needs_tap_devices() {
+        let names_tap = |delay_ms| needs(CableSpec { delay_ms, ..CableSpec::default() }).contains("/dev/net/tun");
+        assert_eq!((names_tap(0.0), names_tap(5.0)), (false, true));
     }
 
     #[test]
