@@ -4,8 +4,8 @@
 use super::{Cell, add, leave_out};
 use crate::analysis::headline_metric;
 use crate::archive::{Case, Experiment, Link, Role};
-use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
-use driveline_bench::{Beside, Comparison, MEMCPY_FROM, MemcpyKind, Metric, bytes};
+use driveline_bench::harness::{MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take};
+use driveline_bench::{Beside, Comparison, Metric, bytes};
 
 /// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is Driveline's.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
