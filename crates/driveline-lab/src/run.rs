@@ -378,7 +378,7 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     if case.role == Role::OwnTool {
         return conductor.run(&Trial::new(Kind::OwnTool, job.clone()), dir);
     }
-    if case.system == System::Memcpy {
+    if case.is_copy() {
         return conductor.run(&Trial::memcpy(job, MemcpyKind::of(job.take)), dir);
     }
     let open = job.pace != bench::harness::Pace::PingPong && job.reach != Reach::Process;
