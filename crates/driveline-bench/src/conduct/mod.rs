@@ -2,31 +2,26 @@
 //! Runs what is planned: fresh processes for each, started in order, and one account for all of them.
 
 mod beside;
-mod cable;
+mod gateways;
 mod listen;
-mod namespace;
 pub(crate) mod process;
 mod quota;
-mod tap;
 mod trial;
 pub(crate) mod watch;
 
 pub use beside::{Beside, Favour};
-pub use cable::{CableSpec, cable_refused};
-pub use namespace::Namespace;
 pub use process::Program;
 pub use quota::Quota;
-pub use tap::{TapRelay, Way, WayFigures};
 pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};
 use crate::harness::{End, Job, Pace, Reach, Role, System};
+use crate::hosts::{Cable, CableSpec};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
 use crate::observations::Observations;
 use crate::peers::Selection;
 use anyhow::{Context, Result, ensure};
-use cable::Cable;
 use driveline_shm::floor::SharedWords;
 use process::{LOOK, Troupe, Until};
 use std::path::{Path, PathBuf};
@@ -135,7 +130,7 @@ impl Conductor<'_> {
         if job.system == System::Driveline {
             let program = self.gateway.as_ref().context("the program that carries topics between hosts is not there: make gateways")?;
             std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
-            for (side, config) in cable::gateways(job, cable, &job.domain_dir)?.into_iter().enumerate() {
+            for (side, config) in gateways::configurations(job, cable, &job.domain_dir)?.into_iter().enumerate() {
                 troupe.start_gateway(side, program, &config)?;
             }
         }

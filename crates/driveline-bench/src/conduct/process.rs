@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measured processes: started, listened to, and never left behind.
 
-use super::cable::Cable;
 use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
 use crate::child::{Started, readable};
 use crate::harness::{End, Event, Job, Role, System};
+use crate::hosts::Cable;
 use crate::machine::usable_cpus;
 use crate::observations::Observations;
 use crate::peer::WORDS_FD;
@@ -356,8 +356,8 @@ impl Drop for Troupe<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conduct::CableSpec;
     use crate::harness::sample_job;
+    use crate::hosts::CableSpec;
 
     #[test]
     fn a_gateway_is_asked_to_end_and_has_time_for_it() {

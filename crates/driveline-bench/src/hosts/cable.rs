@@ -2,29 +2,21 @@
 //! Two hosts on one machine: two network namespaces and the cable between them, made for one run and gone with it.
 
 use super::namespace::{Namespace, SWITCH};
-use super::tap::{TapRelay, Way};
-use crate::harness::{HOSTS, Job, Pace, Role};
+use super::relay::{Direction, TapRelay};
+use crate::harness::HOSTS;
 use crate::observations::Observations;
-use crate::peer::{domain_dir, ping, pong, reliability};
 use anyhow::{Context, Result};
-use driveline::types::Qos;
-use driveline_runtime::graph::model::Access;
-use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// What gateways are told of a cable without a limit: more than processors here carry.
-const UNLIMITED_MBIT: u32 = 10_000;
-/// What is kept room for when a cable takes its time: more than a relay carries, so that its memory stays within 256 MiB for each direction as long as the
+/// For what rate a delayed link has room: more than a relay carries, so that its memory stays within 256 MiB for each direction as long as the
 /// delay stays within half a second, which scenarios see to.
 const RELAYED_MBIT: u32 = 4000;
-/// Port on which the gateway of the sending host listens.
-const GATEWAY_PORT: u16 = 7450;
 
 /// What the cable between two hosts does to what it carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,18 +31,18 @@ pub struct CableSpec {
 }
 
 impl CableSpec {
-    /// What each direction of a cable that takes its time keeps: what is on its way, and as much again as an ordinary switch does.
-    fn way(self) -> Way {
+    /// What each direction of a delayed link keeps: what is on its way, and as much again as an ordinary switch does.
+    fn direction(self) -> Direction {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
         let bytes_per_s = f64::from(self.mbit.unwrap_or(RELAYED_MBIT).min(RELAYED_MBIT)) * 125_000.0;
-        Way { delay, queue_bytes: (bytes_per_s * (delay + SWITCH).as_secs_f64()) as usize }
+        Direction { delay, queue_bytes: (bytes_per_s * (delay + SWITCH).as_secs_f64()) as usize }
     }
 }
 
 /// Two hosts and what is between them.
 #[derive(Debug)]
-pub(super) struct Cable {
-    /// What a cable that takes its time is made of. Its devices keep the namespaces, so it goes first.
+pub(crate) struct Cable {
+    /// What a delayed link is made of. Its devices keep the namespaces, so it goes first.
     relay: Option<TapRelay>,
     hosts: [Namespace; 2],
 }
@@ -60,24 +52,26 @@ impl Cable {
     ///
     /// # Errors
     /// What was refused, and what is needed for it.
-    pub(super) fn new(spec: CableSpec) -> Result<Self> {
+    pub(crate) fn new(spec: CableSpec) -> Result<Self> {
         let hosts = [Namespace::new()?, Namespace::new()?];
         let relay = lay(spec, &hosts).context("cannot make two hosts with a cable between them")?;
         Ok(Self { relay, hosts })
     }
 
     /// A program on one of the hosts. It is this very process that becomes the program.
-    pub(super) fn command(&self, side: usize, program: &Path) -> Command {
-        let [nsenter, within, end] = self.hosts[side].words();
+    pub(crate) fn command(&self, side: usize, program: &Path) -> Command {
+        let [nsenter, within, end] = self.hosts[side].command_prefix();
         let mut command = Command::new(nsenter);
         command.args([within, end]).arg(program);
         command
     }
 
     /// Tells what a relay has lost that no middleware is to blame for, and that a run does not count if its relay has ended.
-    pub(super) fn tell(&self, observations: &mut Observations) {
-        for (host, way) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
-            for (what, n) in [("frames dropped", way.dropped), ("frames refused", way.refused), ("ended", way.ended.is_some().into())] {
+    pub(crate) fn tell(&self, observations: &mut Observations) {
+        for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
+            for (what, n) in
+                [("frames dropped", direction.dropped), ("frames refused", direction.refused), ("ended", direction.ended.is_some().into())]
+            {
                 observations.counters.insert(format!("cable: {what}, from host {host}"), n);
             }
         }
@@ -85,24 +79,26 @@ impl Cable {
     }
 
     /// Why it carries nothing any more in one direction, if so.
-    pub(super) fn ended(&self) -> Option<String> {
-        let ways = self.relay.as_ref()?.figures().into_iter().enumerate();
-        ways.filter_map(|(host, way)| Some(format!("the cable carries nothing any more from host {host}: {}", way.ended?))).next()
+    pub(crate) fn ended(&self) -> Option<String> {
+        let directions = self.relay.as_ref()?.figures().into_iter().enumerate();
+        directions
+            .filter_map(|(host, direction)| Some(format!("the cable carries nothing any more from host {host}: {}", direction.ended?)))
+            .next()
     }
 }
 
 fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
-    let takes_time = spec.delay_ms > 0.0;
-    let relay = takes_time.then(|| TapRelay::new([(a, DEVICE), (b, DEVICE)], [spec.way(); 2])).transpose()?;
+    let is_delayed = spec.delay_ms > 0.0;
+    let relay = is_delayed.then(|| TapRelay::new([(a, DEVICE), (b, DEVICE)], [spec.direction(); 2])).transpose()?;
     if relay.is_none() {
-        a.wire(DEVICE, (b, DEVICE))?;
+        a.add_veth(DEVICE, (b, DEVICE))?;
     }
     for (host, address) in [a, b].into_iter().zip(HOSTS) {
-        host.plug_in(DEVICE, address)?;
-        spec.mbit.map_or(Ok(()), |mbit| host.limit(DEVICE, mbit))?;
-        host.join_nothing(DEVICE)?;
+        host.add_address(DEVICE, address)?;
+        spec.mbit.map_or(Ok(()), |mbit| host.limit_rate(DEVICE, mbit))?;
+        host.disable_offloads(DEVICE)?;
         if spec.loss_percent > 0.0 {
-            host.lose(DEVICE, spec.loss_percent)?;
+            host.drop_incoming(DEVICE, spec.loss_percent)?;
         }
     }
     Ok(relay)
@@ -127,50 +123,6 @@ fn needs(spec: CableSpec) -> String {
     format!("it needs root, and the packages iproute2, nftables and ethtool{tap}")
 }
 
-/// What the gateways of both hosts are started with when Driveline is measured, as files.
-pub(super) fn gateways(job: &Job, cable: CableSpec, dir: &Path) -> Result<[PathBuf; 2]> {
-    let write = |side: usize| -> Result<PathBuf> {
-        let config = serde_json::to_string(&gateway(job, cable, side)?).context("the configuration of a gateway")?;
-        let path = dir.join(format!("gateway-{side}.json"));
-        std::fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
-    };
-    Ok([write(0)?, write(1)?])
-}
-
-fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
-    let [listening, _] = HOSTS;
-    let endpoints = vec![format!("tcp/{listening}:{GATEWAY_PORT}")];
-    let (role, listen, connect) =
-        if side == 0 { (Role::Publisher, endpoints, Vec::new()) } else { (Role::Subscriber, Vec::new(), endpoints) };
-    // Who sends each topic.
-    let topics = match job.pace {
-        Pace::PingPong => vec![(ping(job), 0), (pong(job), 1)],
-        Pace::RateHz(_) => vec![(job.topic.clone(), 0)],
-    };
-    let carried = |(topic, from): (String, usize)| -> Result<CarriedTopic> {
-        Ok(CarriedTopic {
-            topic: topic.parse().with_context(|| format!("`{topic}` is no name of a topic"))?,
-            send: from == side,
-            receive: from != side,
-            max_payload: job.size as u64,
-            pins: job.subscribers.max(1) as u32,
-            qos: Qos { reliability: reliability(job), depth: job.depth, ..Qos::default() },
-            max_rate_hz: None,
-            every: None,
-            access: Access::default(),
-        })
-    };
-    let host = Some(format!("host-{side}"));
-    let bandwidth_mbit = Some(cable.mbit.unwrap_or(UNLIMITED_MBIT));
-    Ok(GatewayConfig {
-        domain: "bench".into(),
-        domain_dir: domain_dir(&Job { role, ..job.clone() }),
-        network: NetworkSpec { host, listen, connect, bandwidth_mbit, ..NetworkSpec::default() },
-        topics: topics.into_iter().map(carried).collect::<Result<_>>()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_relay_keeps_what_is_on_its_way_and_never_more_than_256_mib() {
-        let keeps = |mbit, delay_ms| CableSpec { mbit, delay_ms, ..CableSpec::default() }.way().queue_bytes;
+        let keeps = |mbit, delay_ms| CableSpec { mbit, delay_ms, ..CableSpec::default() }.direction().queue_bytes;
         // 125 kB/ms, on their way for 5 ms, and 20 ms more.
         assert_eq!(keeps(Some(1000), 5.0), 25 * 125_000);
         for mbit in [None, Some(4000), Some(100_000)] {
@@ -194,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_cable_that_takes_its_time_needs_tap_devices() {
+    fn only_a_delayed_link_needs_tap_devices() {
         let names_tap = |delay_ms| needs(CableSpec { delay_ms, ..CableSpec::default() }).contains("/dev/net/tun");
         assert_eq!((names_tap(0.0), names_tap(5.0)), (false, true));
     }
