@@ -15,6 +15,11 @@ use std::time::Duration;
 
 /// A namespace is there at once, or never.
 const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// What is run in a namespace changes a setting, or reads one.
+const RUN: Duration = Duration::from_secs(10);
+/// What `timeout` ends with if it had to end what it ran, and if that took a kill.
+const TIMED_OUT: Option<i32> = Some(124);
+const KILLED: Option<i32> = Some(137);
 /// What an ordinary switch keeps, by the time in which it is carried.
 pub(super) const SWITCH: Duration = Duration::from_millis(20);
 
@@ -75,13 +80,29 @@ impl Namespace {
     /// Runs a command in it, whose words have no spaces; what it says.
     ///
     /// # Errors
-    /// If it cannot be started, or fails.
+    /// If it cannot be started, fails, or takes longer than 10 s.
     pub fn run(&self, command: &str) -> Result<String> {
-        let [nsenter, within, end] = self.command_prefix();
-        let run = Command::new(nsenter).args([within, end]).args(command.split_whitespace()).stdin(Stdio::null()).output();
-        let output = run.with_context(|| format!("cannot start `{command}`"))?;
+        self.run_within(command, RUN)
+    }
+
+    fn run_within(&self, command: &str, limit: Duration) -> Result<String> {
+        let limit_s = limit.as_secs_f64().to_string();
+        let mut run = Command::new("timeout");
+        run.args(["--kill-after=1", &limit_s]).args(self.command_prefix()).args(command.split_whitespace()).stdin(Stdio::null());
+        let output = run.output().with_context(|| format!("cannot start `{command}`"))?;
+        ensure!(![TIMED_OUT, KILLED].contains(&output.status.code()), "`{command}` did not end within {limit:?}");
         ensure!(output.status.success(), "`{command}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The Ethernet address of a device, as text.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); if it has none.
+    pub fn hardware_address(&self, device: &str) -> Result<String> {
+        let told = self.run(&format!("ip -o link show {device}"))?;
+        let address = told.split_whitespace().skip_while(|word| *word != "link/ether").nth(1);
+        address.map(str::to_owned).with_context(|| format!("{device} has no Ethernet address"))
     }
 
     /// Makes a pair of devices, one here and one there, that pass on without delay what either sends. Both are without address and off.
@@ -139,5 +160,21 @@ impl Drop for Namespace {
         // `cat` ends by itself; it is not waited for longer than that takes.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn what_does_not_end_is_not_waited_for_and_what_ends_tells_its_own() {
+        let host = Namespace::new().unwrap();
+        let why = host.run_within("sleep 60", Duration::from_millis(100)).unwrap_err().to_string();
+        assert_eq!(why, "`sleep 60` did not end within 100ms");
+        assert_eq!(host.run("echo here").unwrap(), "here\n");
+        assert!(host.run("false").unwrap_err().to_string().contains("`false` failed"));
+        assert!(host.hardware_address("lo").unwrap_err().to_string().contains("no Ethernet address"));
     }
 }

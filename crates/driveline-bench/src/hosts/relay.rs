@@ -345,8 +345,7 @@ mod tests {
         let slow = Direction { delay: Duration::from_secs(2), queue_bytes: 10 * (46 + FRAME_COST) };
         let quick = Direction { delay: Duration::ZERO, queue_bytes: 1 << 20 };
         let (relay, [a, b], [host, other]) = ends([slow, quick]);
-        let device = other.run("ip -o link show there").unwrap();
-        let card = device.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();
+        let card = other.hardware_address("there").unwrap();
         host.run(&format!("ip neigh replace {} lladdr {card} nud permanent dev dl0", ADDRESSES[1])).unwrap();
         let began = Instant::now();
         for number in 0..50 {

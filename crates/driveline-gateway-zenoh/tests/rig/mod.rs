@@ -79,7 +79,8 @@ pub(crate) enum Cable {
 
 /// The name of each end.
 const DEVICE: &str = "dl0";
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+/// Of the two hosts, for each other.
+pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
 /// What each direction of a delayed link keeps: more than any test here has on its way.
 const KEEPS: usize = 16 << 20;
 
@@ -108,7 +109,7 @@ impl Cable {
 
     fn endpoint(&self) -> String {
         match self {
-            Self::Wire { .. } => "tcp/10.99.0.1:7450".into(),
+            Self::Wire { .. } => format!("tcp/{}:7450", ADDRESSES[0]),
             Self::Loopback(port) => format!("tcp/127.0.0.1:{port}"),
         }
     }
@@ -186,9 +187,8 @@ impl Cable {
 
 /// Sends what is meant for an address to a card that is not there, or to its own again.
 pub(crate) fn misdirect((from, card): (&Namespace, &str), (to, its_card): (&Namespace, &str), address: Ipv4Addr, wrongly: bool) {
-    let link = to.run(&format!("ip -o link show {its_card}")).expect("a card");
-    let real = link.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).expect("its address");
-    let card_address = if wrongly { "02:00:00:00:00:01" } else { real };
+    let real = to.hardware_address(its_card).expect("a card");
+    let card_address = if wrongly { "02:00:00:00:00:01" } else { &real };
     from.run(&format!("ip neigh replace {address} lladdr {card_address} nud permanent dev {card}")).expect("a neighbour");
 }
 
