@@ -3,7 +3,7 @@
 //!
 //! The engine: a [`Conductor`] runs a link, several at a time, or a [`chain`] in fresh processes that speak [`harness`]; the
 //! ends only note stamps, from which an [`Account`] is made and checked afterwards. [`peers`] finds other middleware, [`stats`]
-//! has exact percentiles, and intervals over rounds. Experiments, archives and reports over it are the crate `driveline-lab`'s.
+//! has exact percentiles, and intervals over rounds; [`hosts`] are network namespaces with cables. Experiments, archives and reports over it are the crate `driveline-lab`'s.
 //!
 //! Over it, in a room of its own, `bench link`: one link at a time by hand ([`run_link`]), with its floors (a bare futex, a spinning
 //! word, memcpy), run in rounds and printed as a table or as JSON. Method: `docs/method.md`; figures: `docs/benchmarks.md`.
@@ -24,6 +24,7 @@ pub mod child;
 mod conduct;
 mod ending;
 pub mod harness;
+pub mod hosts;
 mod interruption;
 mod left_out;
 pub mod machine;
@@ -41,15 +42,13 @@ mod validity;
 
 pub use account::{Account, Sample};
 pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, Size, list_peers, run_link};
-pub use conduct::{
-    Beside, CableSpec, Conductor, Ensemble, Favour, Kind, Namespace, Program, Quota, TapRelay, Trial, Way, WayFigures, cable_refused,
-};
+pub use conduct::{Beside, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial};
 pub use ending::Ending;
 pub use interruption::interruption;
 pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, Concord, TOLERANCE};
-pub use peer::{MEMCPY_FROM, MIN_FILLED, MemcpyKind};
+pub use peer::MIN_FILLED;
 pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};

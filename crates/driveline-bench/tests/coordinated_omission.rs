@@ -66,7 +66,7 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     std::thread::scope(|s| {
         let measured = s.spawn(|| {
             let conductor = Conductor { program: &program, peers: &peers, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
-            let account = conductor.run(&Trial::new(Kind::Link, job), dir.path());
+            let account = conductor.run(&Trial::new(Kind::Link, job), dir.path()).map(|mut run| run.accounts.remove(0));
             over.store(true, Relaxed);
             account
         });

@@ -11,7 +11,7 @@ mod rig;
 use driveline::WaitMode;
 use driveline::types::{MonotonicNs, Qos};
 use driveline_bench::stats::{Percentiles, Runs};
-use rig::{Carried, Rig, eventually, ms, publisher_options, subscription_options};
+use rig::{ADDRESSES, Carried, Rig, eventually, ms, publisher_options, subscription_options};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ fn raw_tcp(rig: &Rig) -> f64 {
     let [a, b] = rig.cable.hosts().unwrap();
     let receive = || {
         b.enter().unwrap();
-        let listener = TcpListener::bind("10.99.0.2:9000").unwrap();
+        let listener = TcpListener::bind((ADDRESSES[1], 9000)).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = vec![0; 1 << 20];
         let (mut bytes, mut began) = (0, None);
@@ -50,7 +50,7 @@ fn raw_tcp(rig: &Rig) -> f64 {
     let send = || {
         a.enter().unwrap();
         let mut stream = loop {
-            match TcpStream::connect("10.99.0.2:9000") {
+            match TcpStream::connect((ADDRESSES[1], 9000)) {
                 Ok(stream) => break stream,
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }

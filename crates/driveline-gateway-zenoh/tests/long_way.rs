@@ -53,7 +53,7 @@ fn stream(len: usize, last: u64, loss_percent: u32) {
     assert_eq!((figures.refused, figures.unacknowledged, figures.superseded), (0, 0, 0), "{figures:?}");
     let one_by_one = 2 * WAY * last as u32;
     assert!(took.is_within(one_by_one / 2), "{took:?}: one in each round trip takes {one_by_one:?}");
-    let dropped = rig.cable.relay().unwrap().figures().map(|way| way.dropped);
+    let dropped = rig.cable.relay().unwrap().figures().map(|direction| direction.dropped);
     assert_eq!(dropped, [0, 0], "what is lost is the cable's share");
 }
 

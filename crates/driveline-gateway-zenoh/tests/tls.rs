@@ -5,7 +5,7 @@
 mod rig;
 
 use driveline::types::Qos;
-use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+use rig::{ADDRESSES, Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +27,8 @@ fn authority(directory: &Path, name: &str) {
 }
 
 fn certificate(directory: &Path, host: &str, authority: &str) {
-    std::fs::write(directory.join("names"), "subjectAltName=IP:10.99.0.1,IP:10.99.0.2,IP:127.0.0.1\n").unwrap();
+    let [a, b] = ADDRESSES;
+    std::fs::write(directory.join("names"), format!("subjectAltName=IP:{a},IP:{b},IP:127.0.0.1\n")).unwrap();
     openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
     let signed = format!(
         "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 -out {host}.pem -extfile names"

@@ -10,7 +10,6 @@ use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, ensure};
-use driveline_bench::harness::System;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
 use driveline_bench::{Columns, MAX_OTHERS};
 use serde::Serialize;
@@ -257,7 +256,7 @@ struct Floor<'a> {
 /// A copy excuses only what has one in it: there are as many such floors as sizes, and one of them may change as much by chance.
 fn beside_floors(row: &Row, case: &Case, floors: &[Floor<'_>]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
-    let is_its = |f: &Floor<'_>| f.case.system != System::Memcpy || case.comparisons.iter().any(|c| c.to == f.case.id);
+    let is_its = |f: &Floor<'_>| !f.case.is_copy() || case.comparisons.iter().any(|c| c.to == f.case.id);
     let same = |f: &Floor<'_>| f.experiment == row.experiment && f.rank == row.rank && (i.low..=i.high).contains(&f.ratio) && is_its(f);
     match row.verdict {
         Verdict::Faster | Verdict::Slower if floors.iter().any(same) => Verdict::MachineChanged,

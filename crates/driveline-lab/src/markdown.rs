@@ -5,7 +5,7 @@
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
 use crate::archive::{Experiment, Manifest, Role};
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, beside_copies, digits, few_rounds, goodput, ratio, remarks};
+use crate::table::{LOSSES, beside_copy, digits, few_rounds, goodput, ratio, remarks};
 use driveline_bench::Columns;
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::Interval;
@@ -152,8 +152,8 @@ fn table(e: &ExperimentResult) -> Columns {
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     let to = if is_compared { "Driveline" } else { "floor" };
     head.extend(ratios.iter().map(|c| format!("{} ÷ {to}", c.label())));
-    let copies = beside_copies(e);
-    head.extend(copies.iter().map(|c| format!("{} ÷ memcpy", c.label())));
+    let copy = beside_copy(e);
+    head.extend(copy.iter().map(|c| format!("{} ÷ memcpy", c.label())));
     let streams = e.measured().any(|c| c.goodput().is_some());
     head.extend(streams.then(|| "goodput".to_owned()));
     head.extend([cpu_label(e).into(), "context switches per message".into()]);
@@ -184,7 +184,7 @@ fn table(e: &ExperimentResult) -> Columns {
             row.push(c.without_figures());
             row.extend(std::iter::repeat_n(String::new(), ranks.len() + ratios.len()));
         }
-        row.extend(copies.iter().map(|column| c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))));
+        row.extend(copy.iter().map(|column| c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))));
         row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
         let links = !c.case.links.is_empty();
         row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });

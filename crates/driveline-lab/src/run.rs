@@ -10,12 +10,12 @@ use crate::table::minutes;
 use crate::workload;
 use anyhow::{Context, Result, bail, ensure};
 use driveline::types::MonotonicNs;
-use driveline_bench::harness::{Reach, System};
+use driveline_bench::harness::{MemcpyKind, Reach, System};
 use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
-use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, MemcpyKind, PEER_COMMAND, Placement, Program, Trial};
+use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial};
 use driveline_runtime::launch::find_gateway;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -376,19 +376,15 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
     let [job] = jobs.as_slice() else { return conductor.run_links(&jobs, &case.beside, dir) };
     if case.role == Role::OwnTool {
-        let account = conductor.run(&Trial::new(Kind::OwnTool, job.clone()), dir)?;
-        return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
+        return conductor.run(&Trial::new(Kind::OwnTool, job.clone()), dir);
     }
-    if case.system == System::Memcpy {
-        let kind = MemcpyKind::of(job.take);
-        let account = conductor.run(&Trial::new(Kind::Memcpy(kind), job.memcpy(kind)), dir)?;
-        return Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() });
+    if case.is_copy() {
+        return conductor.run(&Trial::memcpy(job, MemcpyKind::of(job.take)), dir);
     }
     let open = job.pace != bench::harness::Pace::PingPong && job.reach != Reach::Process;
     if open && !matches!(case.system, System::Futex | System::Spin) {
         return conductor.run_links(&jobs, &case.beside, dir);
     }
     let kind = if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
-    let account = conductor.run(&Trial::new(kind, job.clone()).over(case.beside.cable), dir)?;
-    Ok(bench::Ensemble { accounts: vec![account], observations: Observations::default() })
+    conductor.run(&Trial::new(kind, job.clone()).over(case.beside.cable), dir)
 }

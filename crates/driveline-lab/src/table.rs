@@ -119,10 +119,10 @@ pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResul
     e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
 }
 
-/// Columns of what stands beside one copy of its payload: the median, if any does.
-pub(crate) fn beside_copies(e: &ExperimentResult) -> Vec<Column> {
+/// The column of what stands beside one copy of its payload: the median, if any does.
+pub(crate) fn beside_copy(e: &ExperimentResult) -> Option<Column> {
     let any = e.measured().filter_map(CaseResult::to_memcpy).any(|r| r.p50.is_some());
-    Some(Column::P50).filter(|_| any).into_iter().collect()
+    any.then_some(Column::P50)
 }
 
 /// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer.

@@ -136,7 +136,7 @@ fn one_run(conductor: &Conductor<'_>, entry: &Entry, round: u64, place: usize, d
     let outcome = conductor.run(&entry.trial(), dir.path());
     let disturbance = (Ticks::now() - ticks).shares();
     let (mut account, failure) = match outcome {
-        Ok(account) => (Some(account), None),
+        Ok(mut ensemble) => (ensemble.accounts.pop(), None),
         Err(e) => (None, Some(format!("{e:#}"))),
     };
     if let (Some(account), Some(reason)) = (account.as_mut(), validity::taken_away(&disturbance)) {

@@ -3,10 +3,10 @@
 
 use super::args::{Cpus, Extra, LinkArgs, Size};
 use crate::conduct::{Kind, Trial};
-use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
+use crate::harness::{Job, MEMCPY_FROM, MEMCPY_KINDS, MemcpyKind, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use crate::left_out::LeftOut;
 use crate::metric::{Comparison, Metric};
-use crate::peer::{MEMCPY_FROM, MEMCPY_KINDS, MIN_FILLED, MemcpyKind};
+use crate::peer::MIN_FILLED;
 use crate::peers::{Selection, Variant};
 use crate::placement::Placement;
 use crate::stats::Random;
@@ -221,8 +221,8 @@ impl Plan {
 
     fn add_memcpy(&mut self, args: &LinkArgs, placement: &Placement, kind: MemcpyKind, size: usize) -> String {
         let id = format!("floor: memcpy {} · {}", kind.label(), bytes(size));
-        let job = Job { size, ..job(args, placement) }.memcpy(kind);
-        self.add(Entry::new(id.clone(), Kind::Memcpy(kind), job, Vec::new()));
+        let Trial { kind, job, .. } = Trial::memcpy(&Job { size, ..job(args, placement) }, kind);
+        self.add(Entry::new(id.clone(), kind, job, Vec::new()));
         id
     }
 

@@ -2,31 +2,26 @@
 //! Runs what is planned: fresh processes for each, started in order, and one account for all of them.
 
 mod beside;
-mod cable;
+mod gateways;
 mod listen;
-mod namespace;
 pub(crate) mod process;
 mod quota;
-mod tap;
 mod trial;
 pub(crate) mod watch;
 
 pub use beside::{Beside, Favour};
-pub use cable::{CableSpec, cable_refused};
-pub use namespace::Namespace;
 pub use process::Program;
 pub use quota::Quota;
-pub use tap::{TapRelay, Way, WayFigures};
 pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};
 use crate::harness::{End, Job, Pace, Reach, Role, System};
+use crate::hosts::{Cable, CableSpec};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
 use crate::observations::Observations;
 use crate::peers::Selection;
 use anyhow::{Context, Result, ensure};
-use cable::Cable;
 use driveline_shm::floor::SharedWords;
 use process::{LOOK, Troupe, Until};
 use std::path::{Path, PathBuf};
@@ -55,13 +50,19 @@ pub struct Conductor<'a> {
     pub gateway: Option<PathBuf>,
 }
 
-/// What came out of a run of links.
+/// What came out of a run.
 #[derive(Debug, Default)]
 pub struct Ensemble {
-    /// In the order of the jobs.
+    /// In the order of the jobs; of a trial one.
     pub accounts: Vec<Account>,
-    /// Processor time, memory and switches of each process, if they were watched.
+    /// Processor time, memory and switches of each process, if they were watched; what a quota and a cable did.
     pub observations: Observations,
+}
+
+impl From<Account> for Ensemble {
+    fn from(account: Account) -> Self {
+        Self { accounts: vec![account], observations: Observations::default() }
+    }
 }
 
 impl Conductor<'_> {
@@ -69,17 +70,18 @@ impl Conductor<'_> {
     ///
     /// # Errors
     /// If a process fails or hangs; what it said is part of the error.
-    pub fn run(&self, trial: &Trial, dir: &Path) -> Result<Account> {
+    pub fn run(&self, trial: &Trial, dir: &Path) -> Result<Ensemble> {
         let answer_timeout_ms = trial.job.usual_answer_timeout_ms();
         let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), answer_timeout_ms, ..trial.job.clone() };
         match trial.kind {
             Kind::Link | Kind::Floor if job.reach == Reach::Process => self.alone(&Job { role: Role::Threads, ..job }),
-            Kind::Link | Kind::Floor => self.link(&job, trial.cable),
+            Kind::Link | Kind::Floor => return self.link(&job, trial.cable),
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
             Kind::StartUp => self.start_up(&job),
             Kind::OwnTool => self.own_tool(&job),
         }
+        .map(Ensemble::from)
     }
 
     /// The latency tool that a peer's middleware brings, in the shape of a job that names its directories, which exist.
@@ -128,7 +130,7 @@ impl Conductor<'_> {
         if job.system == System::Driveline {
             let program = self.gateway.as_ref().context("the program that carries topics between hosts is not there: make gateways")?;
             std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
-            for (side, config) in cable::gateways(job, cable, &job.domain_dir)?.into_iter().enumerate() {
+            for (side, config) in gateways::configurations(job, cable, &job.domain_dir)?.into_iter().enumerate() {
                 troupe.start_gateway(side, program, &config)?;
             }
         }
@@ -156,7 +158,7 @@ impl Conductor<'_> {
     }
 
     /// A process for each end; receivers first.
-    fn link(&self, job: &Job, cable: Option<CableSpec>) -> Result<Account> {
+    fn link(&self, job: &Job, cable: Option<CableSpec>) -> Result<Ensemble> {
         let (sending, receiving) = match job.pace {
             Pace::PingPong => (Role::Ping, Role::Echo),
             Pace::RateHz(_) => (Role::Publisher, Role::Subscriber),
@@ -171,7 +173,9 @@ impl Conductor<'_> {
             account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(publisher)));
         }
         account.unset.extend(troupe.ends().into_iter().flat_map(|e| e.unset));
-        Ok(account)
+        let mut ensemble = Ensemble::from(account);
+        troupe.tell_of_cable(&mut ensemble.observations);
+        Ok(ensemble)
     }
 
     /// Runs links of one system at the same time, in an empty directory that it may fill: a process for each end. Their
@@ -230,6 +234,7 @@ impl Conductor<'_> {
         }
         let mut observations = watch.map(Watch::stop).unwrap_or_default();
         Self::dismiss(&mut troupe, keeper)?;
+        troupe.tell_of_cable(&mut observations);
         if let Some(throttling) = quota.as_ref().and_then(Quota::throttling) {
             for (what, n) in [
                 ("quota: periods of 100 ms", throttling.periods),
@@ -369,4 +374,32 @@ fn longest(job: &Job) -> Duration {
         Pace::RateHz(hz) => 2.0 * samples / hz,
     };
     Duration::from_secs_f64(60.0 + handling + schedule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::sample_job;
+    use crate::peers;
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn every_run_over_a_relay_tells_what_that_has_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py"), dir.path().join("test")).unwrap();
+        let selection = peers::select(&peers::discover(Some(dir.path())).unwrap(), &["test/sound".into()]).unwrap();
+        let (program, interrupted) = (Program { path: "false".into(), args: Vec::new() }, AtomicBool::new(false));
+        let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
+        // This peer's datagrams pass in files, not by the cable: it is the run that is tested.
+        let job = |pace| Job { system: "test/sound".parse().unwrap(), reach: Reach::Network, size: 64, pace, ..sample_job() };
+        let cable = Some(CableSpec { delay_ms: 1.0, ..CableSpec::default() });
+        let run = |n: &str| dir.path().join(n);
+        [run("a"), run("b")].iter().for_each(|d| std::fs::create_dir(d).unwrap());
+        let closed = conductor.run(&Trial::new(Kind::Link, job(Pace::PingPong)).over(cable), &run("a")).unwrap();
+        let open = conductor.run_links(&[job(Pace::RateHz(500.0))], &Beside { cable, ..Beside::default() }, &run("b")).unwrap();
+        for ensemble in [closed, open] {
+            assert_eq!(ensemble.observations.counters.get("cable: frames dropped, from host 1"), Some(&0));
+            assert_eq!((ensemble.accounts.len(), ensemble.observations.invalid), (1, vec![]));
+        }
+    }
 }

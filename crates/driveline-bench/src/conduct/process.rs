@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measured processes: started, listened to, and never left behind.
 
-use super::cable::Cable;
 use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
 use crate::child::{Started, readable};
 use crate::harness::{End, Event, Job, Role, System};
+use crate::hosts::Cable;
 use crate::machine::usable_cpus;
+use crate::observations::Observations;
 use crate::peer::WORDS_FD;
 use crate::peers::Selection;
 use anyhow::{Context, Result, bail, ensure};
@@ -108,6 +109,13 @@ impl<'a> Troupe<'a> {
     /// All ends that are started from now on are on the two hosts that this connects.
     pub(super) fn lay(&mut self, cable: Cable) {
         self.cable = Some(cable);
+    }
+
+    /// What the cable has to say of the run, if there is one.
+    pub(super) fn tell_of_cable(&self, observations: &mut Observations) {
+        if let Some(cable) = &self.cable {
+            cable.tell(observations);
+        }
     }
 
     /// A program on that host, or just here.
@@ -230,6 +238,9 @@ impl<'a> Troupe<'a> {
             if self.interrupted.load(Relaxed) {
                 bail!("interrupted");
             }
+            if let Some(why) = self.cable.as_ref().and_then(Cable::ended) {
+                bail!("{why}");
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let states: Vec<_> = self
@@ -345,6 +356,8 @@ impl Drop for Troupe<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::sample_job;
+    use crate::hosts::CableSpec;
 
     #[test]
     fn a_gateway_is_asked_to_end_and_has_time_for_it() {
@@ -361,6 +374,20 @@ mod tests {
         }
         drop(troupe);
         assert!(at("ended").exists(), "it was killed");
+    }
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn nobody_is_waited_for_over_a_cable_that_has_ended() {
+        let (program, peers, interrupted) =
+            (Program { path: "sleep".into(), args: vec!["1000".into()] }, Selection::default(), AtomicBool::new(false));
+        let mut troupe = Troupe::new(&program, &peers, &interrupted);
+        troupe.lay(Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap());
+        let end = troupe.start("the end", &Job { system: System::Driveline, ..sample_job() }, None).unwrap();
+        let remove = troupe.command(0, Path::new("ip")).args(["link", "delete", "dl0"]).status().unwrap();
+        assert!(remove.success());
+        let why = troupe.wait(end, Until::Done, Duration::from_secs(60)).unwrap_err().to_string();
+        assert!(why.contains("the cable carries nothing any more"), "{why}");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is run once.
 
-use super::CableSpec;
-use crate::harness::Job;
-use crate::peer::MemcpyKind;
+use crate::harness::{Job, MemcpyKind};
+use crate::hosts::CableSpec;
 use serde::Serialize;
 
 /// One thing that is run once.
@@ -22,6 +21,12 @@ impl Trial {
     #[must_use]
     pub fn new(kind: Kind, job: Job) -> Self {
         Self { kind, job, cable: None }
+    }
+
+    /// Copies of the payloads of such a link: see [`Job::memcpy`].
+    #[must_use]
+    pub fn memcpy(link: &Job, kind: MemcpyKind) -> Self {
+        Self::new(Kind::Memcpy(kind), link.memcpy(kind))
     }
 
     /// The same over such a cable.

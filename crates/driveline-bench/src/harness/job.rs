@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a measured process is asked to do.
 
-use super::System;
-use crate::peer::{MEMCPY_KINDS, MemcpyKind};
+use super::{MEMCPY_KINDS, MemcpyKind, System};
 use driveline::WaitMode;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -9,6 +9,7 @@
 
 mod event;
 mod job;
+mod memcpy;
 mod rows;
 mod system;
 
@@ -16,6 +17,8 @@ pub use event::{End, Event, OwnTool};
 #[cfg(test)]
 pub(crate) use job::sample_job;
 pub use job::{HOSTS, Job, Pace, Payload, Reach, Reliability, Role, Take, Unset, Wait};
+pub(crate) use memcpy::MEMCPY_KINDS;
+pub use memcpy::{MEMCPY_FROM, MemcpyKind};
 pub(crate) use rows::read_bounded;
 pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
 pub use system::System;

@@ -15,8 +15,6 @@ pub use link::{Middleware, Received, Receiver, Sender};
 pub(crate) use driveline_link::{MIN_SIZE, domain_dir, reliability};
 pub use payload::MIN_FILLED;
 pub use recorder::sleep_until;
-pub(crate) use special::MEMCPY_KINDS;
-pub use special::{MEMCPY_FROM, MemcpyKind};
 
 use crate::harness::{End, Event, Job, PROTOCOL, Pace, Reach, Role, System};
 use crate::peers::Description;

@@ -5,7 +5,7 @@ use super::driveline_link::Ends;
 use super::link::{Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
 use super::recorder::{Recorder, cpu_ns, now, sleep_until};
-use crate::harness::{End, Event, Job, Pace, ReceivedRow, Role, SentRow, Take, Wait};
+use crate::harness::{End, Event, Job, MEMCPY_KINDS, MemcpyKind, Pace, ReceivedRow, Role, SentRow, Wait};
 use anyhow::{Context, Result, anyhow, ensure};
 use driveline::types::{Durability, Qos};
 use driveline::{CallbackOptions, Executor, ExecutorOptions, GroupKind, Trigger};
@@ -116,45 +116,6 @@ fn await_word(commands: &mut dyn BufRead) -> Result<()> {
     commands.read_line(&mut line).context("the conductor went away")?;
     Ok(())
 }
-
-/// Least size of which a copy says something of memory, and not of the clock around it.
-pub const MEMCPY_FROM: usize = 64 << 10;
-
-/// Which memcpy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemcpyKind {
-    /// From private memory into the same shared bytes again and again.
-    IntoShared,
-    /// From private memory into shared slots in turn, as a publisher fills them.
-    IntoSharedSlots,
-    /// From shared slots in turn into private memory, as a reader copies them.
-    FromSharedSlots,
-}
-
-impl MemcpyKind {
-    /// What copies where payloads are taken like that: a reader that copies, or else the writer.
-    #[must_use]
-    pub fn of(take: Take) -> Self {
-        match take {
-            Take::Copy => Self::FromSharedSlots,
-            Take::Borrow => Self::IntoSharedSlots,
-        }
-    }
-
-    /// In words.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::IntoShared => "into one shared slot",
-            Self::IntoSharedSlots => "into shared slots in turn",
-            Self::FromSharedSlots => "from shared slots in turn",
-        }
-    }
-}
-
-/// All of them, in the order of [`Job::index`].
-pub(crate) const MEMCPY_KINDS: [MemcpyKind; 3] = [MemcpyKind::IntoShared, MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots];
 
 /// Slots in turn: what a publisher of depth 1 with one loan and one reader rotates through.
 const SLOTS: usize = 4;

@@ -14,7 +14,7 @@ pub(crate) mod stopwatch;
 pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
-use driveline_bench::{Namespace, TapRelay, Way};
+use driveline_bench::hosts::{Direction, Namespace, TapRelay};
 use driveline_runtime::gateway::{Answer, Report, ask};
 use driveline_runtime::graph::model::Access;
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
@@ -70,7 +70,7 @@ pub(crate) fn without_network() -> Vec<String> {
 pub(crate) enum Cable {
     /// Two namespaces with a device in each.
     Wire {
-        /// What a cable that takes its time is made of. Its devices keep the namespaces, so it goes first.
+        /// What a delayed link is made of. Its devices keep the namespaces, so it goes first.
         relay: Option<TapRelay>,
         hosts: [Namespace; 2],
     },
@@ -80,13 +80,14 @@ pub(crate) enum Cable {
 
 /// The name of each end.
 const DEVICE: &str = "dl0";
-const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
-/// What each direction of a cable that takes its time keeps: more than any test here has on its way.
+/// Of the two hosts, for each other.
+pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+/// What each direction of a delayed link keeps: more than any test here has on its way.
 const KEEPS: usize = 16 << 20;
 
 impl Cable {
     fn new() -> Self {
-        Self::wire(|[a, b]| a.wire(DEVICE, (b, DEVICE)).map(|()| None)).unwrap_or_else(|why| {
+        Self::wire(|[a, b]| a.add_veth(DEVICE, (b, DEVICE)).map(|()| None)).unwrap_or_else(|why| {
             skipped("two network stacks", &format!("no network namespaces here ({why:#}), so over the loopback device"), AS_ROOT);
             let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
             Self::Loopback(free.port())
@@ -95,28 +96,28 @@ impl Cable {
 
     /// One on which each direction takes so long. `None`, and it is said: there is none here.
     pub(crate) fn with_delays(delays: [Duration; 2]) -> Option<Self> {
-        let ways = delays.map(|delay| Way { delay, queue_bytes: KEEPS });
-        let made = Self::wire(|[a, b]| TapRelay::new([(a, DEVICE), (b, DEVICE)], ways).map(Some));
-        made.map_err(|why| skipped("a cable that takes its time", &format!("{why:#}"), AS_ROOT)).ok()
+        let directions = delays.map(|delay| Direction { delay, queue_bytes: KEEPS });
+        let made = Self::wire(|[a, b]| TapRelay::new([(a, DEVICE), (b, DEVICE)], directions).map(Some));
+        made.map_err(|why| skipped("a delayed link", &format!("{why:#}"), AS_ROOT)).ok()
     }
 
     fn wire(lay: impl FnOnce(&[Namespace; 2]) -> anyhow::Result<Option<TapRelay>>) -> anyhow::Result<Self> {
         let hosts = [Namespace::new()?, Namespace::new()?];
         let relay = lay(&hosts)?;
-        hosts.iter().zip(ADDRESSES).try_for_each(|(host, address)| host.plug_in(DEVICE, address))?;
+        hosts.iter().zip(ADDRESSES).try_for_each(|(host, address)| host.add_address(DEVICE, address))?;
         Ok(Self::Wire { relay, hosts })
     }
 
     fn endpoint(&self) -> String {
         match self {
-            Self::Wire { .. } => "tcp/10.99.0.1:7450".into(),
+            Self::Wire { .. } => format!("tcp/{}:7450", ADDRESSES[0]),
             Self::Loopback(port) => format!("tcp/127.0.0.1:{port}"),
         }
     }
 
     /// What stands before a program that runs on one side.
     fn words(&self, side: usize) -> Vec<String> {
-        self.hosts().map_or_else(Vec::new, |hosts| hosts[side].words().into())
+        self.hosts().map_or_else(Vec::new, |hosts| hosts[side].command_prefix().into())
     }
 
     /// Pulls the cable, or plugs it in. `false`: there is none that could be pulled.
@@ -137,7 +138,8 @@ impl Cable {
 
     /// The carrier is gone, and so is all that the host's kernel knew of its connections: the host has a new network, without a cable.
     fn take_away(&mut self, side: usize) {
-        let Self::Wire { hosts, .. } = self else { return };
+        let Self::Wire { relay, hosts } = self else { return };
+        assert!(relay.is_none(), "the cable that is laid again would have no delay");
         // The kernel may keep the namespace for as long as it tries to say farewell in it.
         hosts[side].run(&format!("ip link delete {DEVICE}")).expect("the link");
         hosts[side] = Namespace::new().expect("a namespace");
@@ -146,8 +148,8 @@ impl Cable {
     /// Lays the cable again that was taken away.
     fn give_back(&self) {
         let Some([a, b]) = self.hosts() else { return };
-        a.wire(DEVICE, (b, DEVICE)).expect("a cable");
-        [a, b].into_iter().zip(ADDRESSES).for_each(|(host, address)| host.plug_in(DEVICE, address).expect("a link"));
+        a.add_veth(DEVICE, (b, DEVICE)).expect("a cable");
+        [a, b].into_iter().zip(ADDRESSES).for_each(|(host, address)| host.add_address(DEVICE, address).expect("a link"));
     }
 
     /// The hosts' network namespaces, if they have any.
@@ -155,7 +157,7 @@ impl Cable {
         if let Self::Wire { hosts, .. } = self { Some(hosts) } else { None }
     }
 
-    /// What makes a cable take its time, if it does.
+    /// What makes it a delayed link, if it is one.
     pub(crate) fn relay(&self) -> Option<&TapRelay> {
         if let Self::Wire { relay, .. } = self { relay.as_ref() } else { None }
     }
@@ -163,7 +165,8 @@ impl Cable {
     /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`: there is no cable, or there are no tools for that.
     pub(crate) fn lose(&self, percent: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
-        let lost = hosts.iter().try_for_each(|host| host.join_nothing(DEVICE).and_then(|()| host.lose(DEVICE, percent.into())));
+        let lost =
+            hosts.iter().try_for_each(|host| host.disable_offloads(DEVICE).and_then(|()| host.drop_incoming(DEVICE, percent.into())));
         lost.map_err(|why| skipped("a cable that loses packets", &format!("{why:#}"), AS_ROOT)).is_ok()
     }
 
@@ -178,16 +181,15 @@ impl Cable {
     /// Lets so many bits through each second, in both directions, without a long queue. `false`: there is no cable.
     pub(crate) fn limit(&self, mbit: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
-        hosts.iter().for_each(|host| host.limit(DEVICE, mbit).expect("tbf"));
+        hosts.iter().for_each(|host| host.limit_rate(DEVICE, mbit).expect("tbf"));
         true
     }
 }
 
 /// Sends what is meant for an address to a card that is not there, or to its own again.
 pub(crate) fn misdirect((from, card): (&Namespace, &str), (to, its_card): (&Namespace, &str), address: Ipv4Addr, wrongly: bool) {
-    let link = to.run(&format!("ip -o link show {its_card}")).expect("a card");
-    let real = link.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).expect("its address");
-    let card_address = if wrongly { "02:00:00:00:00:01" } else { real };
+    let real = to.hardware_address(its_card).expect("a card");
+    let card_address = if wrongly { "02:00:00:00:00:01" } else { &real };
     from.run(&format!("ip neigh replace {address} lladdr {card_address} nud permanent dev {card}")).expect("a neighbour");
 }
 

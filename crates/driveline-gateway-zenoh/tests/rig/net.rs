@@ -2,7 +2,7 @@
 //! Any number of hosts with cables between some of them: network namespaces, each cable a network of its own.
 
 use super::misdirect;
-use driveline_bench::Namespace;
+use driveline_bench::hosts::Namespace;
 use std::net::Ipv4Addr;
 
 /// Hosts by number.
@@ -32,9 +32,9 @@ impl Net {
         let wire = Wire { ends: [a, b], number: self.cables };
         let card = wire.card();
         let [a, b] = wire.ends.map(|h| &self.hosts[h]);
-        a.wire(&card, (b, &card)).expect("a cable");
+        a.add_veth(&card, (b, &card)).expect("a cable");
         for (end, host) in [a, b].into_iter().enumerate() {
-            host.plug_in(&card, wire.address(end)).expect("a link");
+            host.add_address(&card, wire.address(end)).expect("a link");
         }
         wire
     }
@@ -46,9 +46,9 @@ impl Net {
         switch.run("ip link set dlsw up").expect("the bridge");
         let plug = |(host, n): (&Namespace, u8)| {
             let (port, address) = (format!("dls{n}"), Ipv4Addr::new(10, 97, 0, n));
-            host.wire("dls", (switch, &port)).expect("a cable");
+            host.add_veth("dls", (switch, &port)).expect("a cable");
             switch.run(&format!("ip link set {port} master dlsw up")).expect("a port");
-            host.plug_in("dls", address).expect("a link");
+            host.add_address("dls", address).expect("a link");
             format!("tcp/{address}:7450")
         };
         others.iter().take(hosts).zip(1..).map(plug).collect()
@@ -70,7 +70,7 @@ impl Net {
 
     /// What stands before a program that runs on a host.
     pub(crate) fn on(&self, host: usize) -> Vec<String> {
-        self.hosts[host].words().into()
+        self.hosts[host].command_prefix().into()
     }
 }
 

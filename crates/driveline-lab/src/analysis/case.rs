@@ -4,7 +4,7 @@
 use super::figure::Figure;
 use super::timeline::Timeline;
 use crate::archive::{Case, Link, Role};
-use driveline_bench::harness::{Pace, Payload, System};
+use driveline_bench::harness::{Pace, System};
 use driveline_bench::machine::Disturbance;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
@@ -178,11 +178,11 @@ pub struct RunResult {
     pub unset: Vec<String>,
 }
 
-/// What is done with the payloads of a case's links, if the same with all: `None` for mixtures, workloads and chains.
-#[must_use]
-pub fn handling(case: &Case) -> Option<Payload> {
-    let first = case.links.first()?.payload;
-    case.links.iter().all(|l| l.payload == first).then_some(first)
+impl Ratio {
+    /// Whether it is to one copy of a payload: [`Case::is_copy`].
+    fn is_to_copy(&self) -> bool {
+        self.to_system == System::Memcpy
+    }
 }
 
 impl CaseResult {
@@ -205,7 +205,7 @@ impl CaseResult {
     /// latency of the whole. With its name.
     #[must_use]
     pub fn headline(&self) -> Option<(Compared, &Figure)> {
-        let metric = headline_metric(&self.case);
+        let metric = self.case.headline_metric();
         if let Some(f) = self.figures.get(&metric) {
             return Some((Compared::Metric(metric), f));
         }
@@ -267,14 +267,14 @@ impl CaseResult {
     #[must_use]
     pub fn to_floor(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| r.to_role == Role::Floor && r.to_system != System::Memcpy && r.of == of)
+        self.ratios.iter().find(|r| r.to_role == Role::Floor && !r.is_to_copy() && r.of == of)
     }
 
     /// How its headline compares with one copy of its payload, where it has the writing or the copying of it in it.
     #[must_use]
     pub fn to_memcpy(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| r.to_system == System::Memcpy && r.of == of)
+        self.ratios.iter().find(|r| r.is_to_copy() && r.of == of)
     }
 
     /// How often the processes of all ends of watched links are scheduled, for each sample that is due: about, because what they do
@@ -333,14 +333,6 @@ impl CaseResult {
     #[must_use]
     pub fn valid_runs(&self) -> usize {
         self.runs.iter().filter(|r| r.reasons.is_empty()).count()
-    }
-}
-
-/// With filled payloads a middleware's own memory counts, so filling is part of what is compared.
-pub(crate) fn headline_metric(case: &Case) -> Metric {
-    match (case.figure, handling(case)) {
-        (Metric::Transport, Some(Payload::Filled)) => Metric::FillAndTransport,
-        (figure, _) => figure,
     }
 }
 

@@ -15,8 +15,7 @@ mod question;
 mod timeline;
 
 pub use answer::{Standing, standing};
-pub(crate) use case::headline_metric;
-pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, handling};
+pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals};
 pub(crate) use columns::{Column, columns, ratio_columns};
 pub use fairness::Fairness;
 pub use figure::{Bin, Figure};

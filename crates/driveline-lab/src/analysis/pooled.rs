@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The runs of a case, pooled: from stamps and observations to what the case says.
 
-use super::case::{
-    CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, headline_metric, headline_subject,
-};
+use super::case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, headline_subject};
 use super::figure::Figure;
 use super::timeline::{self, Timeline};
 use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, metrics};
@@ -65,7 +63,7 @@ impl Pooled {
                 let of_link: Vec<LinkSample> = samples.iter().filter(|s| s.link == link).copied().collect();
                 *late += of_link.iter().filter(|s| is_late(case, s)).count() as u64;
                 // Of the only one the case says the same.
-                let values = if case.links.len() > 1 { metrics(case, &of_link).remove(&headline_metric(case)) } else { None };
+                let values = if case.links.len() > 1 { metrics(case, &of_link).remove(&case.headline_metric()) } else { None };
                 put(&mut by_link, link, rounds, run.round, values.unwrap_or_default());
             }
             let observations: Observations = archive.observations(id, case, run.round)?;
@@ -102,7 +100,7 @@ impl Pooled {
 
     /// What counts most, with its name.
     fn headline(&self) -> Option<(Compared, &Runs)> {
-        let metric = headline_metric(&self.case);
+        let metric = self.case.headline_metric();
         if let Some(runs) = self.metrics.get(&metric) {
             return Some((Compared::Metric(metric), runs));
         }

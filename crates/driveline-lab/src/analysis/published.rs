@@ -2,7 +2,7 @@
 //! Figures of papers beside those of this machine. Microseconds of two machines say nothing beside each other; how many times one
 //! system takes what another takes does.
 
-use super::case::{CaseResult, handling};
+use super::case::CaseResult;
 use super::figure::Figure;
 use crate::scenario::Published;
 use crate::words::word;
@@ -91,7 +91,7 @@ fn find<'a>(p: &Published, system: &str, cases: &'a [CaseResult]) -> Option<(&'a
     };
     let with_figure = |c: &'a CaseResult| figure(p, c).map(|f| (c, f));
     let all = || cases.iter().filter(fits);
-    let filled = |c: &&CaseResult| handling(&c.case) == Some(Payload::Filled);
+    let filled = |c: &&CaseResult| c.case.handling() == Some(Payload::Filled);
     all().filter(|c| !filled(c)).find_map(with_figure).or_else(|| all().find_map(with_figure))
 }
 

@@ -140,6 +140,28 @@ pub struct Link {
 }
 
 impl Case {
+    /// What is done with the payloads of its links, if the same with all: `None` for mixtures, workloads and chains.
+    #[must_use]
+    pub fn handling(&self) -> Option<Payload> {
+        let first = self.links.first()?.payload;
+        self.links.iter().all(|l| l.payload == first).then_some(first)
+    }
+
+    /// The figure that counts most, with what it takes: with filled payloads a middleware's own memory counts, so filling is part of what is compared.
+    #[must_use]
+    pub(crate) fn headline_metric(&self) -> Metric {
+        match (self.figure, self.handling()) {
+            (Metric::Transport, Some(Payload::Filled)) => Metric::FillAndTransport,
+            (figure, _) => figure,
+        }
+    }
+
+    /// Whether it is a floor that is one copy of a payload, not a bare word.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        self.system == System::Memcpy
+    }
+
     /// Where the ends of its first link, or the stages of its chain are; none of a workload.
     #[must_use]
     pub fn reach(&self) -> Option<Reach> {

@@ -5,7 +5,7 @@ use super::columns::{self, Column, numbers};
 use super::{Case, Role};
 use anyhow::{Result, ensure};
 use arrow_array::Array;
-use driveline_bench::harness::{Pace, Payload, ReceivedRow, SentRow, System};
+use driveline_bench::harness::{Pace, Payload, ReceivedRow, SentRow};
 use driveline_bench::{Account, Metric, Sample};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -118,7 +118,7 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
         let filled = spec.payload == Payload::Filled;
         let mut put = |metric, value| of.entry(metric).or_default().push(value);
         let s = &sample.sent;
-        if case.system == System::Memcpy {
+        if case.is_copy() {
             put(Metric::Copy, s.before_publish.saturating_sub(s.before_fill));
             continue;
         }

@@ -2,10 +2,9 @@
 //! What this machine can do at all in the place of a cell's one link: a bare word from one end to the other, and a copy of its payload.
 
 use super::{Cell, add, leave_out};
-use crate::analysis::headline_metric;
 use crate::archive::{Case, Experiment, Link, Role};
-use driveline_bench::harness::{Pace, Payload, Reach, Reliability, System, Take};
-use driveline_bench::{Beside, Comparison, MEMCPY_FROM, MemcpyKind, Metric, bytes};
+use driveline_bench::harness::{MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take};
+use driveline_bench::{Beside, Comparison, Metric, bytes};
 
 /// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is Driveline's.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
@@ -27,7 +26,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         return Vec::new();
     }
     let mut comparisons = vec![add_word(e, link, own.figure)];
-    comparisons.extend(add_memcpy(e, link, headline_metric(own)));
+    comparisons.extend(add_memcpy(e, link, own.headline_metric()));
     comparisons
 }
 

@@ -215,7 +215,7 @@ fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
             let floors = e.cases.iter().filter(|f| f.role == Role::Floor && case.comparisons.iter().any(|x| x.to == f.id));
             for floor in floors {
                 let (its, of) = (&floor.links[0], &case.links[0]);
-                if floor.system == System::Memcpy {
+                if floor.is_copy() {
                     assert_eq!(copied(its), copied(of), "{id}: {} beside {}", case.id, floor.id);
                 } else {
                     assert_eq!(alike(its), alike(of), "{id}: {} beside {}", case.id, floor.id);
@@ -229,8 +229,8 @@ fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
 
 /// Floors that copy: their ids, and what they are compared with in the cases of Driveline's.
 fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
-    let is_copy = |id: &str| e.cases.iter().any(|c| c.id == id && c.system == System::Memcpy);
-    let floors = e.cases.iter().filter(|c| c.system == System::Memcpy);
+    let is_copy = |id: &str| e.cases.iter().any(|c| c.id == id && c.is_copy());
+    let floors = e.cases.iter().filter(|c| c.is_copy());
     let own = e.cases.iter().filter(|c| c.role == Role::Measured && c.system == System::Driveline);
     let compared = own.flat_map(|c| c.comparisons.iter().filter(|x| is_copy(&x.to)).map(|x| (c.cell.as_str(), x)));
     (floors.map(|c| c.id.as_str()).collect(), compared.collect())
@@ -247,13 +247,10 @@ fn a_copy_of_each_size_stands_among_the_floors() {
     let mut ten = scenario::load("S1").unwrap();
     (ten.vary.subscribers, ten.run.messages) = (vec![10], Some(1000));
     let ten = plan(&ten, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
-    let case = ten.cases.iter().find(|c| c.system == System::Memcpy).unwrap();
+    let case = ten.cases.iter().find(|c| c.is_copy()).unwrap();
     assert_eq!((case.role, case.figure), (Role::Floor, Metric::Copy));
     assert_eq!(case.links.iter().map(|l| (l.subscribers, l.messages, l.warm_up)).collect::<Vec<_>>(), [(1, 300, 30)]);
-    assert!(
-        e.cases.iter().all(|c| c.role != Role::Control || c.system != System::Memcpy),
-        "the same copy once more takes time for nothing"
-    );
+    assert!(e.cases.iter().all(|c| c.role != Role::Control || !c.is_copy()), "the same copy once more takes time for nothing");
     // Several links at the same time have no floors at all.
     assert!(copies(&planned("S6", Extent::Quick)).0.is_empty());
 }

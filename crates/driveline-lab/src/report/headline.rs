@@ -5,7 +5,7 @@ use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
 use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, ratio_columns, standing};
-use crate::table::{beside_copies, bounds, ratio, span};
+use crate::table::{beside_copy, bounds, ratio, span};
 use crate::words::{cell_without, spaced};
 use driveline_bench::Metric;
 use driveline_bench::harness::Take;
@@ -28,8 +28,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
     let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
     each.extend(ratios.iter().map(|c| format!("{} ÷ Driveline", c.label())));
-    let copies = beside_copies(e);
-    let mut costs: Vec<String> = copies.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
+    let copy = beside_copy(e);
+    let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
     costs.extend(["CPU per message", "late", "lost", "not sent", "torn"].into_iter().filter(|_| links).map(str::to_owned));
     let width = 1 + kinds.len() * each.len() + costs.len();
     let copied = e.measured().any(|c| !views::is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
@@ -86,7 +86,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 }
             }
             let copied = own.iter().find_map(|c| c.to_memcpy());
-            cells.extend(copies.iter().map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
+            cells.extend(copy.iter().map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
             if links {
                 let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), span)).collect();
                 let sum = |of: fn(&CaseResult) -> u64| own.iter().map(|c| of(c)).sum::<u64>();
@@ -117,7 +117,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         } else {
             ""
         },
-        if copies.is_empty() {
+        if copy.is_none() {
             ""
         } else {
             " ÷ memcpy: of payloads that are filled or copied, beside one copy of as many bytes on this machine, which stands among the floors."

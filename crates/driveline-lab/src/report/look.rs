@@ -3,7 +3,6 @@
 
 use crate::analysis::{Analysis, CaseResult};
 use crate::archive::Role;
-use driveline_bench::harness::System;
 use plotly::common::{DashType, Line, Marker, MarkerSymbol};
 use std::collections::BTreeMap;
 
@@ -63,7 +62,7 @@ impl Looks {
     pub(super) fn look(&self, c: &CaseResult) -> Look {
         let plain = Look { colour: OURS, dash: DashType::Solid, symbol: MarkerSymbol::Circle, width: 3.0 };
         match (c.case.role, c.is_driveline()) {
-            (Role::Floor, _) if c.case.system == System::Memcpy => Look { colour: FLOOR, dash: DashType::DashDot, width: 1.5, ..plain },
+            (Role::Floor, _) if c.case.is_copy() => Look { colour: FLOOR, dash: DashType::DashDot, width: 1.5, ..plain },
             (Role::Floor | Role::Control, _) => Look { colour: FLOOR, dash: DashType::Dot, width: 1.5, ..plain },
             (_, true) => plain,
             _ => {

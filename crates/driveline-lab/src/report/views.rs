@@ -3,7 +3,7 @@
 
 use super::look::{Look, Looks};
 use super::plots;
-use crate::analysis::{CaseResult, ExperimentResult, Figure, Ratio, handling};
+use crate::analysis::{CaseResult, ExperimentResult, Figure, Ratio};
 use crate::archive::Role;
 use crate::words::cell_without;
 use driveline_bench::Metric;
@@ -287,5 +287,5 @@ fn names_a_size(e: &ExperimentResult, case: &str) -> bool {
 
 /// Whether a figure is of filled payloads, for headings.
 pub(super) fn is_filled(c: &CaseResult) -> bool {
-    handling(&c.case) == Some(Payload::Filled)
+    c.case.handling() == Some(Payload::Filled)
 }

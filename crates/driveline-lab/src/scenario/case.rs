@@ -61,7 +61,7 @@ pub struct CaseSpec {
     #[schemars(range(min = 0.0, max = 50.0))]
     pub loss_percent: Option<f64>,
     /// Reach network: what the cable takes in each direction beside the time for the bits, in milliseconds (0).
-    #[schemars(range(min = 0.0, max = 1000.0))]
+    #[schemars(range(min = 0.0, max = 500.0))]
     pub delay_ms: Option<f64>,
     /// One subscriber of each link that is preferred to everybody else.
     pub favour: Option<FavourSpec>,
@@ -205,6 +205,6 @@ pub struct Vary {
     pub loss_percent: Vec<f64>,
     /// See `cases`.
     #[serde(default)]
-    #[schemars(length(min = 1), inner(range(min = 0.0, max = 1000.0)))]
+    #[schemars(length(min = 1), inner(range(min = 0.0, max = 500.0)))]
     pub delay_ms: Vec<f64>,
 }

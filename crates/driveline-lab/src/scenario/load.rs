@@ -359,7 +359,8 @@ mod tests {
             ("cases: {a: {size: 64}}\nvary: {delay_ms: [0, 5]}\n", 7, "add `reach: network`"),
             ("cases: {a: {size: 64}}\nvary: {cable_mbit: [10, 100]}\n", 7, "`cable_mbit` is about the cable"),
             ("cases:\n  a: {size: 64, delay_ms: 5}\n", 7, "`delay_ms` is about the cable"),
-            ("cases: {a: {size: 64, reach: network, delay_ms: 1001}}\n", 6, "1000"),
+            ("cases: {a: {size: 64, reach: network, delay_ms: 501}}\n", 6, "between 0 and 500"),
+            ("cases: {a: {size: 64, reach: network}}\nvary: {delay_ms: [5, 501]}\n", 7, "between 0 and 500"),
             ("cases:\n  a: {links: {b: {size: 1, delay_ms: 5}}}\n", 7, "belongs to the case as a whole"),
         ] {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();

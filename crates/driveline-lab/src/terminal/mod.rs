@@ -5,7 +5,7 @@ mod beside;
 
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, ratio_columns};
 use crate::archive::Manifest;
-use crate::table::{LOSSES, beside_copies, digits, goodput, interval, percentile, remarks, span};
+use crate::table::{LOSSES, beside_copy, digits, goodput, interval, percentile, remarks, span};
 use driveline_bench::{Columns, LeftOut};
 use std::fmt::Write as _;
 
@@ -62,8 +62,8 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
     let mut head = vec![String::new(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(ratios.iter().map(|c| format!("÷ Driveline, {}", c.label())));
-    let copies = beside_copies(e);
-    head.extend(copies.iter().map(|c| format!("÷ memcpy, {}", c.label())));
+    let copy = beside_copy(e);
+    head.extend(copy.iter().map(|c| format!("÷ memcpy, {}", c.label())));
     let streams = e.measured().any(|c| c.goodput().is_some());
     head.extend(streams.then(|| "goodput".to_owned()));
     head.extend(["CPU/message".into(), "switches/message".into()]);
@@ -82,7 +82,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
             let mut row = vec![name];
             row.extend(percentiles(figure, &ranks));
             row.extend(ratios.iter().map(|column| interval(c.to_driveline().and_then(|r| column.ratio(r)))));
-            row.extend(copies.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))));
+            row.extend(copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))));
             row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
             if c.case.links.is_empty() {
                 row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
@@ -96,7 +96,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
             for l in c.by_link.iter().take(MOST_LINKS) {
                 let mut row = vec![format!("    {}", l.topic)];
                 row.extend(percentiles(&l.figure, &ranks));
-                row.extend(ratios.iter().chain(&copies).map(|_| String::new()));
+                row.extend(ratios.iter().chain(&copy).map(|_| String::new()));
                 row.extend(streams.then(String::new));
                 row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, span), String::new()]);
                 row.extend(lossy.iter().map(|(_, of)| of(&l.totals).to_string()));
@@ -111,7 +111,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
         return;
     }
     table.write(text);
-    if !copies.is_empty() {
+    if copy.is_some() {
         let _ = writeln!(text, "  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
     }
     if e.measured().any(|c| !c.case.links.is_empty() && c.headline().is_some()) {

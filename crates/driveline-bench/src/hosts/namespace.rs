@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A host that is a network namespace of this machine, and what cables of it are like.
+//! A host that is a network namespace of this machine, and its devices.
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -15,6 +15,11 @@ use std::time::Duration;
 
 /// A namespace is there at once, or never.
 const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// What is run in a namespace changes a setting, or reads one.
+const RUN: Duration = Duration::from_secs(10);
+/// What `timeout` ends with if it had to end what it ran, and if that took a kill.
+const TIMED_OUT: Option<i32> = Some(124);
+const KILLED: Option<i32> = Some(137);
 /// What an ordinary switch keeps, by the time in which it is carried.
 pub(super) const SWITCH: Duration = Duration::from_millis(20);
 
@@ -58,7 +63,7 @@ impl Namespace {
 
     /// What stands before a program that is to run in it. It is the very process that was started that becomes the program.
     #[must_use]
-    pub fn words(&self) -> [String; 3] {
+    pub fn command_prefix(&self) -> [String; 3] {
         ["nsenter".into(), format!("--net={}", self.path().display()), "--".into()]
     }
 
@@ -75,20 +80,36 @@ impl Namespace {
     /// Runs a command in it, whose words have no spaces; what it says.
     ///
     /// # Errors
-    /// If it cannot be started, or fails.
+    /// If it cannot be started, fails, or takes longer than 10 s.
     pub fn run(&self, command: &str) -> Result<String> {
-        let [nsenter, within, end] = self.words();
-        let run = Command::new(nsenter).args([within, end]).args(command.split_whitespace()).stdin(Stdio::null()).output();
-        let output = run.with_context(|| format!("cannot start `{command}`"))?;
+        self.run_within(command, RUN)
+    }
+
+    fn run_within(&self, command: &str, limit: Duration) -> Result<String> {
+        let limit_s = limit.as_secs_f64().to_string();
+        let mut run = Command::new("timeout");
+        run.args(["--kill-after=1", &limit_s]).args(self.command_prefix()).args(command.split_whitespace()).stdin(Stdio::null());
+        let output = run.output().with_context(|| format!("cannot start `{command}`"))?;
+        ensure!(![TIMED_OUT, KILLED].contains(&output.status.code()), "`{command}` did not end within {limit:?}");
         ensure!(output.status.success(), "`{command}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Puts a cable between a device here and one there, which takes no time. Both are to be plugged in.
+    /// The Ethernet address of a device, as text.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); if it has none.
+    pub fn hardware_address(&self, device: &str) -> Result<String> {
+        let told = self.run(&format!("ip -o link show {device}"))?;
+        let address = told.split_whitespace().skip_while(|word| *word != "link/ether").nth(1);
+        address.map(str::to_owned).with_context(|| format!("{device} has no Ethernet address"))
+    }
+
+    /// Makes a pair of devices, one here and one there, that pass on without delay what either sends. Both are without address and off.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn wire(&self, device: &str, other: (&Self, &str)) -> Result<()> {
+    pub fn add_veth(&self, device: &str, other: (&Self, &str)) -> Result<()> {
         let (other, there) = other;
         self.run(&format!("ip link add {device} type veth peer name {there} netns {}", other.holder.id())).map(drop)
     }
@@ -97,7 +118,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn plug_in(&self, device: &str, address: Ipv4Addr) -> Result<()> {
+    pub fn add_address(&self, device: &str, address: Ipv4Addr) -> Result<()> {
         self.run(&format!("ip address add {address}/24 dev {device}"))?;
         self.run(&format!("ip link set {device} up")).map(drop)
     }
@@ -107,25 +128,25 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn limit(&self, device: &str, mbit: u32) -> Result<()> {
+    pub fn limit_rate(&self, device: &str, mbit: u32) -> Result<()> {
         let (burst, queue) = ((u64::from(mbit) * 250).max(32_000), SWITCH.as_millis());
         self.run(&format!("tc qdisc add dev {device} root tbf rate {mbit}mbit burst {burst}b latency {queue}ms")).map(drop)
     }
 
-    /// Has packets of a device be as they are on a wire, not what the kernel has joined to spare itself work.
+    /// Disables segmentation and receive offloads of a device: its packets are as on a wire, not what the kernel has joined to spare itself work.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn join_nothing(&self, device: &str) -> Result<()> {
+    pub fn disable_offloads(&self, device: &str) -> Result<()> {
         self.run(&format!("ethtool -K {device} tso off gso off gro off")).map(drop)
     }
 
-    /// Loses so many of a hundred packets that come in by a device; for what is lost to be packets of the wire, both ends must
-    /// [join nothing](Self::join_nothing). A second call loses as many again of what the first one has left.
+    /// Drops so many of a hundred packets that come in by a device; for them to be packets of the wire, both ends must have their
+    /// [offloads disabled](Self::disable_offloads). A second call drops as many again of what the first one has left.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn lose(&self, device: &str, percent: f64) -> Result<()> {
+    pub fn drop_incoming(&self, device: &str, percent: f64) -> Result<()> {
         let lost = (percent * 1000.0).round();
         self.run("nft add table ip cable")?;
         self.run("nft add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
@@ -139,5 +160,21 @@ impl Drop for Namespace {
         // `cat` ends by itself; it is not waited for longer than that takes.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn what_does_not_end_is_not_waited_for_and_what_ends_tells_its_own() {
+        let host = Namespace::new().unwrap();
+        let why = host.run_within("sleep 60", Duration::from_millis(100)).unwrap_err().to_string();
+        assert_eq!(why, "`sleep 60` did not end within 100ms");
+        assert_eq!(host.run("echo here").unwrap(), "here\n");
+        assert!(host.run("false").unwrap_err().to_string().contains("`false` failed"));
+        assert!(host.hardware_address("lo").unwrap_err().to_string().contains("no Ethernet address"));
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A cable that takes its time: a TAP device at each end, and threads of this process that pass each frame on when it is due. For kernels
-//! without `netem`.
+//! A delayed link: a TAP device at each end, and threads of this process that pass each frame on when it is due. For kernels without `netem`.
 
 use super::namespace::Namespace;
 use anyhow::{Context, Result, bail};
@@ -8,8 +7,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, PipeReader, PipeWriter, pipe};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -26,7 +25,7 @@ const AT_ONCE: usize = 64;
 
 /// One direction of a [`TapRelay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Direction {
     /// From the moment at which a frame is read from one device to that at which it is written to the other: never less. It is more by
     /// what the kernel's timers are late (50 µs), and by what this process waits for a processor.
     pub delay: Duration,
@@ -35,14 +34,16 @@ pub struct Way {
 }
 
 /// What one direction has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WayFigures {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectionFigures {
     /// Frames that came out at the other end.
     pub passed: u64,
     /// Frames that found the queue full.
     pub dropped: u64,
     /// Frames that the device at the other end refused, because its host has switched it off.
     pub refused: u64,
+    /// Why nothing is passed on any more, although the relay is there: the device at this end has been removed.
+    pub ended: Option<String>,
 }
 
 /// Two TAP devices in two network namespaces, and what is between them: each direction has its delay, and frames come out in the order in which they went in.
@@ -67,14 +68,16 @@ struct Shared {
     passed: AtomicU64,
     dropped: AtomicU64,
     refused: AtomicU64,
+    /// Set by the thread as it ends by itself.
+    ended: OnceLock<String>,
 }
 
 impl TapRelay {
-    /// Makes a device of that name in each namespace, and passes on what is sent: by `ways[0]` from the first to the second, by `ways[1]` back.
+    /// Makes a device of that name in each namespace, and passes on what is sent: by `directions[0]` from the first to the second, by `directions[1]` back.
     ///
     /// # Errors
     /// If there are no TAP devices here (`/dev/net/tun`), or this process may make none: it needs to be root.
-    pub fn new(ends: [(&Namespace, &str); 2], ways: [Way; 2]) -> Result<Self> {
+    pub fn new(ends: [(&Namespace, &str); 2], directions: [Direction; 2]) -> Result<Self> {
         let [a, b] = ends.map(|(namespace, name)| {
             let made = thread::scope(|scope| scope.spawn(|| device(namespace, name)).join());
             made.unwrap_or_else(|_| bail!("the thread for it has panicked"))
@@ -84,29 +87,40 @@ impl TapRelay {
         let (a, b) = (a?, b?);
         let (ends, lives) = pipe().context("cannot make a pipe")?;
         let mut relay = Self { shared: Default::default(), threads: Vec::new(), lives: Some(lives) };
-        relay.set_delays(ways.map(|way| way.delay));
+        relay.set_delays(directions.map(|direction| direction.delay));
         for (n, (from, to)) in [(a.clone(), b.clone()), (b, a)].into_iter().enumerate() {
-            let (most, shared, ends) = (ways[n].queue_bytes, relay.shared[n].clone(), ends.try_clone().context("cannot copy a pipe")?);
-            let work = move || pass(&from, &to, &ends, Queue::new(most), &shared);
-            relay.threads.push(thread::Builder::new().name(format!("way-{n}")).spawn(work).context("cannot start a thread")?);
+            let (most, shared, ends) =
+                (directions[n].queue_bytes, relay.shared[n].clone(), ends.try_clone().context("cannot copy a pipe")?);
+            let work = move || {
+                if let Err(e) = pass(&from, &to, &ends, Queue::new(most), &shared) {
+                    // It is the only one who sets it.
+                    let _ = shared.ended.set(format!("{e:#}"));
+                }
+            };
+            relay.threads.push(thread::Builder::new().name(format!("direction-{n}")).spawn(work).context("cannot start a thread")?);
         }
         Ok(relay)
     }
 
-    /// Has what comes from now on take so long, in the order of `ways`; frames still come out in the order in which they went in.
+    /// Has what comes from now on take so long, in the order of `directions`; frames still come out in the order in which they went in.
     pub fn set_delays(&self, delays: [Duration; 2]) {
         for (shared, delay) in self.shared.iter().zip(delays) {
             shared.delay_ns.store(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), Relaxed);
         }
     }
 
-    /// What each direction has done, in the order of `ways`.
+    /// What each direction has done, in the order of `directions`.
     #[must_use]
-    pub fn figures(&self) -> [WayFigures; 2] {
-        self.shared.each_ref().map(|of| WayFigures {
-            passed: of.passed.load(Relaxed),
-            dropped: of.dropped.load(Relaxed),
-            refused: of.refused.load(Relaxed),
+    pub fn figures(&self) -> [DirectionFigures; 2] {
+        [0, 1].map(|n| {
+            let of = &self.shared[n];
+            let panicked = || self.threads.get(n).filter(|thread| thread.is_finished()).map(|_| "its thread has panicked".to_owned());
+            DirectionFigures {
+                passed: of.passed.load(Relaxed),
+                dropped: of.dropped.load(Relaxed),
+                refused: of.refused.load(Relaxed),
+                ended: of.ended.get().cloned().or_else(panicked),
+            }
         })
     }
 }
@@ -167,8 +181,8 @@ impl Queue {
     }
 }
 
-/// Passes frames on until `ends` does, or a device is gone.
-fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue, shared: &Shared) {
+/// Passes frames on until `ends` does; an error says why it cannot go on until then.
+fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue, shared: &Shared) -> Result<()> {
     let mut buffer = vec![0; LONGEST_FRAME];
     loop {
         let now = Instant::now();
@@ -180,9 +194,10 @@ fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue,
         let mut events = [PollFd::new(from, PollFlags::IN), PollFd::new(ends, PollFlags::IN)];
         match poll(&mut events, wait.as_ref()) {
             Ok(_) if events[1].revents().is_empty() => {}
+            // The owner lets it end.
+            Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => continue,
-            // The owner lets it end, or nothing can be waited for.
-            _ => return,
+            Err(e) => return Err(e).context("frames cannot be waited for"),
         }
         if events[0].revents().is_empty() {
             continue;
@@ -197,8 +212,7 @@ fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue,
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The device has been removed.
-                Err(_) => return,
+                Err(e) => return Err(e).context("the TAP device gives no frames any more, as one that has been removed"),
             }
         }
     }
@@ -245,12 +259,12 @@ mod tests {
     }
 
     /// A socket at each end of a relay.
-    fn ends(ways: [Way; 2]) -> (TapRelay, [UdpSocket; 2], [Namespace; 2]) {
+    fn ends(directions: [Direction; 2]) -> (TapRelay, [UdpSocket; 2], [Namespace; 2]) {
         let hosts = [Namespace::new().unwrap(), Namespace::new().unwrap()];
-        let relay = TapRelay::new([(&hosts[0], "dl0"), (&hosts[1], "there")], ways).unwrap();
+        let relay = TapRelay::new([(&hosts[0], "dl0"), (&hosts[1], "there")], directions).unwrap();
         let socket = |n: usize| {
             let host: &Namespace = &hosts[n];
-            host.plug_in(["dl0", "there"][n], ADDRESSES[n]).unwrap();
+            host.add_address(["dl0", "there"][n], ADDRESSES[n]).unwrap();
             thread::scope(|scope| {
                 let bind = || {
                     host.enter().unwrap();
@@ -277,11 +291,11 @@ mod tests {
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn each_direction_takes_its_time_and_keeps_the_order() {
-        let ways = [4, 11].map(|ms| Way { delay: Duration::from_millis(ms), queue_bytes: 1 << 20 });
-        let (relay, sockets, hosts) = ends(ways);
+        let directions = [4, 11].map(|ms| Direction { delay: Duration::from_millis(ms), queue_bytes: 1 << 20 });
+        let (relay, sockets, hosts) = ends(directions);
         // With the first one goes address resolution.
         for round in 0..4 {
-            for (from, way) in ways.iter().enumerate() {
+            for (from, direction) in directions.iter().enumerate() {
                 let numbers = round * 100..(round + 1) * 100;
                 let mut began = Vec::new();
                 for number in numbers.clone() {
@@ -290,7 +304,7 @@ mod tests {
                 }
                 for (number, began) in numbers.zip(began) {
                     assert_eq!(next(&sockets[1 - from]), number);
-                    assert!(began.elapsed() >= way.delay, "{number} took {:?} of {way:?}", began.elapsed());
+                    assert!(began.elapsed() >= direction.delay, "{number} took {:?} of {direction:?}", began.elapsed());
                 }
             }
         }
@@ -308,13 +322,30 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn a_direction_whose_device_has_been_removed_says_so_and_the_other_one_counts_what_is_refused() {
+        let directions = [Direction { delay: Duration::from_millis(1), queue_bytes: 1 << 20 }; 2];
+        let (relay, [_, b], [host, other]) = ends(directions);
+        assert_eq!(relay.figures().map(|direction| direction.ended), [None, None]);
+        other.run(&format!("ip neigh replace {} lladdr 02:00:00:00:00:01 nud permanent dev there", ADDRESSES[0])).unwrap();
+        host.run("ip link delete dl0").unwrap();
+        let began = Instant::now();
+        let both = || relay.figures()[0].ended.is_some() && relay.figures()[1].refused > 0;
+        while !both() && began.elapsed() < Duration::from_secs(60) {
+            b.send(&u32::to_be_bytes(1)).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        let [there, back] = relay.figures();
+        assert!(there.ended.is_some_and(|why| why.contains("has been removed")) && back.refused > 0 && back.ended.is_none(), "{back:?}");
+    }
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn what_finds_the_queue_full_is_dropped_and_counted() {
         // Longer than it takes to fill it.
-        let slow = Way { delay: Duration::from_secs(2), queue_bytes: 10 * (46 + FRAME_COST) };
-        let quick = Way { delay: Duration::ZERO, queue_bytes: 1 << 20 };
+        let slow = Direction { delay: Duration::from_secs(2), queue_bytes: 10 * (46 + FRAME_COST) };
+        let quick = Direction { delay: Duration::ZERO, queue_bytes: 1 << 20 };
         let (relay, [a, b], [host, other]) = ends([slow, quick]);
-        let device = other.run("ip -o link show there").unwrap();
-        let card = device.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();
+        let card = other.hardware_address("there").unwrap();
         host.run(&format!("ip neigh replace {} lladdr {card} nud permanent dev dl0", ADDRESSES[1])).unwrap();
         let began = Instant::now();
         for number in 0..50 {

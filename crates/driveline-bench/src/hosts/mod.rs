@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hosts that are network namespaces of this machine, and what is between them: pairs of devices, and delayed links. Runs between two hosts are made of
+//! them, and so are tests of what talks between hosts. All of it is gone with the process that made it, however that ends; it needs root.
+
+mod cable;
+mod namespace;
+mod relay;
+
+pub(crate) use cable::Cable;
+pub use cable::{CableSpec, cable_refused};
+pub use namespace::Namespace;
+pub use relay::{Direction, DirectionFigures, TapRelay};
