@@ -22,7 +22,7 @@ file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_
 # `make peers` builds the same packages, so that both have the same features.
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
-            "${CARGO}" build --release --locked --quiet -p driveline-capi -p driveline-cli
+            "${CARGO}" build --release --locked -p driveline-capi -p driveline-cli
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so" "${DRIVELINE_CORE_LIBRARY}"
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline" "${cargo_out}/driveline-host" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"

@@ -47,7 +47,9 @@ impl Archive {
     /// The file system's; if something is there already, or a text has control characters.
     pub fn create(directory: &Path, manifest: Manifest) -> Result<Self> {
         check_readable(&manifest)?;
-        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let made = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}: name a directory that may be made with --out", made().display()))?;
         let empty = || -> Result<()> {
             let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten();
             // A manifest that was never whole is nobody's measurement.
@@ -73,9 +75,9 @@ impl Archive {
     /// If it is none, of another version, or damaged.
     pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join(MANIFEST);
-        let text = present(&path)
-            .and_then(|_| fs::read_to_string(&path))
-            .with_context(|| format!("cannot read {}: `driveline bench run` makes such a directory, and tells its name", path.display()))?;
+        let text = present(&path).and_then(|_| fs::read_to_string(&path)).with_context(|| {
+            format!("cannot read {} (`driveline bench run` makes such directories, and tells their names)", path.display())
+        })?;
         let format: Version = serde_json::from_str(&text).with_context(|| format!("{} is no manifest", path.display()))?;
         ensure!(
             (OLDEST_FORMAT..=FORMAT).contains(&format.format),
