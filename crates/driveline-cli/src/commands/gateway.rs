@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the gateways of this host carry now.
 
+mod down;
 mod explain;
 mod ros2;
 mod ros2_services;
@@ -37,7 +38,8 @@ fn node(name: &str) -> String {
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
     match list(topic.as_deref(), *explain, domain, screen) {
-        Ok(()) => exit::DONE,
+        Ok(true) => exit::DONE,
+        Ok(false) => exit::FAILED,
         Err(text) => {
             screen.error(text);
             exit::FAILED
@@ -45,7 +47,8 @@ pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) 
     }
 }
 
-fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
+/// Whether all gateways have answered.
+fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Screen) -> Result<bool, String> {
     let place = DomainPlace::of(domain)?;
     let directory = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?;
     let question = || match &directory {
@@ -81,38 +84,27 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         let told = |answer: &Answer| match answer {
             Answer::Report(report) => as_json(report, &earlier(report)),
             Answer::Dead { kind } => json!({ "gateway": kind, "state": "dead" }),
-            Answer::Silent { kind, reason } => json!({ "gateway": kind, "state": "silent", "reason": reason }),
+            Answer::Silent { kind, pid, reason } => json!({ "gateway": kind, "state": "silent", "pid": pid, "reason": reason }),
         };
         screen.print_json(&now.iter().map(told).collect::<Vec<_>>());
-        return Ok(());
+        return Ok(down::tell(&now, &place, screen));
     }
     let expected = |a: &Answer| match a {
         Answer::Report(r) => r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::nobody_there),
         _ => false,
     };
     let here = if explained && now.iter().any(expected) { servers(&super::list::ask(domain, screen)?.1) } else { BTreeMap::new() };
-    for answer in &now {
-        match answer {
-            Answer::Report(report) => {
-                let before = earlier(report);
-                match &report.ros2 {
-                    Some(ros2) => ros2::show(report, ros2, &before, screen),
-                    None => show(report, &before, screen),
-                }
-                if explained {
-                    screen.print(&match &report.ros2 {
-                        Some(ros2) => ros2::explained(report, ros2, &before, &here),
-                        None => explain::topics(report, &before),
-                    });
-                }
-            }
-            Answer::Dead { kind } => {
-                screen.print_error(&format!("warning: the gateway '{}' of {place} was killed: it carries nothing\n", cut(kind, NAME)))
-            }
-            Answer::Silent { kind, reason } => {
-                let (kind, reason) = (cut(kind, NAME), cut(reason, REASON));
-                screen.print_error(&format!("warning: the gateway '{kind}' of {place} is there and does not answer: {reason}\n"));
-            }
+    for report in now.iter().filter_map(reported) {
+        let before = earlier(report);
+        match &report.ros2 {
+            Some(ros2) => ros2::show(report, ros2, &before, screen),
+            None => show(report, &before, screen),
+        }
+        if explained {
+            screen.print(&match &report.ros2 {
+                Some(ros2) => ros2::explained(report, ros2, &before, &here),
+                None => explain::topics(report, &before),
+            });
         }
     }
     if now.is_empty() {
@@ -121,7 +113,14 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
              a graph that has rules under `ros2:`\n"
         ));
     }
-    Ok(())
+    Ok(down::tell(&now, &place, screen))
+}
+
+fn reported(answer: &Answer) -> Option<&Report> {
+    match answer {
+        Answer::Report(report) => Some(report),
+        Answer::Dead { .. } | Answer::Silent { .. } => None,
+    }
 }
 
 /// Topics and services that a report is about.
@@ -133,13 +132,7 @@ fn names(report: &Report) -> impl Iterator<Item = &str> {
 
 /// An error if gateways have answered and none of them knows the name.
 fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), String> {
-    let reports: Vec<&Report> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Answer::Report(report) => Some(&**report),
-            _ => None,
-        })
-        .collect();
+    let reports: Vec<&Report> = answers.iter().filter_map(reported).collect();
     let names: BTreeSet<&str> = reports.iter().flat_map(|r| names(r)).collect();
     if reports.is_empty() || names.contains(wanted.strip_prefix('/').unwrap_or(wanted)) {
         return Ok(());
