@@ -234,6 +234,43 @@ fn state(h: &HostReport) -> String {
     format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
+/// A host to which or from which a topic goes, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    There,
+    Gone,
+    /// The gateway of this start is gone, and another one of the same host is there.
+    Restarted,
+}
+
+impl Presence {
+    /// One that the report does not name is there: nothing says that it is not.
+    fn of(host: &str, report: &Report) -> Self {
+        let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
+        if report.hosts.iter().find(|h| h.host == host).is_none_or(|h| h.alive) {
+            Self::There
+        } else if report.hosts.iter().any(|h| h.alive && name(&h.host) == name(host)) {
+            Self::Restarted
+        } else {
+            Self::Gone
+        }
+    }
+
+    /// The host's name; of one of several starts, with its number.
+    fn name(self, host: &str) -> String {
+        if self == Self::Restarted { cut(host, NAME) } else { short(host) }
+    }
+
+    /// The state of a topic, or why it is another one.
+    fn or(self, state: &str) -> &str {
+        match self {
+            Self::There => state,
+            Self::Gone => "host is gone",
+            Self::Restarted => "restarted since",
+        }
+    }
+}
+
 fn clock(h: &HostReport) -> String {
     match (h.offset_ns, h.offset_error_ns) {
         (Some(offset), Some(error)) => {
@@ -307,12 +344,15 @@ fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     };
     let mut rows = Vec::new();
     for e in report.edges.iter().filter(|e| e.topic == topic) {
-        let state = if e.parked { "not wanted any more" } else { "carried" };
-        rows.push(row(format!("→ {}", short(&e.to)), state, Some(Rate::of_edge(e, report, before)), e.figures.sent, &e.figures.drops()));
+        let host = Presence::of(&e.to, report);
+        let state = host.or(if e.parked { "not wanted any more" } else { "carried" });
+        let rate = Some(Rate::of_edge(e, report, before));
+        rows.push(row(format!("→ {}", host.name(&e.to)), state, rate, e.figures.sent, &e.figures.drops()));
     }
     for i in report.inlets.iter().filter(|i| i.topic == topic) {
-        let rate = Some(Rate::of_inlet(i, report, before));
-        rows.push(row(format!("← {}", short(&i.from)), inlet_state(i.state), rate, i.figures.published, &i.figures.drops()));
+        let host = Presence::of(&i.from, report);
+        let (state, rate) = (host.or(inlet_state(i.state)), Some(Rate::of_inlet(i, report, before)));
+        rows.push(row(format!("← {}", host.name(&i.from)), state, rate, i.figures.published, &i.figures.drops()));
     }
     for r in report.refused.iter().filter(|r| r.topic == topic) {
         let to = if r.host.is_empty() { "others".to_owned() } else { short(&r.host) };
@@ -337,7 +377,9 @@ fn inlet_state(state: InletState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport, TopicReport};
+    use driveline_runtime::gateway::{
+        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport, TopicReport,
+    };
 
     #[test]
     fn figures_and_words_of_a_hostile_report_do_no_harm() {
@@ -349,6 +391,48 @@ mod tests {
         show(&report, &Report::default(), &Screen::new(false));
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
+    }
+
+    #[test]
+    fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
+        let host = |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
+        let edge = |to: &str, parked| EdgeReport {
+            topic: "lanes".into(),
+            to: to.into(),
+            offered: "rv".into(),
+            qos: "rv".into(),
+            parked,
+            figures: EdgeFigures::default(),
+        };
+        let inlet = |from: &str, state| InletReport {
+            topic: "lanes".into(),
+            from: from.into(),
+            node: "n".into(),
+            publisher: "1".into(),
+            schema: "Lanes".into(),
+            qos: driveline_types::Qos::default(),
+            max_payload: 1,
+            state,
+            figures: InletFigures::default(),
+        };
+        let ways = |report: &Report| -> Vec<_> {
+            let rows = rows("lanes", report, &Report::default()).into_iter();
+            rows.map(|row| format!("{}: {}", row[1], row[2])).collect()
+        };
+        // A cable is cut.
+        let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
+        let inlets = vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
+        let hosts = vec![host("roof.01", false), host("trunk.01", true)];
+        let mut report = Report { hosts, edges, inlets, ..Report::default() };
+        let gone =
+            ["→ roof: host is gone", "→ trunk: not wanted any more", "→ bonnet: carried", "← roof: host is gone", "← trunk: carried"];
+        assert_eq!(ways(&report), gone);
+        // That host's gateway was started again.
+        report.hosts.push(host("roof.02", true));
+        report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
+        report.inlets = vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
+        let again = ["→ roof.01: restarted since", "→ roof: carried", "← roof.01: restarted since", "← roof: carried"];
+        assert_eq!(ways(&report), again);
     }
 
     #[test]
