@@ -3,9 +3,12 @@
 #include "add_two_ints.hpp"
 
 class Asker : public driveline::Component {
-    driveline::Parameter<std::uint64_t> calls_{*this, "calls", 10, "after so many answers its work is done"};
+    driveline::Parameter<std::uint64_t> calls_{*this, "calls", 10, "after so many calls, answered or not, its work is done"};
     std::optional<driveline::Client<driveline::Bytes, driveline::Bytes>> client_;
     std::uint64_t answered_ = 0;
+    std::uint64_t unanswered_ = 0;
+    bool served_ = false;  // ever
+    bool told_ = false;    // that nobody serves it
 
     driveline::Status init() override {
         auto client = node().client("ros/add", add_two_ints::request, add_two_ints::response, {.reach = driveline::Reach::host});
@@ -19,17 +22,35 @@ class Asker : public driveline::Component {
         const auto there = client_->wait_for_server(std::chrono::nanoseconds(0));
         if (!there) return there.error();
         if (!*there) {
-            log_info("nobody serves /ros/add yet");
+            if (!told_) log_info("nobody serves /ros/add ", served_ ? "any more: calls get no answer" : "yet");
+            told_ = true;
+            // Before it was ever served there is nothing to call: that is waited for.
+            if (served_) count(unanswered_);
             return {};
         }
+        served_ = true;
+        told_ = false;
         const auto a = static_cast<std::int64_t>(answered_);
         const auto response = client_->call(add_two_ints::to_cdr<2>({a, 100}), std::chrono::seconds(5));
-        if (!response) return response.error();
+        if (!response) {
+            count(unanswered_);
+            return response.error();
+        }
         const auto sum = add_two_ints::from_cdr<1>(response->bytes());
-        if (!sum) return driveline::Error{"what came from /ros/add is no AddTwoInts_Response"};
+        if (!sum) {
+            count(unanswered_);
+            return driveline::Error{"what came from /ros/add is no AddTwoInts_Response"};
+        }
         log_info("ROS 2 says that ", a, " + 100 is ", (*sum)[0]);
-        if (++answered_ == *calls_) finish();
+        count(answered_);
         return {};
+    }
+
+    void count(std::uint64_t& ended) {
+        ++ended;
+        if (answered_ + unanswered_ != *calls_) return;
+        if (unanswered_ > 0) log_info(answered_, " calls were answered, ", unanswered_, " were not");
+        finish();
     }
 };
 DRIVELINE_COMPONENT(Asker, "calls /ros/add");

@@ -11,7 +11,8 @@ use std::time::Duration;
 const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
-  1  something could not be done (reason on standard error); for `bench`: or runs are INVALID
+  1  something could not be done (reason on standard error); for `bench`: or runs are INVALID;
+     for `gateway list`: or a gateway was killed or does not answer
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -139,7 +140,9 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
         domain: Domain,
     },
     /// What goes to other hosts and comes from them now
-    #[command(after_help = "Examples:
+    #[command(after_help = "Exit code 1 if a gateway was killed or does not answer: standard error says which, and what to do.
+
+Examples:
   driveline gateway list
   driveline gateway list --explain                 # also how each topic is carried, and why another one is not
   driveline gateway list camera/image --domain comp

@@ -42,6 +42,24 @@ class Services(Example):
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
 
+    def test_a_node_that_is_killed_is_missed_once_and_the_run_ends_after_its_calls(self):
+        process = self.start(HERE / "run.sh", "--set", "asker.calls=12")
+        self.until("an answer", lambda text: "ROS 2 says that 2 + 100 is 102" in text, process)
+        children = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()]
+        nodes = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8") == "adder\n"]
+        self.assertEqual(len(nodes), 1, self.printed())
+        os.kill(nodes[0], signal.SIGTERM)
+        self.until("that it is missed", lambda text: "nobody serves /ros/add any more" in text, process)
+        process.wait(PATIENCE_S)
+        output = self.printed()
+        self.assertEqual(output.count("any more"), 1, output)
+        self.assertLessEqual(output.count("nobody serves /ros/add yet"), 1, output)
+        counted = re.search(r"(\d+) calls were answered, (\d+) were not", output)
+        self.assertTrue(counted, output)
+        answered = len(re.findall(r"ROS 2 says that", output))
+        self.assertEqual([int(n) for n in counted.groups()], [answered, 12 - answered], output)
+        self.assertIn("'asker' has finished", output)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the gateways of this host carry now.
 
+mod down;
 mod explain;
 mod ros2;
 mod ros2_services;
@@ -37,7 +38,8 @@ fn node(name: &str) -> String {
 pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) -> u8 {
     let Gateway::List { topic, explain } = command;
     match list(topic.as_deref(), *explain, domain, screen) {
-        Ok(()) => exit::DONE,
+        Ok(true) => exit::DONE,
+        Ok(false) => exit::FAILED,
         Err(text) => {
             screen.error(text);
             exit::FAILED
@@ -45,7 +47,8 @@ pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) 
     }
 }
 
-fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
+/// Whether all gateways have answered.
+fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Screen) -> Result<bool, String> {
     let place = DomainPlace::of(domain)?;
     let directory = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?;
     let question = || match &directory {
@@ -81,38 +84,27 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         let told = |answer: &Answer| match answer {
             Answer::Report(report) => as_json(report, &earlier(report)),
             Answer::Dead { kind } => json!({ "gateway": kind, "state": "dead" }),
-            Answer::Silent { kind, reason } => json!({ "gateway": kind, "state": "silent", "reason": reason }),
+            Answer::Silent { kind, pid, reason } => json!({ "gateway": kind, "state": "silent", "pid": pid, "reason": reason }),
         };
         screen.print_json(&now.iter().map(told).collect::<Vec<_>>());
-        return Ok(());
+        return Ok(down::tell(&now, &place, screen));
     }
     let expected = |a: &Answer| match a {
         Answer::Report(r) => r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::nobody_there),
         _ => false,
     };
     let here = if explained && now.iter().any(expected) { servers(&super::list::ask(domain, screen)?.1) } else { BTreeMap::new() };
-    for answer in &now {
-        match answer {
-            Answer::Report(report) => {
-                let before = earlier(report);
-                match &report.ros2 {
-                    Some(ros2) => ros2::show(report, ros2, &before, screen),
-                    None => show(report, &before, screen),
-                }
-                if explained {
-                    screen.print(&match &report.ros2 {
-                        Some(ros2) => ros2::explained(report, ros2, &before, &here),
-                        None => explain::topics(report, &before),
-                    });
-                }
-            }
-            Answer::Dead { kind } => {
-                screen.print_error(&format!("warning: the gateway '{}' of {place} was killed: it carries nothing\n", cut(kind, NAME)))
-            }
-            Answer::Silent { kind, reason } => {
-                let (kind, reason) = (cut(kind, NAME), cut(reason, REASON));
-                screen.print_error(&format!("warning: the gateway '{kind}' of {place} is there and does not answer: {reason}\n"));
-            }
+    for report in now.iter().filter_map(reported) {
+        let before = earlier(report);
+        match &report.ros2 {
+            Some(ros2) => ros2::show(report, ros2, &before, screen),
+            None => show(report, &before, screen),
+        }
+        if explained {
+            screen.print(&match &report.ros2 {
+                Some(ros2) => ros2::explained(report, ros2, &before, &here),
+                None => explain::topics(report, &before),
+            });
         }
     }
     if now.is_empty() {
@@ -121,7 +113,14 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
              a graph that has rules under `ros2:`\n"
         ));
     }
-    Ok(())
+    Ok(down::tell(&now, &place, screen))
+}
+
+fn reported(answer: &Answer) -> Option<&Report> {
+    match answer {
+        Answer::Report(report) => Some(report),
+        Answer::Dead { .. } | Answer::Silent { .. } => None,
+    }
 }
 
 /// Topics and services that a report is about.
@@ -133,13 +132,7 @@ fn names(report: &Report) -> impl Iterator<Item = &str> {
 
 /// An error if gateways have answered and none of them knows the name.
 fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), String> {
-    let reports: Vec<&Report> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Answer::Report(report) => Some(&**report),
-            _ => None,
-        })
-        .collect();
+    let reports: Vec<&Report> = answers.iter().filter_map(reported).collect();
     let names: BTreeSet<&str> = reports.iter().flat_map(|r| names(r)).collect();
     if reports.is_empty() || names.contains(wanted.strip_prefix('/').unwrap_or(wanted)) {
         return Ok(());
@@ -241,6 +234,43 @@ fn state(h: &HostReport) -> String {
     format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
+/// A host to which or from which a topic goes, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    There,
+    Gone,
+    /// The gateway of this start is gone, and another one of the same host is there.
+    Restarted,
+}
+
+impl Presence {
+    /// One that the report does not name is there: nothing says that it is not.
+    fn of(host: &str, report: &Report) -> Self {
+        let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
+        if report.hosts.iter().find(|h| h.host == host).is_none_or(|h| h.alive) {
+            Self::There
+        } else if report.hosts.iter().any(|h| h.alive && name(&h.host) == name(host)) {
+            Self::Restarted
+        } else {
+            Self::Gone
+        }
+    }
+
+    /// The host's name; of one of several starts, with its number.
+    fn name(self, host: &str) -> String {
+        if self == Self::Restarted { cut(host, NAME) } else { short(host) }
+    }
+
+    /// The state of a topic, or why it is another one.
+    fn or(self, state: &str) -> &str {
+        match self {
+            Self::There => state,
+            Self::Gone => "host is gone",
+            Self::Restarted => "restarted since",
+        }
+    }
+}
+
 fn clock(h: &HostReport) -> String {
     match (h.offset_ns, h.offset_error_ns) {
         (Some(offset), Some(error)) => {
@@ -314,12 +344,15 @@ fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     };
     let mut rows = Vec::new();
     for e in report.edges.iter().filter(|e| e.topic == topic) {
-        let state = if e.parked { "not wanted any more" } else { "carried" };
-        rows.push(row(format!("→ {}", short(&e.to)), state, Some(Rate::of_edge(e, report, before)), e.figures.sent, &e.figures.drops()));
+        let host = Presence::of(&e.to, report);
+        let state = host.or(if e.parked { "not wanted any more" } else { "carried" });
+        let rate = Some(Rate::of_edge(e, report, before));
+        rows.push(row(format!("→ {}", host.name(&e.to)), state, rate, e.figures.sent, &e.figures.drops()));
     }
     for i in report.inlets.iter().filter(|i| i.topic == topic) {
-        let rate = Some(Rate::of_inlet(i, report, before));
-        rows.push(row(format!("← {}", short(&i.from)), inlet_state(i.state), rate, i.figures.published, &i.figures.drops()));
+        let host = Presence::of(&i.from, report);
+        let (state, rate) = (host.or(inlet_state(i.state)), Some(Rate::of_inlet(i, report, before)));
+        rows.push(row(format!("← {}", host.name(&i.from)), state, rate, i.figures.published, &i.figures.drops()));
     }
     for r in report.refused.iter().filter(|r| r.topic == topic) {
         let to = if r.host.is_empty() { "others".to_owned() } else { short(&r.host) };
@@ -344,7 +377,9 @@ fn inlet_state(state: InletState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport, TopicReport};
+    use driveline_runtime::gateway::{
+        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport, TopicReport,
+    };
 
     #[test]
     fn figures_and_words_of_a_hostile_report_do_no_harm() {
@@ -356,6 +391,48 @@ mod tests {
         show(&report, &Report::default(), &Screen::new(false));
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
+    }
+
+    #[test]
+    fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
+        let host = |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
+        let edge = |to: &str, parked| EdgeReport {
+            topic: "lanes".into(),
+            to: to.into(),
+            offered: "rv".into(),
+            qos: "rv".into(),
+            parked,
+            figures: EdgeFigures::default(),
+        };
+        let inlet = |from: &str, state| InletReport {
+            topic: "lanes".into(),
+            from: from.into(),
+            node: "n".into(),
+            publisher: "1".into(),
+            schema: "Lanes".into(),
+            qos: driveline_types::Qos::default(),
+            max_payload: 1,
+            state,
+            figures: InletFigures::default(),
+        };
+        let ways = |report: &Report| -> Vec<_> {
+            let rows = rows("lanes", report, &Report::default()).into_iter();
+            rows.map(|row| format!("{}: {}", row[1], row[2])).collect()
+        };
+        // A cable is cut.
+        let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
+        let inlets = vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
+        let hosts = vec![host("roof.01", false), host("trunk.01", true)];
+        let mut report = Report { hosts, edges, inlets, ..Report::default() };
+        let gone =
+            ["→ roof: host is gone", "→ trunk: not wanted any more", "→ bonnet: carried", "← roof: host is gone", "← trunk: carried"];
+        assert_eq!(ways(&report), gone);
+        // That host's gateway was started again.
+        report.hosts.push(host("roof.02", true));
+        report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
+        report.inlets = vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
+        let again = ["→ roof.01: restarted since", "→ roof: carried", "← roof.01: restarted since", "← roof: carried"];
+        assert_eq!(ways(&report), again);
     }
 
     #[test]

@@ -65,11 +65,18 @@ impl Hung {
 
     /// One line for each, for people.
     pub(super) fn lines(&self, summary: &Summary) -> Vec<String> {
-        let now = Instant::now();
+        self.lines_at(Instant::now(), summary)
+    }
+
+    fn lines_at(&self, now: Instant, summary: &Summary) -> Vec<String> {
         let stopped = self.stopped.iter().map(|(module, (pid, since))| {
-            let components = self.modules.get(module).map(|c| c.join(", ")).unwrap_or_default();
             let s = (now - *since).as_secs();
-            format!("no result from {components} for {s} s (module '{module}' is stopped; `kill -CONT {pid}` lets it go on)")
+            let go_on = format!("is stopped; `kill -CONT {pid}` lets it go on");
+            match self.modules.get(module) {
+                Some(components) => format!("no result from {} for {s} s (module '{module}' {go_on})", components.join(", ")),
+                // A gateway has no components.
+                None => format!("nothing is carried for {s} s (process '{module}' {go_on})"),
+            }
         });
         let still = |component: &str| !self.stopped.keys().any(|m| self.modules.get(m).is_some_and(|c| c.iter().any(|c| c == component)));
         let calls = self.calls.iter().filter(|(c, long)| now - long.told < HOLDS && still(c));
@@ -86,5 +93,29 @@ impl Hung {
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));
         let newer = topic.and_then(|t| summary.published.get(t)).zip(place.sequence).map(|(n, at)| n.saturating_sub(at));
         newer.filter(|n| *n > 0).map_or_else(String::new, |n| format!("; {n} newer published since, waiting or missed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stopped_is_told_by_what_it_does_not_do() {
+        let modules = BTreeMap::from([("perception".to_owned(), vec!["lane".to_owned(), "fusion".to_owned()])]);
+        let mut hung = Hung { modules, publishers: BTreeMap::new(), calls: BTreeMap::new(), stopped: BTreeMap::new() };
+        let stopped = |module: &str, pid| Event::Stopped { module: module.into(), pid };
+        hung.event(&stopped("gateway", 41));
+        hung.event(&stopped("perception", 42));
+        let (since, summary) = (Instant::now(), driveline_analyze::Collector::default().summary());
+        hung.stopped.values_mut().for_each(|(_, at)| *at = since);
+        let now = since + Duration::from_secs(4);
+        let lines = [
+            "nothing is carried for 4 s (process 'gateway' is stopped; `kill -CONT 41` lets it go on)",
+            "no result from lane, fusion for 4 s (module 'perception' is stopped; `kill -CONT 42` lets it go on)",
+        ];
+        assert_eq!(hung.lines_at(now, &summary), lines);
+        hung.event(&Event::Continued { module: "gateway".into() });
+        assert_eq!(hung.lines_at(now, &summary), lines[1..]);
     }
 }

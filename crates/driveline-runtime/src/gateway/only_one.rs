@@ -33,6 +33,8 @@ pub enum OnlyOneError {
 
 /// How often the lock is taken again because whoever had it has just removed its file.
 const TRIES: u32 = 100;
+/// Most open files of a process that are looked at.
+const MOST_FILES: usize = 1 << 16;
 
 /// As long as this exists, no other gateway of the kind serves the domain on this host. The kernel lets go of it when the process dies; the
 /// file goes when this is dropped, and stays for the next one if the process is killed.
@@ -90,9 +92,26 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)
 }
 
+/// The process that serves a domain, by its number here. What the lock says is its number where it runs, which may be a container: it counts
+/// only if the process of that number has the lock's file open.
+pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
+    let path = domain_dir.join(format!("gateway-{kind}.lock"));
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let mut text = String::new();
+    Read::by_ref(&mut &file).take(16).read_to_string(&mut text).ok()?;
+    let pid = text.trim().parse::<u32>().ok().filter(|pid| *pid > 0)?;
+    let lock = file.metadata().ok()?;
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.take(MOST_FILES).filter_map(Result::ok);
+    open.filter_map(|fd| std::fs::metadata(fd.path()).ok()).any(|m| same(&m, &lock)).then_some(pid)
+}
+
+fn same(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
 /// Whether the path names this very file.
 fn is_at(file: &File, path: &Path) -> bool {
-    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     matches!((file.metadata(), std::fs::symlink_metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
 }
 
@@ -113,6 +132,19 @@ mod tests {
         std::fs::write(dir.path().join("gateway-test.lock"), "4294967295 and more").unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("gateway-test.lock")).unwrap(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn who_holds_the_lock_is_known_only_where_its_number_is_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(holder(dir.path(), "test"), None, "nobody has ever been there");
+        let _only = OnlyOne::new(dir.path(), "test").unwrap();
+        assert_eq!(holder(dir.path(), "test"), Some(std::process::id()));
+        // Of a container, or of one that is dead: here the number is somebody else's.
+        for other in [std::os::unix::process::parent_id().to_string(), "4294967295".into(), "0".into(), "-1".into(), String::new()] {
+            std::fs::write(dir.path().join("gateway-test.lock"), &other).unwrap();
+            assert_eq!(holder(dir.path(), "test"), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets one report and the end.
 
+use super::only_one::holder;
 use super::report::Report;
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::Permissions;
@@ -116,6 +117,8 @@ pub enum Answer {
     Silent {
         /// What kind of gateway.
         kind: String,
+        /// Its process, if it is known by a number here.
+        pid: Option<u32>,
         /// What happened instead.
         reason: String,
     },
@@ -136,15 +139,16 @@ pub fn ask(domain_dir: &Path, patience: Duration) -> io::Result<Vec<Answer>> {
     let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
     let mut kinds: Vec<String> = names.filter_map(|name| kind_of(&name)).take(MAX_GATEWAYS).collect();
     kinds.sort();
+    let silent = |kind: String, e: &io::Error| Answer::Silent { pid: holder(domain_dir, &kind), kind, reason: e.to_string() };
     let ask_one = |kind: String| match UnixStream::connect(address(&directory, &format!("{PREFIX}{kind}{SUFFIX}"))) {
         Ok(stream) => match read(stream, patience) {
             Ok(report) => Some(Answer::Report(Box::new(report))),
-            Err(e) => Some(Answer::Silent { kind, reason: e.to_string() }),
+            Err(e) => Some(silent(kind, &e)),
         },
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Some(Answer::Dead { kind }),
         // It has ended just now.
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => Some(Answer::Silent { kind, reason: e.to_string() }),
+        Err(e) => Some(silent(kind, &e)),
     };
     Ok(kinds.into_iter().filter_map(ask_one).collect())
 }
@@ -207,7 +211,7 @@ mod tests {
         drop(UnixListener::bind(dir.path().join("gateway-dead.status")).unwrap());
         std::fs::write(dir.path().join("gateway-test.lock"), "1").unwrap();
         assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Dead { kind: "dead".into() }]);
-        let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason } if kind == of && reason.contains(what));
+        let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason, .. } if kind == of && reason.contains(what));
         let listener = UnixListener::bind(dir.path().join("gateway-mad.status")).unwrap();
         let mad = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"{\"host\": 3}").unwrap());
         let answers = ask(dir.path(), PATIENCE).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In sentences: how each topic is carried, and why another one is not.
 
-use super::{NAME, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
+use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::table::{bytes, count, cut};
 use driveline_runtime::gateway::{EdgeReport, InletReport, InletState, Report, TopicReport};
@@ -85,17 +85,26 @@ fn mean(total: u64, samples: u64) -> String {
     total.checked_div(samples).map_or_else(String::new, |mean| format!(" of {} on average", bytes(mean)))
 }
 
+fn gone(presence: Presence) -> &'static str {
+    if presence == Presence::Restarted {
+        "that host's gateway was started again, and the one of this start is gone for"
+    } else {
+        "that host is gone for"
+    }
+}
+
 fn edge(e: &EdgeReport, report: &Report, before: &Report) -> String {
     let f = &e.figures;
     let host = report.hosts.iter().find(|h| h.host == e.to);
+    let presence = Presence::of(&e.to, report);
     let state = match host {
-        Some(h) if !h.alive => format!("that host is gone for {}", seconds(h.for_ms)),
+        Some(h) if !h.alive => format!("{} {}", gone(presence), seconds(h.for_ms)),
         _ if e.parked => "nobody there reads it at present".to_owned(),
         _ => rates(Rate::of_edge(e, report, before)),
     };
     format!(
         "  → {} ({}): {state}; {} sent{}, {} arrived, {} on the way{}; dropped: {}",
-        short(&e.to),
+        presence.name(&e.to),
         mark(&e.qos),
         count(f.sent, "sample"),
         mean(f.sent_bytes, f.sent),
@@ -109,7 +118,12 @@ fn edge(e: &EdgeReport, report: &Report, before: &Report) -> String {
 fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
     let f = &i.figures;
     let host = report.hosts.iter().find(|h| h.host == i.from);
-    let state = if i.state == InletState::Wanted { rates(Rate::of_inlet(i, report, before)) } else { inlet_state(i.state).to_owned() };
+    let presence = Presence::of(&i.from, report);
+    let state = match host {
+        Some(h) if !h.alive => format!("{} {}", gone(presence), seconds(h.for_ms)),
+        _ if i.state == InletState::Wanted => rates(Rate::of_inlet(i, report, before)),
+        _ => inlet_state(i.state).to_owned(),
+    };
     let transit = match host.and_then(|h| h.offset_error_ns) {
         Some(error) if f.published > 0 => {
             format!("; the newest took {} ± {}", ms(f.transit_ns), ms(i64::try_from(error).unwrap_or(i64::MAX)))
@@ -119,7 +133,7 @@ fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
     let clock = host.map(|h| format!("; its clock: {}", clock(h))).unwrap_or_default();
     format!(
         "  ← {}, published there by '{}' ({}, {}, samples of at most {}): {state}; {} received{}{transit}; dropped: {}{clock}",
-        short(&i.from),
+        presence.name(&i.from),
         cut(&i.node, NAME),
         cut(&i.schema, NAME),
         qos(&i.qos),
@@ -236,6 +250,12 @@ mod tests {
         now.hosts[0].alive = false;
         now.edges[0].parked = true;
         now.inlets[0].state = InletState::HostGone;
-        says(&now, &before, &["→ trunk (reliable, transient local): that host is gone for 7 s", "host is gone"]);
+        says(&now, &before, &["→ trunk (reliable, transient local): that host is gone for 7 s"]);
+        assert_eq!(topics(&now, &before).matches("that host is gone for 7 s").count(), 2);
+        // It is there again.
+        now.hosts.push(HostReport { host: "trunk.02".into(), ..host(true) });
+        let again = "that host's gateway was started again, and the one of this start is gone for 7 s";
+        says(&now, &before, &["→ trunk.01 (reliable, transient local): ", "← trunk.01, published there by 'ear'"]);
+        assert_eq!(topics(&now, &before).matches(again).count(), 2);
     }
 }
