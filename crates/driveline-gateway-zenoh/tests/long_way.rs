@@ -6,7 +6,6 @@ mod rig;
 
 use driveline::types::{Qos, Reliability};
 use rig::readings::Heard;
-use rig::stopwatch::Stopwatch;
 use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use std::time::Duration;
 const WAY: Duration = Duration::from_millis(10);
 const TOPIC: &str = "lidar/objects";
 
-/// A stream of so many samples of that length is complete and in order, and faster than one sample for each round trip.
+/// A stream of so many samples of that length is complete and in order, and sent on before each one is acknowledged. How long it takes is not for a test: a packet
+/// that is lost may keep TCP for a second.
 fn stream(len: usize, last: u64, loss_percent: u32) {
     // The publisher waits as long as a test may take.
     let qos = Qos { depth: 64, reliability: Reliability::Reliable, max_blocking_ms: 120_000, ..Qos::default() };
@@ -25,7 +25,6 @@ fn stream(len: usize, last: u64, loss_percent: u32) {
     if loss_percent > 0 && !rig.cable.lose(loss_percent) {
         return;
     }
-    let watch = Stopwatch::start();
     let speaks = std::thread::spawn(move || {
         for number in 1..=last {
             let mut loan = publisher.loan(len).unwrap();
@@ -34,25 +33,25 @@ fn stream(len: usize, last: u64, loss_percent: u32) {
         }
         publisher
     });
-    let mut heard = Heard::default();
+    let figures_now = || rig.a.report().and_then(|r| Some(r.edges.first()?.figures));
+    let (mut heard, mut most_in_flight) = (Heard::default(), 0);
     eventually(&format!("heard {last}"), || {
         heard.read_raw(&mut subscription, len);
+        most_in_flight = most_in_flight.max(figures_now().map_or(0, |f| f.in_flight));
         heard.numbers.last() == Some(&last)
     });
-    let took = watch.read();
     assert_eq!(heard.missed, 0);
     assert!(heard.numbers.iter().copied().eq(1..=last));
     let _publisher = speaks.join().unwrap();
     let mut figures = None;
     eventually("all acknowledged", || {
-        figures = rig.a.report().and_then(|r| Some(r.edges.first()?.figures));
+        figures = figures_now();
         figures.is_some_and(|f| f.delivered == last)
     });
     let figures = figures.unwrap();
-    println!("{last} of {len} bytes, {loss_percent} % lost: {:?}, without a processor for {:?}: {figures:?}", took.time, took.waited);
+    println!("{last} of {len} bytes, {loss_percent} % lost: at most {most_in_flight} seen in flight: {figures:?}");
     assert_eq!((figures.refused, figures.unacknowledged, figures.superseded), (0, 0, 0), "{figures:?}");
-    let one_by_one = 2 * WAY * last as u32;
-    assert!(took.is_within(one_by_one / 2), "{took:?}: one in each round trip takes {one_by_one:?}");
+    assert!(most_in_flight > 1, "one in each round trip");
     let dropped = rig.cable.relay().unwrap().figures().map(|direction| direction.dropped);
     assert_eq!(dropped, [0, 0], "what is lost is the cable's share");
 }
