@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reliable samples over a way that takes long, on which several are in flight at a time.
+//! Reliable samples over a way that takes long, on which several are in flight at a time; and acknowledgements over one that is full.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod rig;
 
+use driveline::RawPublisher;
 use driveline::types::{Qos, Reliability};
 use rig::readings::Heard;
-use rig::{Carried, Rig, eventually, publisher_options, subscription_options};
+use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use std::time::Duration;
 
 /// Each direction.
@@ -66,4 +67,43 @@ fn reliable_samples_share_a_window_over_a_long_way() {
 fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
     stream(64, 2000, 2);
     stream(16 << 10, 200, 2);
+}
+
+/// Each of these is alone in flight, and its acknowledgement shares the priority of what fills the way back. One that was lost would cost seconds.
+#[test]
+fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
+    const LARGE: usize = 64 << 10;
+    const SMALL: usize = 8 << 10;
+    const BACK: [&str; 8] = ["back/a", "back/b", "back/c", "back/d", "back/e", "back/f", "back/g", "back/h"];
+    let qos = Qos { depth: 4, ..Qos::default() };
+    let back = BACK.map(|topic| Carried { from_a: false, from_b: true, ..Carried::from_a(topic, SMALL as u64) });
+    let rig = Rig::new(&[&[Carried::from_a(TOPIC, LARGE as u64)], &back[..]].concat(), &qos);
+    if !rig.limit(20, "a way back that is full") {
+        return;
+    }
+    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LARGE)).unwrap();
+    let mut subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let mut fill: Vec<_> = BACK.map(|topic| rig.b.node.bytes_publisher(topic, "raw", publisher_options(&qos, SMALL)).unwrap()).into();
+    let _read: Vec<_> = BACK.map(|topic| rig.a.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap()).into();
+    eventually("matched", || publisher.matched() == 2 && fill.iter_mut().all(|p| p.matched() == 2));
+    let say = |publisher: &mut RawPublisher, len: usize| {
+        let mut loan = publisher.loan(len).unwrap();
+        loan.payload_mut().fill(1);
+        publisher.publish(loan).unwrap();
+    };
+    let figures = |host: &Host| host.report().map(|r| r.edges.iter().map(|e| e.figures).collect::<Vec<_>>()).unwrap_or_default();
+    let mut heard = 0;
+    eventually("25 of them heard", || {
+        fill.iter_mut().for_each(|publisher| say(publisher, SMALL));
+        say(&mut publisher, LARGE);
+        while subscription.take().unwrap().is_some() {
+            heard += 1;
+        }
+        heard >= 25
+    });
+    let back = figures(&rig.b);
+    assert!(back.iter().all(|f| f.sent > 10), "the way back is in use: {back:?}");
+    let figures = figures(&rig.a);
+    println!("{figures:?}");
+    assert_eq!(figures.iter().map(|f| f.unacknowledged).sum::<u64>(), 0, "{figures:?}");
 }

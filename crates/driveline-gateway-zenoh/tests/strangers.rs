@@ -271,12 +271,7 @@ fn what_is_wanted_again_at_once_is_sent_again_at_once() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(true, &qos);
-    let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
-    let of_callback = heads.clone();
-    let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me)).callback(move |sample| {
-        of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
-    });
-    let _samples = samples.wait().unwrap();
+    let (heads, _samples) = meeting.heads();
     let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
     let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
     let mut want = meeting.want(&meeting.me, offered, offered);
@@ -303,12 +298,7 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     let qos = Qos { depth: 4, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
     let (fast, sure) = (mark(Reliability::BestEffort, Durability::Volatile), mark(Reliability::Reliable, Durability::Volatile));
     let meeting = Meeting::new(true, &qos);
-    let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
-    let of_callback = heads.clone();
-    let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me)).callback(move |sample| {
-        of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
-    });
-    let _samples = samples.wait().unwrap();
+    let (heads, _samples) = meeting.heads();
     let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
     let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
     let want = |qos| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
+use super::answers::{self, Answers};
 use super::conductor::Common;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
@@ -18,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use twox_hash::XxHash3_64;
+use zenoh::Session;
 use zenoh::bytes::ZBytes;
-use zenoh::qos::{CongestionControl, Priority};
-use zenoh::sample::{Locality, Sample};
-use zenoh::{Session, Wait};
+use zenoh::qos::CongestionControl;
+use zenoh::sample::Sample;
 
 /// What another host may have reserved here for the history of one publisher.
 const MAX_HISTORY_BYTES: u64 = 1 << 30;
@@ -42,6 +43,8 @@ pub(super) struct Inlet {
     watch: Mutex<Watch>,
     /// Where publishing may wait for readers, it does so there.
     lane: Option<Arc<Lane>>,
+    /// To its host.
+    _answers: Arc<Answers>,
 }
 
 struct Publishing {
@@ -106,6 +109,7 @@ impl Inlet {
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
             watch: Mutex::new(watch),
             lane,
+            _answers: receiving.answers(host)?,
         }))
     }
 
@@ -249,6 +253,8 @@ pub(super) struct Receiving {
     known: RwLock<Known>,
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
+    /// By the name of the host, as long as it has inlets here.
+    answers: Mutex<HashMap<String, Weak<Answers>>>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -269,8 +275,8 @@ struct Known {
 impl Receiving {
     pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Self {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let lanes = Mutex::default();
-        Self { session, keys, me, known: RwLock::default(), lanes, inbox, told, unknown, damaged }
+        let (lanes, answers) = (Mutex::default(), Mutex::default());
+        Self { session, keys, me, known: RwLock::default(), lanes, answers, inbox, told, unknown, damaged }
     }
 
     /// Where samples of this host's publishers with this offer are published in order.
@@ -284,6 +290,18 @@ impl Receiving {
         let lane = Lane::start(self, offered, topic.clone())?;
         lanes.insert(key, Arc::downgrade(&lane));
         Ok(lane)
+    }
+
+    /// What sends acknowledgements to this host.
+    fn answers(&self, host: &HostId) -> Result<Arc<Answers>, std::io::Error> {
+        let mut answers = lock(&self.answers);
+        answers.retain(|_, answers| answers.strong_count() > 0);
+        if let Some(answers) = answers.get(host.name()).and_then(Weak::upgrade) {
+            return Ok(answers);
+        }
+        let new = Answers::start(self.session.clone())?;
+        answers.insert(host.name().to_owned(), Arc::downgrade(&new));
+        Ok(new)
     }
 
     pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
@@ -371,10 +389,12 @@ impl Receiving {
         let accepts = MAX_IN_FLIGHT as u32;
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
-        let put =
-            self.session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
-        // One that does not get through is made good for by the next, or by the sender's time-out.
-        let _ = put.express(true).allowed_destination(Locality::Remote).wait();
+        let answers = lock(&self.answers).get(from.name()).and_then(Weak::upgrade);
+        match answers {
+            Some(answers) => answers.send(key, ack),
+            // Strangers are waited for by nobody.
+            None => answers::put(&self.session, key, ack, CongestionControl::Drop),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //! The gateway itself: local publishers to other hosts, publishers of other hosts to local subscriptions.
 //!
 //! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by the host transport and by Zenoh's
-//! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, and what arrives is
-//! published on Zenoh's.
+//! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, what arrives is
+//! published on Zenoh's, and acknowledgements to each host have a thread.
 
+mod answers;
 mod conductor;
 mod counters;
 mod edge;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use zenoh::liveliness::LivelinessToken;
+use zenoh::pubsub::Subscriber;
 use zenoh::query::Queryable;
 use zenoh::sample::SampleKind;
 use zenoh::{Session, Wait};
@@ -93,6 +94,16 @@ impl Meeting {
         });
         let queryables = [lists.wait().expect("lists"), clock.wait().expect("a clock")];
         Offered { _queryables: queryables, _tokens: [self.token(&Parsed::Host(self.me.clone())), self.token(&self.topic())] }
+    }
+
+    /// What is said of each sample that the gateway sends the stranger, as long as the subscriber exists.
+    pub(crate) fn heads(&self) -> (Arc<Mutex<Vec<SampleHead>>>, Subscriber<()>) {
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let of_callback = heads.clone();
+        let samples = self.session.declare_subscriber(self.keys.addressed("s", &self.me)).callback(move |sample| {
+            of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
+        });
+        (heads, samples.wait().expect("samples"))
     }
 
     /// Sends the gateway a sample, and gives what it answers.
