@@ -86,13 +86,7 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
     for (accepts, in_flight) in [(0, 1), (3, 3)] {
         let qos = Qos { depth: 16, reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..Qos::default() };
         let meeting = Meeting::new(true, &qos);
-        let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
-        let of_callback = heads.clone();
-        let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me));
-        let samples = samples.callback(move |sample| {
-            of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
-        });
-        let _samples = samples.wait().unwrap();
+        let (heads, _samples) = meeting.heads();
         let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
         let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
         let (host, of) = (meeting.me.clone(), meeting.gateway.clone());
