@@ -39,7 +39,8 @@ def must(condition, what, output):
 
 def check(output):
     ages = [int(us) for us in re.findall(r"% edges, picture is (-?\d+) us old", output)]
-    must(len(ages) >= 100, f"100 of 1000 pictures come back at least, and {len(ages)} did", output)
+    # Of 1000 pictures in 20 s, five each second.
+    must(25 <= len(ages) <= 150, f"what was seen in some 100 pictures comes back, and {len(ages)} did", output)
     must(min(ages) >= 0, "a picture is from the future: the clocks are not translated", output)
     must("ended: 'pattern' has finished" in output, "the run under the roof does not end as it should", output)
     first, last = output.split("ended: 'pattern' has finished")[0], output.split("ended: 'pattern' has finished")[1]

@@ -74,6 +74,10 @@ impl Cable {
             {
                 observations.counters.insert(format!("cable: {what}, from host {host}"), n);
             }
+            // A device that is gone has ended its direction.
+            if let Ok(n) = self.hosts[host].dropped_at(DEVICE) {
+                observations.counters.insert(format!("cable: frames lost before the relay, from host {host}"), n);
+            }
         }
         observations.invalid.extend(self.ended());
     }
@@ -169,6 +173,8 @@ mod tests {
                 "cable: ended, from host 1",
                 "cable: frames dropped, from host 0",
                 "cable: frames dropped, from host 1",
+                "cable: frames lost before the relay, from host 0",
+                "cable: frames lost before the relay, from host 1",
                 "cable: frames refused, from host 0",
                 "cable: frames refused, from host 1",
             ]

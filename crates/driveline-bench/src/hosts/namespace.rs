@@ -105,6 +105,17 @@ impl Namespace {
         address.map(str::to_owned).with_context(|| format!("{device} has no Ethernet address"))
     }
 
+    /// Frames that a device was to send and lost before anybody saw them.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); if `ip` does not tell.
+    pub fn dropped_at(&self, device: &str) -> Result<u64> {
+        let told: serde_json::Value = serde_json::from_str(&self.run(&format!("ip -j -s link show dev {device}"))?)?;
+        told.pointer("/0/stats64/tx/dropped")
+            .and_then(serde_json::Value::as_u64)
+            .with_context(|| format!("`ip` does not tell what {device} has lost"))
+    }
+
     /// Makes a pair of devices, one here and one there, that pass on without delay what either sends. Both are without address and off.
     ///
     /// # Errors

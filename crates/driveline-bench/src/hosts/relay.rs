@@ -17,8 +17,8 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 const LONGEST_FRAME: usize = 64 << 10;
 /// What a frame in the queue takes beside its bytes, at most: so many short ones stay within the bound, too.
 const FRAME_COST: usize = 64;
-/// Frames that the kernel keeps for a relay that waits for a processor: a tenth of a second of 1 Gbit/s. More are lost, and counted as
-/// `tx_dropped` of the device.
+/// Frames that the kernel keeps for a relay that waits for a processor: a tenth of a second of 1 Gbit/s. More are lost, and counted by
+/// the device ([`Namespace::dropped_at`]).
 const DEVICE_QUEUE: u32 = 10_000;
 /// Frames that are taken in before those that are due go out.
 const AT_ONCE: usize = 64;
