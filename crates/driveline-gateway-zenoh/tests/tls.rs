@@ -126,12 +126,12 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
     }
 }
 
-/// The example's configuration on the first host, with this test's addresses and files, and a second host of this name.
-fn example(name: &str) -> Rig {
+/// The example's configuration on the first host, with this test's addresses and files, and a second host of this name with that one's certificate.
+fn example(name: &str, certified: &str) -> Rig {
     let topics = ["vehicle/command", "wheel"].map(|topic| Carried { from_b: true, ..Carried::from_a(topic, 64) });
     Rig::with(&topics, &Qos::default(), 0, &|directory, endpoint| {
         authority(directory, "fleet");
-        for host in ["roof", name] {
+        for host in ["roof", certified] {
             certificate(directory, host, "fleet");
         }
         let text = include_str!("../../../examples/access_control/roof.json5");
@@ -143,7 +143,7 @@ fn example(name: &str) -> Rig {
         });
         let file = directory.join("roof.json5");
         std::fs::write(&file, text).unwrap();
-        let b = json!({ "host": name, "connect": [endpoint.replace("tcp/", "tls/")], "tls": tls(directory, name) });
+        let b = json!({ "host": name, "connect": [endpoint.replace("tcp/", "tls/")], "tls": tls(directory, certified) });
         [json!({ "host": "roof", "zenoh": file }), b]
     })
 }
@@ -151,7 +151,7 @@ fn example(name: &str) -> Rig {
 #[test]
 fn a_host_gets_the_topics_that_it_has_the_right_to() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
-        let rig = example(name);
+        let rig = example(name, name);
         commands_pass(&rig.a, &rig.b, may_command, name);
     }
 }
@@ -159,9 +159,26 @@ fn a_host_gets_the_topics_that_it_has_the_right_to() {
 #[test]
 fn what_a_host_publishes_gets_in_where_it_has_the_right_to() {
     for (name, may_command) in [("planner", true), ("trunk", false)] {
-        let rig = example(name);
+        let rig = example(name, name);
         commands_pass(&rig.b, &rig.a, may_command, name);
     }
+}
+
+#[test]
+fn a_host_speaks_for_no_other() {
+    let rig = example("planner", "trunk");
+    let qos = Qos::default();
+    let publishers = [&rig.a, &rig.b].map(|host| host.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap());
+    let subscriptions = [&rig.a, &rig.b].map(|host| host.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap());
+    eventually("connected", || [&rig.a, &rig.b].iter().all(|host| host.report().is_some_and(|r| r.network.peers == 1)));
+    // It hears who is there.
+    eventually("the roof is known", || rig.b.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("roof."))));
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
+        assert_eq!(rig.a.report().map(|r| r.hosts), Some(Vec::new()), "one with the certificate of 'trunk' is known as 'planner'");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop((publishers, subscriptions));
 }
 
 /// Whether they do from one host to the other, beside a topic that does in any case.
