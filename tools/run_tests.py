@@ -92,7 +92,7 @@ STEPS = [
     Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
     Step("source", "Layers, unsafe quarantine, source rules, links in documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"]]),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
-    Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"]]),
+    Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"], ["cargo", "fmt", "--manifest-path", "peers/rust/Cargo.toml", "--all", "--check"]]),
     Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
     Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
     Step("product", "Build of the core, the SDK and the examples", cmake("build", "-DCMAKE_BUILD_TYPE=Release"), builds=True),

@@ -127,7 +127,7 @@ mod tests {
         let again: *mut Test = &raw mut *value;
         TWICE.clear(value);
         // SAFETY: against the contract of the C ABI, and what it must survive: the box is in the pool, and so is alive.
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "the test does what the contract forbids")]
         let second = unsafe { Box::from_raw(again) };
         TWICE.clear(second);
         let (a, b) = (TWICE.fill(Arc::new(1)), TWICE.fill(Arc::new(2)));

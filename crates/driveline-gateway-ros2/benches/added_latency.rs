@@ -4,7 +4,7 @@
 //! `cargo bench -p driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each run) change 5 and 6, LOAD= takes those alone
 //! whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60` is the camera sustained, a minute in each direction.
 //! Beside what did not arrive stands what the gateway has counted of that, by reason. Exit status 1: something was lost; a line with UNCOUNTED: and nobody told.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
 
 use driveline::types::{MonotonicNs, Qos, Reliability};
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes wrong in calls between Driveline and nodes on rmw_zenoh: deaths, time, and what cannot be read. `docs/protocols/ros2-services.md`, sections 7 and 9.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services between Driveline and nodes on rmw_zenoh: `docs/protocols/ros2-services.md`. What goes wrong in a call: `rmw_service_ends.rs`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

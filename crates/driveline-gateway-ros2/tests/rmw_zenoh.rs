@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics between Driveline and nodes as rmw_zenoh has them on the wire, through a router of the test's own; and between such nodes and nodes on DDS.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes on the crate ros2-client: over Zenoh, where it has written rmw_zenoh anew, and of Humble over DDS. What it does over DDS beside the others is in
 //! `vendors.rs`; its services, over both: `ros2_client_services.rs`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

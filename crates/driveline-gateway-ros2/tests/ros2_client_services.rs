@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services of nodes on the crate ros2-client: by rmw_zenoh as somebody else has understood it, and over DDS, where the gateway has to keep away from them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

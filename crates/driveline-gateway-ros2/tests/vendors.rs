@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes on other middleware than the gateway's and on other versions of it: the same must hold for all.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

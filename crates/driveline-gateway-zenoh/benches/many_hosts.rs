@@ -3,7 +3,7 @@
 //! and how long a gateway is missed that was killed. For a quiet machine, as root:
 //! `cargo bench -p driveline-gateway-zenoh --features engine --bench many_hosts`; HOSTS= and TOPICS= change how many (8 and 1000).
 //! docs/scaling.md says what came out.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;

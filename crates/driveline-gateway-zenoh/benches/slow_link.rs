@@ -3,7 +3,7 @@
 //! command take meanwhile. For a quiet machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench slow_link`.
 //! SECONDS= changes 20, in which some 55 frames arrive: below 300 the greatest age is judged instead of the 99th percentile.
 //! Exit status 1: a limit was missed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;

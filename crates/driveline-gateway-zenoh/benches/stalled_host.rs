@@ -3,7 +3,7 @@
 //! stopped (SIGSTOP of its gateway) in every other phase, before anybody can know it and after it was given up. For a quiet machine, as root:
 //! `cargo bench -p driveline-gateway-zenoh --features engine --bench stalled_host`; ROUNDS= changes 8.
 //! Exit status 1: the 99th percentile of the host that runs grew by more than a tenth.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;

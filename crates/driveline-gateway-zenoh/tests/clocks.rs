@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What gateways say about each other's clocks, where the truth is known.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

@@ -3,7 +3,7 @@
 //! cut and hosts that die cost, and for how long: `outages.rs`.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reliable samples over a way that takes long, on which several are in flight at a time; and acknowledgements over one that is full.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

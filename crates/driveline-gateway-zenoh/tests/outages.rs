@@ -3,7 +3,7 @@
 //! nothing comes twice, and all is as before in time. Each test measures, so they run one after the other.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

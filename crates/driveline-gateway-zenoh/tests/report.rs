@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a running gateway says: what is carried, what is not and why, and that this changes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A gateway and somebody who speaks its protocol by hand, step by step: what comes in an order that two gateways rarely have.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

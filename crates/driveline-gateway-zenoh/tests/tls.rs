@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who may take part: certificates of both ends.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 

@@ -5,7 +5,7 @@
 //! - [`component`] and [`host`]: one module of it in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
 //! - [`account`]: what these processes tell about every callback;
-//! - [`network`]: which topics go to other hosts, and by which way; [`gateway`]: what a gateway says about itself.
+//! - [`network`] and [`ros2`]: what goes to other hosts and to ROS 2, and by which way; [`gateway`]: what the programs that carry it have in common.
 //!
 //! Not here: how components of one language or another are loaded (whoever calls [`host::main`] brings a
 //! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and the command-line tool).

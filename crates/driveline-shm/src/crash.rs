@@ -4,7 +4,7 @@
 //! Not about the transport: it is here because handlers of signals need unsafe code, which has its home here. Whoever
 //! runs code of others in its process wants to say which code that was. A core file is made as it would have been without:
 //! the handler puts back what was there before it and lets the same instruction fault again.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "handlers of signals")]
 
 use std::cell::RefCell;
 use std::io;

@@ -29,7 +29,7 @@ pub(crate) fn is_switched_on(name: &'static str) -> bool {
 
 /// Passes a named point.
 #[cfg(all(feature = "fault-points", not(loom)))]
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "a signal to itself is a C call")]
 pub(crate) fn point(name: &'static str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

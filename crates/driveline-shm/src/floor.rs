@@ -4,7 +4,7 @@
 //! What the transport costs is only known beside what the machine costs: a futex or a spinning hand-over between two
 //! processes, and a memcpy into shared memory. Both need a shared mapping, and mappings live in this crate. Nothing of
 //! the transport uses this module.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "bare words and bytes of a mapping")]
 
 use crate::sys::mapping::{Mapping, Mode};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, memfd_create};

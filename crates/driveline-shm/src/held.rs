@@ -8,7 +8,7 @@
 //!   uses the entry again only when it has seen the cell cleared (Acquire).
 //!
 //! A death of the process ends book and handles together; the pins are the publisher's to forget.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a header that one thread writes and others read afterwards")]
 
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::{AtomicU32, Mutant, Turns, mutant};

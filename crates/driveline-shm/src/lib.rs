@@ -96,7 +96,7 @@ mod wire;
 #[cfg(loom)]
 pub mod held;
 #[cfg(loom)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "public for the models only")]
 pub mod protocol;
 #[cfg(loom)]
 pub mod sync;

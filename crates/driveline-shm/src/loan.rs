@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory that a publisher lends out to be filled.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "payloads lie in a mapping")]
 
 use crate::publication::Publication;
 use std::sync::Arc;

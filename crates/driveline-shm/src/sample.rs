@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One borrowed message.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "payloads lie in a mapping")]
 
 use crate::inlet::Edge;
 use crate::protocol::reader;

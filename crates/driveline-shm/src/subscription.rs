@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reading end.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "an entry of the book is written while it is free")]
 
 use crate::choice::{Candidate, Passed, Turn};
 use crate::error::TakeError;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishing and reading within one process: every path but the process border.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline_shm::*;
 use driveline_types::{Durability, MonotonicNs, Qos, Reliability, SampleHeader, Schema};

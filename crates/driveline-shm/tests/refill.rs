@@ -2,7 +2,7 @@
 //! Which memory a loan gets: that of the newest sample, once nobody can ask for it any more; never that of a sample which
 //! somebody may still read.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline_shm::*;
 use driveline_types::{Durability, Qos, SampleHeader, Schema};

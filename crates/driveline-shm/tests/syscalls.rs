@@ -4,7 +4,7 @@
 //! A thread of a process of its own forbids itself all system calls by a seccomp filter that turns each into a signal,
 //! whose handler writes it down. What is written down is then a fact and not a sample of one.
 #![cfg(not(loom))]
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the test traces system calls by C calls")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 use driveline_shm::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sleeping and being woken, by both backends.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline_shm::*;
 use driveline_types::{MonotonicNs, SampleHeader, Schema};

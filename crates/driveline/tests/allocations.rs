@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! After start, publishing, reading and calling back allocate nothing.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use allocation_counter::measure;
 use driveline::types::MonotonicNs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every transport must do, run over each of them: inside a process, and over shared memory.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline::types::{Durability, MonotonicNs, Qos, Reliability, Schema};
 use driveline::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients and servers that are killed, stopped and started again: real processes, which are this program once more.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline::service::ServiceStats;
 use driveline::types::MonotonicNs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The payload kinds behind their typed endpoints, over both reaches.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::MonotonicNs;
 use driveline::{Context, ContextOptions, Node, Object, Protobuf, PublisherOptions, Reach, SubscriptionOptions, plain_type};

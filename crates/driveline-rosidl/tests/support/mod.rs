@@ -2,7 +2,7 @@
 //! Definitions and samples that a test invents.
 
 // Each test program uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "shared by tests that need different parts")]
 
 use driveline_rosidl::{Catalog, Kind, Layout, Primitive, Shape, StructId, Value, parse_msg};
 use proptest::prelude::*;

@@ -4,7 +4,7 @@
 //! The scanning side makes `scans` odd, fences, loads the pointer, and makes it even again when done. The changing
 //! side stores the new pointer, fences, and reads `scans`: even means that no scan can have the old pointer; odd means
 //! that one may, until `scans` is another number. Nobody waits: what cannot be freed yet is asked about again later.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a value behind a pointer, freed when no scan can have it")]
 
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicPtr, AtomicU64, Mutant, fence, mutant};

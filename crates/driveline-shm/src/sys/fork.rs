@@ -4,7 +4,7 @@
 //! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it reads zero, however the
 //! child was made. Descriptors are listed, and a `pthread_atfork` handler closes them in the child, so that the
 //! parent's death is seen by its peers although the child lives.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "C calls about fork and descriptors")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sleeping on words and waking sleepers.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a wait list holds pointers into mappings")]
 
 use driveline_types::MonotonicNs;
 use rustix::io::Errno;

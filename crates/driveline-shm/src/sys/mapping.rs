@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mapped shared memory, seen only through atomics and checked byte ranges.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "this is where memory is mapped")]
 
 use super::fork::Birthplace;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};

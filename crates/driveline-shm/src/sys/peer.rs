@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who is at the other end of a socket, as the kernel says.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a socket option that is read by a C call")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unix sockets in the domain directory. All are non-blocking and close-on-exec.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a socket option that is set by a C call")]
 
 use super::directory::{Directory, Kind, Name};
 use super::errands::{Errands, Foreign};

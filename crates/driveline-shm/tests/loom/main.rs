@@ -4,7 +4,7 @@
 //! Runs only with `RUSTFLAGS="--cfg loom" cargo test -p driveline-shm --release --test loom`. The functions under test
 //! are the shipped ones; what is written here is memory for them to work on, and a kernel that lets threads sleep.
 #![cfg(loom)]
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the models have cells in place of shared memory")]
 
 mod handshakes;
 mod passes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A forked child has no half of a participant: its handles say so, end without harm, and the parent goes on.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "the test forks")]
 
 use crate::support::peer::{publish, schema};
 use crate::support::{Domain, PATIENCE, eventually};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 use super::*;
 use crate::{Context, ContextOptions, Node, PublisherOptions, RawPublisher, SubscriptionOptions};
 use driveline_types::header::Arrival;

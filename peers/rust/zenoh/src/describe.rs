@@ -71,7 +71,11 @@ impl Carrier {
         let setting = |name: &str, value: &str, why: &str| Setting { name: name.into(), value: value.into(), why: why.into() };
         let mut all = vec![
             setting("mode", "peer", "no router between the ends; the default"),
-            setting("listen/endpoints", "tcp/127.0.0.1:0; between hosts, the host's address", "one way and no other, a port that nobody else has"),
+            setting(
+                "listen/endpoints",
+                "tcp/127.0.0.1:0; between hosts, the host's address",
+                "one way and no other, a port that nobody else has",
+            ),
             setting("scouting/multicast/enabled", "false", "runs must not meet; the ends find each other through files"),
             setting(
                 "scouting/gossip/enabled",

@@ -490,7 +490,7 @@ pub(crate) fn publish(p: &mut Publisher, len: usize) {
 }
 
 /// Becomes another user for good.
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "changing the user is a C call")]
 fn become_user(id: u32) -> Answer {
     // SAFETY: plain system calls on numbers; the C library changes all threads.
     let ok = unsafe { libc::setgroups(0, std::ptr::null()) == 0 && libc::setresgid(id, id, id) == 0 && libc::setresuid(id, id, id) == 0 };
