@@ -192,11 +192,14 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
     };
     let placement = Placement::automatic(machine::usable_cpus()?);
     let found = peers::discover(peers::directory().as_deref())?;
+    if let Some((message, help)) = args.systems.iter().find_map(|name| peers::misnamed(&found, name, &scenario::OWN_SYSTEMS)) {
+        bail!("--systems: {message}: {help}");
+    }
     let mut experiments: Vec<Experiment> = Vec::new();
     let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
     let words: Vec<String> = args.what.iter().flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] }).collect();
     for word in &words {
-        let mut scenario = scenario::load(word)?;
+        let mut scenario = scenario::load_for(word, &found)?;
         ensure!(
             experiments.iter().all(|e| e.scenario.id != scenario.id),
             "two of the experiments are called {}: give one of them another id",
