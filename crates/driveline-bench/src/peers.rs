@@ -23,6 +23,9 @@ pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 pub const PLACE: &str =
     "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
 
+/// How the reason begins for which a peer is left out that is not there; how to add it follows.
+pub const NOT_INSTALLED: &str = "not installed";
+
 /// How long a peer may take to describe itself.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// More than any description needs.
@@ -202,7 +205,7 @@ impl Peer {
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let State::NotInstalled { how_to_add } = &self.state else { return None };
-        Some(format!("not installed: {how_to_add}"))
+        Some(format!("{NOT_INSTALLED}: {how_to_add}"))
     }
 }
 

@@ -172,7 +172,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
     let between_hosts = cell.links.iter().any(|l| l.reach == Reach::Network);
     let missing = between_hosts.then(find_gateway).and_then(Result::err);
     if let Some(missing) = missing.as_ref().filter(|_| with_driveline) {
-        leave_out(e, "driveline between hosts", &format!("{missing}: `make gateways` builds it"), None);
+        leave_out(e, "driveline between hosts", &missing.to_string(), None);
     }
     let with_driveline = with_driveline && missing.is_none();
     if with_driveline {

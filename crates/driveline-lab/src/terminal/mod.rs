@@ -5,8 +5,9 @@ mod beside;
 
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns};
 use crate::archive::Manifest;
+use crate::left_out::Told;
 use crate::table::{BesideWhat, LOSSES, beside_copy, digits, goodput, interval, percentile, remarks, span};
-use driveline_bench::{Columns, LeftOut};
+use driveline_bench::Columns;
 use std::fmt::Write as _;
 
 /// Links of a case that have rows of their own; of more, the report tells.
@@ -18,15 +19,16 @@ const WIDTH: usize = 110;
 #[must_use]
 pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     let mut text = String::new();
-    let shared = LeftOut::shared(a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice())));
+    let lists = || a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice()));
+    let left_out = Told::of(lists());
     for e in &a.experiments {
-        experiment(&mut text, e, &shared);
+        experiment(&mut text, e, &left_out);
     }
-    for l in &shared {
-        let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
+    for line in left_out.together() {
+        let _ = writeln!(text, "left out  {line}");
     }
-    if a.experiments.iter().flat_map(|e| &e.left_out).any(|l| l.reason.contains("not installed")) {
-        let _ = writeln!(text, "{}", driveline_bench::peers::PLACE);
+    if let Some(place) = left_out.place(lists()) {
+        let _ = writeln!(text, "{place}");
     }
     for line in remarks(m, a) {
         let _ = writeln!(text, "{line}");
@@ -34,7 +36,7 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     text
 }
 
-fn experiment(text: &mut String, e: &ExperimentResult, told_later: &[LeftOut]) {
+fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told) {
     let _ = writeln!(text, "{} · {}\n{}", e.id, e.title, e.question);
     for line in e.answer.lines() {
         text.push_str(&wrapped(line));
@@ -53,8 +55,8 @@ fn experiment(text: &mut String, e: &ExperimentResult, told_later: &[LeftOut]) {
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
         let _ = writeln!(text, "{}{}: {agreement}", if agreement.contradicts() { "INVALID  " } else { "" }, c.case.id);
     }
-    for l in e.left_out.iter().filter(|l| !l.is_among(told_later)) {
-        let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
+    for line in left_out.own(&e.left_out) {
+        let _ = writeln!(text, "left out  {line}");
     }
     text.push('\n');
 }
