@@ -10,8 +10,8 @@ const MOST_PEERS: usize = 2;
 /// What is told for all experiments together.
 pub(crate) struct Told {
     shared: Vec<LeftOut>,
-    /// Those that are told in one line; empty if they have lines of their own.
-    peers: Vec<String>,
+    /// Those that are told in one line, and whether `make peers` builds them; empty if they have lines of their own.
+    peers: Vec<(String, bool)>,
 }
 
 fn is_not_installed(left: &LeftOut) -> bool {
@@ -21,10 +21,10 @@ fn is_not_installed(left: &LeftOut) -> bool {
 impl Told {
     /// Of what is left out, by experiment.
     pub(crate) fn of<'a>(lists: impl Iterator<Item = (&'a str, &'a [LeftOut])> + Clone) -> Self {
-        let mut peers: Vec<String> = Vec::new();
+        let mut peers: Vec<(String, bool)> = Vec::new();
         for left in lists.clone().flat_map(|(_, list)| list).filter(|l| is_not_installed(l)) {
-            if !peers.contains(&left.what) {
-                peers.push(left.what.clone());
+            if peers.iter().all(|(what, _)| *what != left.what) {
+                peers.push((left.what.clone(), left.reason.contains("make peers")));
             }
         }
         if peers.len() <= MOST_PEERS {
@@ -34,7 +34,7 @@ impl Told {
     }
 
     fn is_counted(&self, left: &LeftOut) -> bool {
-        is_not_installed(left) && self.peers.contains(&left.what)
+        is_not_installed(left) && self.peers.iter().any(|(what, _)| *what == left.what)
     }
 
     /// What is told with an experiment, of what is left out of it.
@@ -46,10 +46,16 @@ impl Told {
     pub(crate) fn together(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.shared.iter().filter(|l| !self.is_counted(l)).map(line).collect();
         if !self.peers.is_empty() {
+            let names: Vec<&str> = self.peers.iter().map(|(what, _)| what.as_str()).collect();
+            let built = match self.peers.iter().filter(|(_, built)| *built).count() {
+                0 => String::new(),
+                n if n == names.len() => "`make peers` builds them; ".to_owned(),
+                n => format!("`make peers` builds {n} of them; "),
+            };
             lines.push(format!(
-                "{} peers that are not installed: {}. `make peers` builds most of them; `driveline bench peers` says how to add each",
-                self.peers.len(),
-                self.peers.join(", ")
+                "{} peers that are not installed: {}. {built}`driveline bench peers` says how to add each",
+                names.len(),
+                names.join(", ")
             ));
         }
         lines
@@ -72,7 +78,10 @@ mod tests {
 
     #[test]
     fn many_peers_that_are_missing_are_one_line_and_what_else_is_missing_has_its_own() {
-        let missing = |n: usize| (0..n).map(|i| LeftOut::new(format!("p{i}"), "not installed: make peers"));
+        let missing = |n: usize| {
+            let how = |i| if i == 3 { "not installed: buy it" } else { "not installed: make peers" };
+            (0..n).map(move |i| LeftOut::new(format!("p{i}"), how(i)))
+        };
         let other = LeftOut::new("floor", "there is none");
         let lists = |n: usize| [("W1", missing(n).chain([other.clone()]).collect::<Vec<_>>()), ("W2", missing(n).collect())];
         for (n, own, together) in [
@@ -84,8 +93,13 @@ mod tests {
             (
                 3,
                 vec!["floor: there is none"],
+                vec!["3 peers that are not installed: p0, p1, p2. `make peers` builds them; `driveline bench peers` says how to add each"],
+            ),
+            (
+                4,
+                vec!["floor: there is none"],
                 vec![
-                    "3 peers that are not installed: p0, p1, p2. `make peers` builds most of them; `driveline bench peers` says how to add each",
+                    "4 peers that are not installed: p0, p1, p2, p3. `make peers` builds 3 of them; `driveline bench peers` says how to add each",
                 ],
             ),
         ] {

@@ -66,7 +66,7 @@ fn driveline_stands_beside_its_floor() {
     // Nobody beside it: all that is divided is divided by the floor.
     let (text, terminal) = told(experiment("X", 5, cases(false)), latencies);
     assert!(text.contains("| p50 ÷ floor | p99 ÷ floor |"), "{text}");
-    let said = "By medians, Driveline takes 1.15 (95 % 1.05 to 1.25) times what its floor, a bare word, takes.";
+    let said = "By medians, Driveline takes 1.15 (95 % 1.05 to 1.25) times as long as its floor, a bare word.";
     assert!(terminal.contains(said) && terminal.contains("÷ floor, p50") && terminal.contains("1.15 [1.05, 1.25]"), "{terminal}");
     assert_eq!(row(&text, "cell", "Driveline")[5..7], ["1.15 (1.05–1.25)", "1.25 (1.10–1.25)"], "{text}");
 }

@@ -119,23 +119,31 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
 
 /// ` (95 % 1.02 to 1.31)`, where there are enough rounds to say that.
 fn in_brackets(i: &Interval) -> String {
-    if i.rounds < FEWEST_ROUNDS { String::new() } else { format!(" (95 % {} to {})", times(i.low), times(i.high)) }
+    if i.rounds < FEWEST_ROUNDS { String::new() } else { format!(" ({})", bounds_of(i)) }
+}
+
+fn bounds_of(i: &Interval) -> String {
+    format!("95 % {} to {}", times(i.low), times(i.high))
 }
 
 /// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the furthest one with its interval.
 fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     type Floor = fn(&CaseResult) -> Option<&crate::analysis::Ratio>;
-    let floors: [(&str, Floor); 2] =
-        [("its floor, a bare word,", CaseResult::to_floor), ("one copy of its payload", CaseResult::to_memcpy)];
+    let floors: [(&str, Floor); 2] = [("its floor, a bare word", CaseResult::to_floor), ("one copy of its payload", CaseResult::to_memcpy)];
     let own = || e.measured().filter(|c| c.is_driveline());
     let line = |(what, of): (&str, Floor)| {
         let mut all: Vec<(&CaseResult, Interval)> = own().filter_map(|c| Some((c, of(c)?.p50?))).collect();
         all.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
         let (first, last) = (all.first()?, all.last()?);
-        let place = |(c, _): &(&CaseResult, Interval)| if e.cells().len() > 1 { format!(" in {}", c.case.cell) } else { String::new() };
-        let from = if all.len() > 1 { format!("{}{} to ", times(first.1.estimate), place(first)) } else { String::new() };
-        let (most, where_, interval) = (times(last.1.estimate), place(last), in_brackets(&last.1));
-        Some((format!("By medians, Driveline takes {from}{most}{where_}{interval} times what {what} takes."), last.1))
+        // `2.64 (1→10, 95 % 2.61 to 2.69)`
+        let told = |(c, i): &(&CaseResult, Interval), bounds: bool| {
+            let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
+            let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
+            let words: Vec<String> = cell.into_iter().chain(bounds).collect();
+            if words.is_empty() { times(i.estimate) } else { format!("{} ({})", times(i.estimate), words.join(", ")) }
+        };
+        let from = if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
+        Some((format!("By medians, Driveline takes {from}{} times as long as {what}.", told(last, true)), last.1))
     };
     floors.into_iter().filter_map(line).collect()
 }

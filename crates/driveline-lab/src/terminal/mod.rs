@@ -25,7 +25,7 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
         experiment(&mut text, e, &left_out);
     }
     for line in left_out.together() {
-        let _ = writeln!(text, "left out  {line}");
+        text.push_str(&wrapped(&format!("left out  {line}")));
     }
     if let Some(place) = left_out.place(lists()) {
         let _ = writeln!(text, "{place}");
@@ -56,7 +56,7 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told) {
         let _ = writeln!(text, "{}{}: {agreement}", if agreement.contradicts() { "INVALID  " } else { "" }, c.case.id);
     }
     for line in left_out.own(&e.left_out) {
-        let _ = writeln!(text, "left out  {line}");
+        text.push_str(&wrapped(&format!("left out  {line}")));
     }
     text.push('\n');
 }
@@ -140,7 +140,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
 fn wrapped(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     let (mut text, mut width) = (" ".repeat(indent), indent);
-    for (i, word) in line.split_whitespace().enumerate() {
+    for (i, word) in line.trim_start().split(' ').enumerate() {
         let letters = word.chars().count();
         if i > 0 && width + 1 + letters > WIDTH {
             let _ = write!(text, "\n{}", " ".repeat(indent + 2));
