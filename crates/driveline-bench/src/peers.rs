@@ -9,6 +9,7 @@
 use crate::child::{Started, unreadable};
 use crate::harness::{Job, PROTOCOL, Pace, Reach, Reliability, System, Wait};
 use anyhow::{Context, Result, bail, ensure};
+use driveline_runtime::graph::{closest, suggest};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 /// Where peers are looked for, for those who miss one.
 pub const PLACE: &str =
     "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
+
+/// How the reason begins for which a peer is left out that is not there; how to add it follows.
+pub const NOT_INSTALLED: &str = "not installed";
 
 /// How long a peer may take to describe itself.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -201,7 +205,7 @@ impl Peer {
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let State::NotInstalled { how_to_add } = &self.state else { return None };
-        Some(format!("not installed: {how_to_add}"))
+        Some(format!("{NOT_INSTALLED}: {how_to_add}"))
     }
 }
 
@@ -358,6 +362,29 @@ pub struct Selection {
     pub unavailable: Vec<(String, String)>,
 }
 
+/// What is wrong with a name that is to be measured, and what to do about it; nothing if it may be asked for: `all`, a peer, a
+/// variant of one that is installed, or one of these `others`.
+#[must_use]
+pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, String)> {
+    if name == "all" || others.contains(&name) {
+        return None;
+    }
+    let (peer_name, variant) = name.split_once('/').map_or((name, None), |(p, v)| (p, Some(v)));
+    let Some(peer) = peers.iter().find(|p| p.name == peer_name) else {
+        let known: Vec<&str> = others.iter().copied().chain(peers.iter().map(|p| p.name.as_str())).collect();
+        let what = if others.is_empty() { "peer" } else { "system" };
+        let help = match closest(peer_name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known are {}. {PLACE}", known.join(", ")),
+        };
+        return Some((format!("there is no {what} '{peer_name}'"), help));
+    };
+    let State::Installed { description, .. } = &peer.state else { return None };
+    let variant = variant.filter(|wanted| description.variants.iter().all(|v| v.name != *wanted))?;
+    let names = description.variants.iter().map(|v| v.name.as_str());
+    Some((format!("the peer {peer_name} has no variant '{variant}'"), suggest(variant, "it has", names)))
+}
+
 /// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Variants for tuning must be named
 /// themselves (`fastdds/udp_500`).
 ///
@@ -369,11 +396,9 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
         let (peer_name, variant) = name.split_once('/').map_or((name.as_str(), None), |(p, v)| (p, Some(v)));
         let all = name == "all";
         let matching: Vec<&Peer> = peers.iter().filter(|p| all || p.name == peer_name).collect();
-        ensure!(
-            all || !matching.is_empty(),
-            "there is no peer '{peer_name}': known are {}. {PLACE}",
-            peers.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ")
-        );
+        if let Some((message, help)) = misnamed(peers, name, &[]) {
+            bail!("{message}: {help}");
+        }
         for peer in matching {
             match &peer.state {
                 State::Installed { program, description } => {
@@ -384,12 +409,6 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
                         selection.unavailable.push((peer.name.clone(), reason.to_owned()));
                         continue;
                     }
-                    ensure!(
-                        !wanted.is_empty(),
-                        "the peer {peer_name} has no variant '{}': it has {}",
-                        variant.unwrap_or_default(),
-                        description.variants.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", ")
-                    );
                     match selection.chosen.iter_mut().find(|(p, _)| p == program) {
                         Some((_, d)) => d.variants.extend(wanted),
                         None => selection.chosen.push((program.clone(), Description { variants: wanted, ..description.clone() })),

@@ -143,8 +143,14 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
     assert_eq!(systems(&["all"]).0.len(), 4);
     assert_eq!(systems(&["all"]).1, [("ros2".to_owned(), "not installed: build it".to_owned())]);
     let error = |name: &str| format!("{:#}", select(&peers, &[name.to_owned()]).unwrap_err());
-    assert!(error("c").contains("known are a, b, ros2"));
-    assert!(error("a/tcp").contains("it has shm, udp"));
+    assert!(error("other").contains("there is no peer 'other': known are a, b, ros2. Peers are looked for"), "{}", error("other"));
+    assert!(error("a/tcp").contains("the peer a has no variant 'tcp': it has: `shm`, `udp`"), "{}", error("a/tcp"));
+    // Who is a letter or two away is meant.
+    assert_eq!(error("rso2"), "there is no peer 'rso2': did you mean `ros2`?");
+    assert_eq!(error("a/smh"), "the peer a has no variant 'smh': did you mean `shm`?");
+    let system = |name| misnamed(&peers, name, &["driveline"]).map(|(message, help)| format!("{message}: {help}"));
+    assert_eq!(system("drivline").as_deref(), Some("there is no system 'drivline': did you mean `driveline`?"));
+    assert!(["all", "driveline", "a", "a/udp", "ros2", "ros2/any"].into_iter().all(|name| system(name).is_none()));
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn what_cannot_be_measured_is_a_row_with_a_reason() {
     assert!(rows[1].contains("1 MiB") && rows[1].contains("carries 32 to 65536 bytes"), "{rows:?}");
     let out = bench("link --size 64 --peers tset --json");
     assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("known are"));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("did you mean `test`?"));
 }
 
 #[test]

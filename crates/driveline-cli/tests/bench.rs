@@ -44,6 +44,24 @@ fn runs(archive: &Path) -> usize {
     cases.iter().flat_map(|c| entries(c)).filter(|p| p.extension().is_some_and(|e| e == "json")).count()
 }
 
+/// On any machine: without the gateway, and perhaps without root.
+#[test]
+fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |arguments: &[&str]| {
+        let out = driveline(dir.path(), arguments).env("DRIVELINE_GATEWAY", "/nowhere").output().unwrap();
+        (out.status.code(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (planned, run) = (of(&["bench", "run", "W10", "--quick", "--dry-run"]), of(&["bench", "run", "W10", "--quick"]));
+    assert_eq!(planned, run);
+    let (code, out, err) = run;
+    assert!(code == Some(1) && out.is_empty() && err.contains("there is nothing to measure; left out:"), "{code:?} {out} {err}");
+    assert!(err.matches("make gateways").count() <= 1, "{err}");
+    // All peers that are missing are one line.
+    assert!(err.matches("not installed").count() == 1 && err.contains("cyclonedds, fastdds"), "{err}");
+    assert!(err.contains("`driveline bench peers`"), "{err}");
+}
+
 /// Until something can be interrupted.
 fn wait_for_a_run(archive: &Path) {
     let began = Instant::now();

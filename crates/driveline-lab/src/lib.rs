@@ -11,6 +11,7 @@ pub mod archive;
 pub mod compare;
 pub mod csv;
 mod headway;
+mod left_out;
 mod list;
 mod markdown;
 pub mod plan;

@@ -3,6 +3,7 @@
 
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
 use crate::headway::Headway;
+use crate::left_out::Told;
 use crate::plan;
 use crate::publish::{PAGE, publish, summary};
 use crate::scenario::{self, Extent};
@@ -48,7 +49,7 @@ Environment:
   S7_CLOUD           the street of S7, a PLY file (default: one that is made up)
 
 Exit codes:
-  0    measured, and every run is valid
+  0    measured, and every run is valid; with --dry-run, something would be measured
   1    something could not be done (reason on standard error, and no report); or measured, and runs are INVALID: the report
        is written, and says which and why
   2    the command line is wrong
@@ -110,7 +111,9 @@ fn say(text: &str) -> Result<()> {
 pub fn run(args: &RunArgs) -> Result<Ending> {
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
     if args.dry_run {
-        say(&outline(&plan_all(args)?.0))?;
+        let experiments = plan_all(args)?.0;
+        something(&experiments)?;
+        say(&outline(&experiments))?;
         return Ok(Ending::Valid);
     }
     let archive = match &args.resume {
@@ -156,15 +159,16 @@ fn agreed(seconds: f64, yes: bool) -> Result<()> {
     Ok(())
 }
 
-fn left_out_of_several(experiments: &[Experiment]) -> Vec<LeftOut> {
-    LeftOut::shared(experiments.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice())))
+/// What each experiment leaves out.
+fn left_out(experiments: &[Experiment]) -> impl Iterator<Item = (&str, &[LeftOut])> + Clone {
+    experiments.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()))
 }
 
 /// What would be measured, for people.
 fn outline(experiments: &[Experiment]) -> String {
     let mut text = String::new();
     let mut total = 0.0;
-    let shared = left_out_of_several(experiments);
+    let told = Told::of(left_out(experiments));
     for e in experiments {
         let seconds = seconds(e);
         total += seconds;
@@ -172,15 +176,29 @@ fn outline(experiments: &[Experiment]) -> String {
         for case in &e.cases {
             let _ = writeln!(text, "    {}", case.id);
         }
-        for left in e.left_out.iter().filter(|l| !l.is_among(&shared)) {
-            let _ = writeln!(text, "    left out: {}: {}", left.what, left.told());
+        for line in told.own(&e.left_out) {
+            let _ = writeln!(text, "    left out: {line}");
         }
     }
-    for left in shared {
-        let _ = writeln!(text, "left out: {}: {}", left.what, left.told());
+    for line in told.together() {
+        let _ = writeln!(text, "left out: {line}");
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
     text
+}
+
+/// Refuses what would measure nothing but floors.
+fn something(experiments: &[Experiment]) -> Result<()> {
+    if experiments.iter().flat_map(|e| &e.cases).any(|c| c.role == Role::Measured) {
+        return Ok(());
+    }
+    let told = Told::of(left_out(experiments));
+    let own = experiments.iter().flat_map(|e| told.own(&e.left_out));
+    let lines: String = own.chain(told.together()).map(|line| format!("\n  {line}")).collect();
+    bail!(
+        "there is nothing to measure{}",
+        if lines.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{lines}") }
+    )
 }
 
 /// Plans everything, so that what cannot be measured is known before the first run. With the peers that take part.
@@ -192,11 +210,14 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
     };
     let placement = Placement::automatic(machine::usable_cpus()?);
     let found = peers::discover(peers::directory().as_deref())?;
+    if let Some((message, help)) = args.systems.iter().find_map(|name| peers::misnamed(&found, name, &scenario::OWN_SYSTEMS)) {
+        bail!("--systems: {message}: {help}");
+    }
     let mut experiments: Vec<Experiment> = Vec::new();
     let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
     let words: Vec<String> = args.what.iter().flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] }).collect();
     for word in &words {
-        let mut scenario = scenario::load(word)?;
+        let mut scenario = scenario::load_for(word, &found)?;
         ensure!(
             experiments.iter().all(|e| e.scenario.id != scenario.id),
             "two of the experiments are called {}: give one of them another id",
@@ -225,15 +246,7 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
 /// Makes the archive of what is planned.
 fn prepare(args: &RunArgs) -> Result<Archive> {
     let (experiments, extent, placement, selection) = plan_all(args)?;
-    if experiments.iter().flat_map(|e| &e.cases).all(|c| c.role != Role::Measured) {
-        let shared = left_out_of_several(&experiments);
-        let own = experiments.iter().flat_map(|e| &e.left_out).filter(|l| !l.is_among(&shared));
-        let left = own.chain(&shared).map(|l| format!("\n  {}: {}", l.what, l.told())).collect::<String>();
-        bail!(
-            "there is nothing to measure{}",
-            if left.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{left}") }
-        );
-    }
+    something(&experiments)?;
     agreed(experiments.iter().map(seconds).sum(), args.yes)?;
     let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
     let manifest = Manifest {

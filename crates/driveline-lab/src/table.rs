@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How figures are written everywhere, and what every reader must know.
 
-use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Ratio, Totals};
+use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Ratio, Totals, ratio_columns};
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
@@ -123,6 +123,30 @@ pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResul
 pub(crate) fn beside_copy(e: &ExperimentResult) -> Option<Column> {
     let any = e.measured().filter_map(CaseResult::to_memcpy).any(|r| r.p50.is_some());
     any.then_some(Column::P50)
+}
+
+/// Beside what latencies stand: Driveline, or, where nobody is beside that, the floor.
+pub(crate) struct BesideWhat {
+    /// What is divided by: `Driveline`.
+    pub(crate) to: &'static str,
+    pub(crate) columns: Vec<Column>,
+    of: fn(&CaseResult) -> Option<&Ratio>,
+}
+
+impl BesideWhat {
+    pub(crate) fn of(e: &ExperimentResult) -> Self {
+        let with = |to, of: fn(&CaseResult) -> Option<&Ratio>| Self { to, columns: ratio_columns(e.measured().filter_map(of)), of };
+        let driveline = with("Driveline", CaseResult::to_driveline);
+        if driveline.columns.is_empty() { with("floor", CaseResult::to_floor) } else { driveline }
+    }
+
+    pub(crate) fn is_floor(&self) -> bool {
+        self.to == "floor"
+    }
+
+    pub(crate) fn ratio<'a>(&self, c: &'a CaseResult, column: Column) -> Option<&'a Interval> {
+        (self.of)(c).and_then(|r| column.ratio(r))
+    }
 }
 
 /// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer.

@@ -3,6 +3,7 @@
 
 use super::{MEMCPY_KINDS, MemcpyKind, System};
 use driveline::WaitMode;
+use driveline_runtime::graph::closest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -107,10 +108,27 @@ impl FromStr for Wait {
             "spin" => Ok(Self::Spin),
             _ => match s.strip_prefix("spin:").map(str::parse) {
                 Some(Ok(us)) if us > 0 => Ok(Self::SpinThenBlock(us)),
-                _ => Err(format!("'{s}' is no way to wait: use block, spin, or spin:US with a number of microseconds, e.g. spin:50")),
+                _ => Err(format!("'{s}' is no way to wait: {}", remedy(s))),
             },
         }
     }
+}
+
+/// How to write what somebody meant with a way to wait that there is not.
+fn remedy(given: &str) -> String {
+    let duration = given.strip_prefix("spin:").and_then(|d| Some(d.split_at(d.find(|c: char| !c.is_ascii_digit())?)));
+    let factor = duration.and_then(|(_, unit)| match unit.trim() {
+        "us" | "µs" => Some(1),
+        "ms" => Some(1_000),
+        "s" => Some(1_000_000),
+        _ => None,
+    });
+    let us = duration.zip(factor).and_then(|((number, _), factor)| number.parse::<u64>().ok()?.checked_mul(factor)).filter(|us| *us > 0);
+    if let Some(us) = us {
+        return format!("it is microseconds, without a unit: spin:{us}");
+    }
+    let near = closest(given, ["block", "spin"]).map_or_else(String::new, |near| format!("did you mean {near}? "));
+    format!("{near}use block, spin, or spin:US with a number of microseconds, e.g. spin:50")
 }
 
 /// How a reader gets at the payload.

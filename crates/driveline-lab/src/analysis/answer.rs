@@ -42,14 +42,14 @@ fn contains_one(i: &Interval) -> bool {
     i.rounds >= FEWEST_ROUNDS && i.low <= 1.0 && i.high >= 1.0
 }
 
-/// What the question is about first, then latencies.
-pub(super) fn sentence(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
-    let own = super::question::answered(e, about);
-    let latencies = latencies(e);
-    if own.is_empty() { latencies } else { format!("{own} {latencies}") }
+/// What the question is about first, then latencies: a line for each thing, and indented what belongs to the line above.
+pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+    let mut lines = super::question::answered(e, about);
+    lines.extend(latencies(e));
+    lines.join("\n")
 }
 
-fn latencies(e: &ExperimentResult) -> String {
+fn latencies(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
     let (mut compared, mut ahead, mut undecided) = (0, 0, 0);
     let mut closest: Option<(&CaseResult, Interval)> = None;
@@ -69,71 +69,108 @@ fn latencies(e: &ExperimentResult) -> String {
             closest = Some(*least);
         }
     }
-    let Some((closest, interval)) = closest else { return alone(e, &cells) };
-    // Of a stream it is what passes between two arrivals.
-    let streams = e.measured().filter_map(CaseResult::headline).any(|(of, _)| of == Compared::Metric(Metric::BetweenArrivals));
-    let what = if streams { "median time" } else { "median latency" };
-    let mut text = match (ahead, compared) {
-        (1, 1) => format!("Driveline has the least {what}"),
-        (0, 1) => format!("Driveline does not have the least {what}"),
-        (2, 2) => format!("Driveline has the least {what} in both cells"),
-        (a, n) if a == n => format!("Driveline has the least {what} in all {n} cells"),
-        (0, n) => format!("Driveline has the least {what} in none of {n} cells"),
-        (a, n) => format!("Driveline has the least {what} in {a} of {n} cells"),
+    let mut lines = Vec::new();
+    if let Some((closest, interval)) = closest {
+        // Of a stream it is what passes between two arrivals.
+        let streams = e.measured().filter_map(CaseResult::headline).any(|(of, _)| of == Compared::Metric(Metric::BetweenArrivals));
+        let what = if streams { "median time" } else { "median latency" };
+        let mut text = match (ahead, compared) {
+            (1, 1) => format!("Driveline has the least {what}"),
+            (0, 1) => format!("Driveline does not have the least {what}"),
+            (2, 2) => format!("Driveline has the least {what} in both cells"),
+            (a, n) if a == n => format!("Driveline has the least {what} in all {n} cells"),
+            (0, n) => format!("Driveline has the least {what} in none of {n} cells"),
+            (a, n) => format!("Driveline has the least {what} in {a} of {n} cells"),
+        };
+        if undecided > 0 && compared > 1 {
+            let _ = write!(text, " (in {undecided} of them no difference to the next one is shown)");
+        }
+        lines.push(text + ".");
+        let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
+        let stands = if interval.estimate < 1.0 { "Furthest ahead of it is" } else { "Closest to it comes" };
+        let mut text =
+            format!("{stands} {}{place}: {} times its median{}", closest.name(), times(interval.estimate), in_brackets(&interval));
+        if contains_one(&interval) {
+            text.push_str(", which shows no difference");
+        }
+        lines.push(text + ".");
+        faster.retain(|(c, _)| c.case.id != closest.case.id);
+        if !faster.is_empty() {
+            let names: Vec<String> = faster.iter().take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
+            let more = if faster.len() > 3 { format!(" and {} more", faster.len() - 3) } else { String::new() };
+            lines.push(format!("Ahead of it also: {}{more}.", names.join(", ")));
+        }
+    } else {
+        lines.extend(alone(e, &cells));
+    }
+    lines.extend(tails(e));
+    lines.extend(beside_latency(e));
+    lines.extend(losses(e));
+    let floors = beside_floors(e);
+    let few = closest.iter().map(|(_, i)| i).chain(floors.iter().map(|(_, i)| i)).any(|i| i.rounds < ENOUGH_ROUNDS);
+    lines.extend(floors.into_iter().map(|(line, _)| line));
+    if few {
+        lines.push(format!(
+            "With fewer than {ENOUGH_ROUNDS} rounds intervals are not to be trusted: measure more rounds before you rely on them."
+        ));
+    }
+    lines
+}
+
+/// ` (95 % 1.02 to 1.31)`, where there are enough rounds to say that.
+fn in_brackets(i: &Interval) -> String {
+    if i.rounds < FEWEST_ROUNDS { String::new() } else { format!(" ({})", bounds_of(i)) }
+}
+
+fn bounds_of(i: &Interval) -> String {
+    format!("95 % {} to {}", times(i.low), times(i.high))
+}
+
+/// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the furthest one with its interval.
+fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
+    type Floor = fn(&CaseResult) -> Option<&crate::analysis::Ratio>;
+    let floors: [(&str, Floor); 2] = [("its floor, a bare word", CaseResult::to_floor), ("one copy of its payload", CaseResult::to_memcpy)];
+    let own = || e.measured().filter(|c| c.is_driveline());
+    let line = |(what, of): (&str, Floor)| {
+        let mut all: Vec<(&CaseResult, Interval)> = own().filter_map(|c| Some((c, of(c)?.p50?))).collect();
+        all.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
+        let (first, last) = (all.first()?, all.last()?);
+        // `2.64 (1→10, 95 % 2.61 to 2.69)`
+        let told = |(c, i): &(&CaseResult, Interval), bounds: bool| {
+            let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
+            let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
+            let words: Vec<String> = cell.into_iter().chain(bounds).collect();
+            if words.is_empty() { times(i.estimate) } else { format!("{} ({})", times(i.estimate), words.join(", ")) }
+        };
+        let from = if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
+        Some((format!("By medians, Driveline takes {from}{} times as long as {what}.", told(last, true)), last.1))
     };
-    if undecided > 0 && compared > 1 {
-        let _ = write!(text, " (in {undecided} of them no difference to the next one is shown)");
-    }
-    let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
-    let who = closest.name();
-    let (low, high) = (times(interval.low), times(interval.high));
-    let stands = if interval.estimate < 1.0 { "furthest ahead of it is" } else { "closest to it comes" };
-    let _ = write!(text, "; {stands} {who}{place} with {} times its median", times(interval.estimate));
-    if interval.rounds >= FEWEST_ROUNDS {
-        let _ = write!(text, " (95 % {low} to {high})");
-    }
-    if contains_one(&interval) {
-        text.push_str(", which shows no difference");
-    }
-    faster.retain(|(c, _)| c.case.id != closest.case.id);
-    if !faster.is_empty() {
-        let names: Vec<String> = faster.iter().take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
-        let more = if faster.len() > 3 { format!(" and {} more", faster.len() - 3) } else { String::new() };
-        let _ = write!(text, "; ahead of it also {}{more}", names.join(", "));
-    }
-    text.push('.');
-    if interval.rounds < ENOUGH_ROUNDS {
-        let _ = write!(
-            text,
-            " With fewer than {ENOUGH_ROUNDS} rounds the interval is not to be trusted: measure more rounds before you rely on it."
-        );
-    }
-    text + &tails(e) + &beside_latency(e) + &losses(e)
+    floors.into_iter().filter_map(line).collect()
 }
 
 /// Where somebody is shown to be ahead in the tail: a median says nothing of the latest samples.
-fn tails(e: &ExperimentResult) -> String {
+fn tails(e: &ExperimentResult) -> Option<String> {
     let ahead = |c: &&CaseResult| {
         let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
         !c.is_contradicted() && c.to_driveline().and_then(of_tail).is_some_and(|i| standing(&i) == Standing::Faster)
     };
     let cases: Vec<&CaseResult> = e.cells().iter().flat_map(|cell| e.in_cell(cell)).filter(ahead).collect();
     if cases.is_empty() {
-        return String::new();
+        return None;
     }
     let named: Vec<String> = cases.iter().take(3).map(|c| format!("{} ({})", c.name(), c.case.cell)).collect();
     let more = if cases.len() > 3 { format!(" and {} more", cases.len() - 3) } else { String::new() };
-    format!(" In the tail (p99, or p95 where n is too small for it) ahead of Driveline: {}{more}.", named.join(", "))
+    Some(format!("In the tail (p99, or p95 where n is too small for it) ahead of Driveline: {}{more}.", named.join(", ")))
 }
 
 /// What workloads observe that their question may be about: recovery, ages, periods. Of each case the subject with the greatest median.
-fn beside_latency(e: &ExperimentResult) -> String {
+fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     let asked = [
         (Quantity::Recovery, "Until samples flow again"),
         (Quantity::Age, "Age of what is worked on"),
         (Quantity::PeriodDeviation, "Off the period"),
     ];
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for (quantity, words) in asked {
         let of = |c: &CaseResult| {
             let medians = c.observed.iter().filter(|o| o.quantity == quantity).filter_map(|o| o.figure.percentiles.p50);
@@ -141,7 +178,7 @@ fn beside_latency(e: &ExperimentResult) -> String {
         };
         let told: Vec<String> = e.measured().filter_map(of).take(MOST_TOLD).collect();
         if !told.is_empty() {
-            let _ = write!(text, " {words} (p50 of the slowest): {}.", told.join(", "));
+            lines.push(format!("{words} (p50 of the slowest): {}.", told.join(", ")));
         }
     }
     let torn: Vec<String> = e
@@ -151,28 +188,28 @@ fn beside_latency(e: &ExperimentResult) -> String {
         .take(MOST_TOLD)
         .collect();
     if !torn.is_empty() {
-        let _ = write!(text, " Torn payloads: {}.", torn.join(", "));
+        lines.push(format!("Torn payloads: {}.", torn.join(", ")));
     }
-    text
+    lines
 }
 
 /// Who lost samples, most first: a median says nothing of what did not arrive.
-fn losses(e: &ExperimentResult) -> String {
+fn losses(e: &ExperimentResult) -> Option<String> {
     let mut losers: Vec<(&CaseResult, u64, u64)> =
         e.measured().filter_map(|c| c.lost().map(|(lost, due)| (c, lost, due))).filter(|(_, lost, _)| *lost > 0).collect();
     let share = |lost: u64, due: u64| lost as f64 / due.max(1) as f64;
     losers.sort_by(|a, b| share(b.1, b.2).total_cmp(&share(a.1, a.2)));
     if losers.is_empty() {
-        return String::new();
+        return None;
     }
     let named: Vec<String> =
         losers.iter().take(3).map(|(c, lost, due)| format!("{lost} of {due} by {} ({})", c.name(), c.case.cell)).collect();
     let more = if losers.len() > 3 { format!(", and some in {} more", losers.len() - 3) } else { String::new() };
-    format!(" Not arrived, which no percentile shows: {}{more}.", named.join(", "))
+    Some(format!("Not arrived, which no percentile shows: {}{more}.", named.join(", ")))
 }
 
 /// Without anything to compare with.
-fn alone(e: &ExperimentResult, cells: &[&str]) -> String {
+fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
     let mut parts = Vec::new();
     for cell in cells {
         for c in e.in_cell(cell) {
@@ -181,18 +218,23 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> String {
             let tail = [Column::P99, Column::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
             let tail =
                 tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", crate::table::duration(ns)));
-            parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}", c.case.cell, c.name(), of.label(), crate::table::duration(p50)));
+            parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}.", c.case.cell, c.name(), of.label(), crate::table::duration(p50)));
         }
     }
     let more = parts.len().saturating_sub(4);
     parts.truncate(4);
-    match (parts.is_empty(), more) {
-        (true, _) if e.measured().next().is_none() => "Nothing can be measured here: see what is left out.".into(),
-        (true, _) if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.".into(),
-        (true, _) => "No valid run: there is nothing to say yet.".into(),
-        (false, 0) => format!("{}.{}{}", parts.join("; "), beside_latency(e), losses(e)),
-        (false, more) => format!("{}; and {more} more below.{}{}", parts.join("; "), beside_latency(e), losses(e)),
+    if more > 0 {
+        parts.push(format!("And {more} more below."));
     }
+    if parts.is_empty() {
+        let why = match () {
+            () if e.measured().next().is_none() => "Nothing can be measured here: see what is left out.",
+            () if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.",
+            () => "No valid run: there is nothing to say yet.",
+        };
+        parts.push(why.to_owned());
+    }
+    parts
 }
 
 fn times(x: f64) -> String {

@@ -171,7 +171,7 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
         cases,
         left_out: e.left_out.clone(),
     };
-    result.answer = answer::sentence(&result, e.scenario.answer);
+    result.answer = answer::answer(&result, e.scenario.answer);
     Ok(result)
 }
 

@@ -19,12 +19,19 @@ pub(crate) struct Told {
     pub(crate) systems: Vec<String>,
 }
 
-/// What the experiment's question is about, in a sentence or two; nothing if it asks for latencies alone, or nothing tells.
-pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+/// What the experiment's question is about, in lines; none if it asks for latencies alone, or nothing tells.
+pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
     // Variations of settings are few, and each is an answer of its own.
     let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
-    let sentences = told(e, about).iter().map(|t| format!("{}: {}.", t.about, listed(&t.systems, most))).collect::<Vec<_>>();
-    [sentences.join(" "), remark(e, about)].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+    let mut lines = Vec::new();
+    for t in told(e, about) {
+        lines.push(format!("{}:", t.about));
+        lines.extend(t.systems.iter().take(most).map(|system| format!("  {system}")));
+        let more = t.systems.len().saturating_sub(most);
+        lines.extend((more > 0).then(|| format!("  and {more} more below")));
+    }
+    lines.extend(Some(remark(e, about)).filter(|text| !text.is_empty()));
+    lines
 }
 
 /// The same, with every system.
@@ -75,12 +82,6 @@ fn groups<'a>(e: &'a ExperimentResult, word: impl Fn(&CaseResult) -> String) -> 
 /// ` (best effort)`, where there are several groups.
 fn place(groups: usize, name: &str) -> String {
     if groups > 1 { format!(" ({name})") } else { String::new() }
-}
-
-/// The first few, and how many more there are.
-fn listed(all: &[String], most: usize) -> String {
-    let more = if all.len() > most { format!("; and {} more below", all.len() - most) } else { String::new() };
-    format!("{}{more}", all.iter().take(most).cloned().collect::<Vec<_>>().join("; "))
 }
 
 fn carried_links(e: &ExperimentResult) -> Vec<Told> {

@@ -4,8 +4,8 @@
 use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
-use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, ratio_columns, standing};
-use crate::table::{beside_copy, bounds, ratio, span};
+use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing};
+use crate::table::{BesideWhat, beside_copy, bounds, ratio, span};
 use crate::words::{cell_without, spaced};
 use driveline_bench::Metric;
 use driveline_bench::harness::Take;
@@ -25,9 +25,9 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
     let ranks = columns(e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
-    let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
+    let beside = BesideWhat::of(e);
     let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
-    each.extend(ratios.iter().map(|c| format!("{} ÷ Driveline", c.label())));
+    each.extend(beside.columns.iter().map(|c| format!("{} ÷ {}", c.label(), beside.to)));
     let copy = beside_copy(e);
     let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
     costs.extend(["CPU per message", "late", "lost", "not sent", "torn"].into_iter().filter(|_| links).map(str::to_owned));
@@ -71,8 +71,10 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
                     Some((c, f)) => {
                         cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
-                        let r = c.to_driveline();
-                        cells.extend(ratios.iter().map(|column| ratio_cell(r.and_then(|r| column.ratio(r)), c.is_driveline())));
+                        cells.extend(beside.columns.iter().map(|column| match beside.ratio(c, *column) {
+                            Some(i) if beside.is_floor() => ratio_of(Some(i)),
+                            i => ratio_cell(i, c.is_driveline() && !beside.is_floor()),
+                        }));
                     }
                     None => {
                         let why = match case {
@@ -112,10 +114,13 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         "<h3>Latency</h3>{}<p class=legend>{}{}{}{}</p>\n",
         table.finish(),
         if figures.is_empty() { String::new() } else { format!("Figures are of {}.", escape(&figures.join("; "))) },
-        if !ratios.is_empty() {
-            " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more."
-        } else {
-            ""
+        match (beside.columns.is_empty(), beside.is_floor()) {
+            (true, _) => "",
+            (false, false) =>
+                " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more.",
+            (false, true) => {
+                " ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors; with 95 % interval by rounds."
+            }
         },
         if copy.is_none() {
             ""

@@ -2,11 +2,13 @@
 //! From a file or a built-in name to a scenario whose every part makes sense.
 
 use super::builtin::builtin;
-use super::{CaseSpec, ReachSpec, RunSpec, Scenario};
+use super::{CaseSpec, ReachSpec, RunSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
-use driveline_runtime::graph::{Colour, Diagnostics, Document, parse_document, read_document};
+use driveline_bench::peers::{Peer, misnamed};
+use driveline_runtime::graph::{Colour, Diagnostics, Document, parse_document, read_document, suggest};
 use driveline_types::TopicName;
+use driveline_workloads::workloads;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -32,18 +34,52 @@ impl From<Diagnostics> for LoadError {
     }
 }
 
-/// The scenario that a word means: a built-in one by its id, or a file by its path.
+/// The scenario that a word means: a built-in one by its id, or a file by its path. Whether there are the systems that it names is
+/// not looked at.
 ///
 /// # Errors
 /// If there is none, or the file has mistakes; each is explained with its line.
 pub fn load(word: &str) -> Result<Scenario, LoadError> {
+    check(document(word)?)
+}
+
+/// Likewise, and whether its systems are Driveline or among these peers.
+///
+/// # Errors
+/// As [`load`], and if a system is none.
+pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
+    let document = document(word)?;
+    check_systems(&document, peers)?;
+    check(document)
+}
+
+/// The names of Driveline among systems.
+pub(crate) const OWN_SYSTEMS: [&str; 1] = ["driveline"];
+
+fn check_systems(document: &Document<Scenario>, peers: &[Peer]) -> Result<(), LoadError> {
+    let s = &document.value;
+    let runs = [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)];
+    let of_runs = runs.into_iter().filter_map(|(part, run)| Some((vec![part, "systems"], run.systems.as_ref()?)));
+    let of_cases = s.cases.iter().filter_map(|(name, case)| Some((vec!["cases", name, "systems"], case.systems.as_ref()?)));
+    for (path, systems) in std::iter::once((vec!["systems"], &s.systems)).chain(of_runs).chain(of_cases) {
+        for (i, name) in systems.iter().enumerate() {
+            if let Some((message, help)) = misnamed(peers, name, &OWN_SYSTEMS) {
+                let place = i.to_string();
+                return Err(document.bad_value(&[path.as_slice(), &[&place]].concat(), message, Some(help)).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     if let Some(known) = builtin().iter().find(|b| b.id.eq_ignore_ascii_case(word)) {
-        return check(parse_document(Path::new(&format!("{}.yaml", known.id)), known.text.to_owned())?);
+        return Ok(parse_document(Path::new(&format!("{}.yaml", known.id)), known.text.to_owned())?);
     }
     let path = Path::new(word);
     let looks_like_file = word.contains(['/', '.']);
     if looks_like_file || path.exists() {
-        return check(read_document(path)?);
+        return Ok(read_document(path)?);
     }
     // Of the ids that are a letter or two away; of two letters everything is two away.
     let most = (word.chars().count() / 2).min(2);
@@ -66,9 +102,12 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
     let wrong = |path: &[&str], message: String, help: &str| {
         Err(LoadError::from(document.mistake(path, message, (!help.is_empty()).then(|| help.to_owned()))))
     };
+    let bad = |path: &[&str], message: String, help: &str| {
+        Err(LoadError::from(document.bad_value(path, message, (!help.is_empty()).then(|| help.to_owned()))))
+    };
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if s.id.is_empty() || s.id.len() > 40 || !s.id.chars().all(plain) {
-        return wrong(&["id"], format!("'{}' is no id", s.id), "use letters, digits and dashes, at most 40");
+        return bad(&["id"], format!("'{}' is no id", s.id), "use letters, digits and dashes, at most 40");
     }
     if let Some(text) = serde_json::to_value(s).ok().as_ref().and_then(unreadable) {
         return wrong(&[], format!("'{text}' has control characters"), "they would move the cursor of whoever reads it: leave them out");
@@ -80,42 +119,47 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
         return wrong(&["cases"], format!("there are {} cases; at most 64 are possible", s.cases.len()), "make several scenarios");
     }
     for (part, run) in [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)] {
-        if let Some(unknown) = run.cases.iter().flatten().find(|c| !s.cases.contains_key(*c)) {
-            let names: Vec<_> = s.cases.keys().map(String::as_str).collect();
-            return wrong(&[part, "cases"], format!("there is no case '{unknown}'"), &format!("there are {}", names.join(", ")));
+        if let Some((i, unknown)) = run.cases.iter().flatten().enumerate().find(|(_, c)| !s.cases.contains_key(*c)) {
+            let help = suggest(unknown, "there are", s.cases.keys().map(String::as_str));
+            return bad(&[part, "cases", &i.to_string()], format!("there is no case '{unknown}'"), &help);
         }
         if run.messages.is_some() && run.seconds.is_some() {
             return wrong(&[part, "seconds"], "a run has a number of messages or of seconds, not both".into(), "leave one of them out");
         }
-        if let Some(message) = bad_wait(&run.vary.wait) {
-            return wrong(&[part, "vary", "wait"], message, "");
+        if let Some((i, message)) = bad_wait(&run.vary.wait) {
+            return bad(&[part, "vary", "wait", &i.to_string()], message, "");
         }
     }
-    if let Some(unknown) = s.published.iter().filter_map(|p| p.case.as_ref()).find(|c| !s.cases.contains_key(*c)) {
-        return wrong(&["published"], format!("a published figure belongs to the case '{unknown}', which there is not"), "");
+    let published = s.published.iter().enumerate().filter_map(|(i, p)| Some((i, p.case.as_ref()?)));
+    if let Some((i, unknown)) = published.into_iter().find(|(_, c)| !s.cases.contains_key(*c)) {
+        let help = suggest(unknown, "there are", s.cases.keys().map(String::as_str));
+        let message = format!("a published figure belongs to the case '{unknown}', which there is not");
+        return bad(&["published", &i.to_string(), "case"], message, &help);
     }
-    if let Some(message) = bad_wait(&s.vary.wait) {
-        return wrong(&["vary", "wait"], message, "");
+    if let Some((i, message)) = bad_wait(&s.vary.wait) {
+        return bad(&["vary", "wait", &i.to_string()], message, "");
     }
-    if let Some(message) = bad_case(&s.link, true) {
-        return wrong(&["link"], message, "");
+    if let Some((_, message)) = bad_wait(s.link.wait.as_slice()) {
+        return bad(&["link", "wait"], message, "");
     }
     if let Some(path) = cable_without_hosts(s) {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let path = borrowed(&path);
         let message = format!("`{}` is about the cable between two hosts, and there is one host", path.last().copied().unwrap_or_default());
         return wrong(&path, message, "add `reach: network` beside it, or leave it out");
     }
     for (name, case) in &s.cases {
-        if let Some(message) = bad_case(case, false) {
-            return wrong(&["cases", name], message, "");
+        if let Some((_, message)) = bad_wait(case.wait.as_slice()) {
+            return bad(&["cases", name, "wait"], message, "");
         }
-        if let Some(topic) = case.driveline_edges.iter().find(|t| !s.chain.as_ref().is_some_and(|c| c.edges.contains_key(*t))) {
-            return wrong(&["cases", name, "driveline_edges"], format!("the chain has no topic '{topic}'"), "");
+        let topics = || s.chain.iter().flat_map(|c| c.edges.keys()).map(String::as_str);
+        if let Some((i, topic)) = case.driveline_edges.iter().enumerate().find(|(_, t)| topics().all(|known| known != *t)) {
+            let help = suggest(topic, "topics", topics().collect::<Vec<_>>());
+            return bad(&["cases", name, "driveline_edges", &i.to_string()], format!("the chain has no topic '{topic}'"), &help);
         }
         if let Some(w) = &case.workload
-            && let Err(e) = driveline_workloads::check(&w.name, &serde_json::Value::Object(w.parameters.clone()))
+            && let Some(error) = bad_workload(&document, name, w)
         {
-            return wrong(&["cases", name, "workload"], format!("{e:#}"), "");
+            return Err(error);
         }
         if s.chain.is_some() && (case.workload.is_some() || !case.links.is_empty()) {
             return wrong(&["cases", name], format!("the scenario is a chain, the case '{name}' something else"), "make two scenarios");
@@ -135,26 +179,24 @@ fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
             if let Err(e) = topic.parse::<TopicName>() {
                 return wrong(&["cases", name, "links", topic], format!("the link '{topic}' cannot be a topic: {e}"), "");
             }
-            let load = link.hogs.is_some() || link.quota_percent.is_some() || link.favour.is_some();
-            if load
-                || link.of_cable().is_some()
-                || link.systems.is_some()
-                || link.figure.is_some()
-                || !link.links.is_empty()
-                || link.workload.is_some()
-            {
-                let message = format!("the link '{topic}' says something that belongs to the case as a whole");
-                return wrong(&["cases", name, "links", topic], message, "move it one level up");
+            if let Some(key) = unheeded(link, &OF_LINKS) {
+                let message = format!("`{key}` belongs to the case as a whole, and not to its link '{topic}'");
+                return wrong(&["cases", name, "links", topic, &key], message, &format!("move it up, beside `links` in `cases.{name}`"));
             }
-            if let Some(message) = bad_case(link, false) {
-                return wrong(&["cases", name, "links", topic], message, "");
+            if let Some((_, message)) = bad_wait(link.wait.as_slice()) {
+                return bad(&["cases", name, "links", topic, "wait"], message, "");
             }
         }
+    }
+    if let Some(path) = without_size(s) {
+        let path = borrowed(&path);
+        let message = format!("'{}' says no size", path.last().copied().unwrap_or_default());
+        return wrong(&path, message, "add for example `size: 1 MiB`, there or under `link`");
     }
     if s.chain.is_some()
         && let Some(path) = unheeded_by_chain(s)
     {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let path = borrowed(&path);
         let message = format!("a chain does not heed `{}`", path.last().copied().unwrap_or_default());
         return wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
     }
@@ -189,6 +231,22 @@ fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
 
 /// What of a case goes for a chain.
 const OF_CHAINS: [&str; 9] = ["rate_hz", "reach", "cpus", "wait", "reliability", "depth", "priority", "driveline_edges", "systems"];
+/// What each of several links says of itself.
+const OF_LINKS: [&str; 13] = [
+    "size",
+    "rate_hz",
+    "subscribers",
+    "copies",
+    "reach",
+    "wait",
+    "take",
+    "payload",
+    "reliability",
+    "depth",
+    "processing_us",
+    "priority",
+    "cpus",
+];
 /// What a case with a workload says of itself.
 const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
 
@@ -211,16 +269,54 @@ fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
         .or_else(|| s.watch_every_ms.map(|_| vec!["watch_every_ms".to_owned()]))
 }
 
-/// What is wrong with the values of a case, which its schema cannot say.
-fn bad_case(case: &CaseSpec, common: bool) -> Option<String> {
-    if common && (!case.links.is_empty() || case.workload.is_some()) {
-        return Some("`links` and `workload` belong to cases".into());
-    }
-    bad_wait(case.wait.as_slice())
+/// The first of these words that is no way to wait, and why.
+fn bad_wait(words: &[String]) -> Option<(usize, String)> {
+    words.iter().enumerate().find_map(|(i, w)| Some((i, w.parse::<Wait>().err()?)))
 }
 
-fn bad_wait(words: &[String]) -> Option<String> {
-    words.iter().find_map(|w| w.parse::<Wait>().err())
+/// What is wrong with the workload of a case.
+fn bad_workload(document: &Document<Scenario>, case: &str, w: &WorkloadSpec) -> Option<LoadError> {
+    let at = |place: &[&'static str]| ["cases", case, "workload"].into_iter().chain(place.iter().copied()).collect::<Vec<_>>();
+    let known = workloads();
+    let Some(workload) = known.iter().find(|k| k.name == w.name) else {
+        let help = suggest(&w.name, "there are", known.iter().map(|k| k.name));
+        return Some(document.bad_value(&at(&["name"]), format!("there is no workload '{}'", w.name), Some(help)).into());
+    };
+    let parameters: Vec<&str> = workload.defaults.as_object().into_iter().flat_map(|p| p.keys()).map(String::as_str).collect();
+    let path = at(&["parameters"]);
+    let of = |key: &'_ str| -> Vec<String> { path.iter().map(|p| (*p).to_owned()).chain([key.to_owned()]).collect() };
+    if let Some(unknown) = w.parameters.keys().find(|k| !parameters.contains(&k.as_str())) {
+        let help = suggest(unknown, "parameters", parameters);
+        let message = format!("the workload '{}' has no parameter '{unknown}'", w.name);
+        return Some(document.mistake(&borrowed(&of(unknown)), message, Some(help)).into());
+    }
+    let fault = |given: Map<String, Value>| driveline_workloads::check(&w.name, &Value::Object(given)).err().map(|e| format!("{e:#}"));
+    // One that is wrong without the others is marked.
+    let alone = |(key, value): (&String, &Value)| Some((of(key), fault(Map::from_iter([(key.clone(), value.clone())]))?));
+    if let Some((path, message)) = w.parameters.iter().find_map(alone) {
+        return Some(document.bad_value(&borrowed(&path), message, None).into());
+    }
+    fault(w.parameters.clone()).map(|message| document.mistake(&path, message, None).into())
+}
+
+fn borrowed(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
+}
+
+/// Where a link says no size, although nobody else says one for it.
+fn without_size(s: &Scenario) -> Option<Vec<String>> {
+    let varied = [&s.vary, &s.run.vary, &s.quick.vary, &s.paper.vary];
+    if s.chain.is_some() || s.link.size.is_some() || varied.iter().any(|v| !v.size.is_empty()) {
+        return None;
+    }
+    s.cases.iter().filter(|(_, c)| c.workload.is_none() && c.size.is_none()).find_map(|(name, case)| {
+        let at = |path: &[&str]| Some(path.iter().map(|p| (*p).to_owned()).collect());
+        match case.links.iter().find(|(_, l)| l.size.is_none()) {
+            Some((topic, _)) => at(&["cases", name, "links", topic]),
+            None if case.links.is_empty() => at(&["cases", name]),
+            None => None,
+        }
+    })
 }
 
 impl RunSpec {
@@ -335,7 +431,10 @@ mod tests {
             ("cases: {a: {size: 1 XB}}\n", 6, "is not a size"),
             ("cases:\n  a: {size: 64, wait: poll}\n", 7, "use block, spin"),
             ("cases:\n  a: {size: 64}\nquick: {cases: [b]}\n", 8, "no case 'b'"),
-            ("cases:\n  a: {links: {x: {size: 1, hogs: 2}}}\n", 7, "one level up"),
+            ("cases:\n  a: {links: {x: {size: 1, hogs: 2}}}\n", 7, "move it up"),
+            ("cases:\n  a: {rate_hz: 30}\n", 7, "'a' says no size"),
+            ("cases: {a: {links: {x: {size: 1}, y: {}}}}\n", 6, "'y' says no size"),
+            ("cases: {a: {size: 64}}\nlink: {links: {x: {}}}\n", 7, "`links` goes into `cases.NAME`"),
             ("cases:\n  a: {size: 64}\nrun: {messages: 1, seconds: 1}\n", 8, "not both"),
             ("cases:\n  a: {size: 64, subscribers: 0}\n", 7, "subscribers"),
             ("cases: {a: {size: 64}}\nvary: {rate_hz: [0]}\n", 7, "must be between 0.01 and"),
@@ -367,7 +466,53 @@ mod tests {
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}")), "{rest}: {text}");
         }
         assert!(parse(&format!("{HEAD}cases: {{a: {{}}}}\n").replace("id: X", "id: a b")).unwrap_err().contains("letters, digits"));
-        assert!(parse(&HEAD.replace("scenario: 1", "scenario: 2")).unwrap_err().contains("it must be 1"));
+        assert!(parse(&HEAD.replace("scenario: 1", "scenario: 2")).unwrap_err().contains("this release reads format 1"));
+    }
+
+    /// What is marked with carets, and the whole.
+    fn marked(text: &str) -> (&str, &str) {
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|l| l.trim_start_matches([' ', '|']).starts_with('^')).unwrap_or_else(|| panic!("{text}"));
+        let from = lines[at].find('^').unwrap();
+        (lines[at - 1].get(from..from + lines[at].matches('^').count()).unwrap(), text)
+    }
+
+    #[test]
+    fn what_is_marked_is_what_is_wrong() {
+        let peers = driveline_bench::peers::discover(None).unwrap();
+        for (rest, mark, says) in [
+            ("systems: [driveline, drivline]\ncases: {a: {size: 64}}\n", "drivline", "did you mean `driveline`?"),
+            ("quick: {systems: [fastds]}\ncases: {a: {size: 64}}\n", "fastds", "did you mean `fastdds`?"),
+            ("cases: {a: {size: 64, systems: [zenho]}}\n", "zenho", "did you mean `zenoh`?"),
+            ("systems: [mine]\ncases: {a: {size: 64}}\n", "mine", "known are driveline, driveline_cpp"),
+            ("cases:\n  a: {size: 64, wait: spin:5ms}\n", "spin:5ms", "without a unit: spin:5000"),
+            ("cases: {a: {size: 64}}\nlink: {wait: blok}\n", "blok", "did you mean block?"),
+            ("cases: {a: {size: 64}}\nvary: {wait: [block, poll]}\n", "poll", "use block, spin"),
+            ("cases:\n  a: {links: {x: {size: 1, wait: spin:0}}}\n", "spin:0", "use block, spin"),
+            ("cases: {a: {workload: {name: refsis}}}\n", "refsis", "did you mean `refsys`?"),
+            ("cases: {a: {workload: {name: refsys, parameters: {thread: 5}}}}\n", "thread", "did you mean `threads`?"),
+            ("cases: {a: {workload: {name: refsys, parameters: {threads: many}}}}\n", "many", "parameter 'threads'"),
+            ("cases: {a: {size: 64}}\nvary: {subscribers: 3}\n", "3", "write a list: `subscribers: [3]`"),
+            ("cases: {a: {size: 64}}\nvary: {wait: spin}\n", "spin", "write a list: `wait: [spin]`"),
+            ("cases:\n  a: {links: {b: {size: 1, delay_ms: 5}}}\n", "delay_ms", "beside `links` in `cases.a`"),
+            ("delay_ms: 5\ncases: {a: {size: 64}}\n", "delay_ms", "`delay_ms` goes into"),
+            ("links: {a: {}}\ncases: {a: {size: 64}}\n", "links", "did you mean `link`? `links` goes into `cases.NAME`"),
+            ("cases: {near: {size: 64}}\nquick: {cases: [nera]}\n", "nera", "did you mean `near`?"),
+            ("cases: {near: {size: 64}}\npublished: [{system: a, case: nera}]\n", "nera", "did you mean `near`?"),
+        ] {
+            let document = parse_document(Path::new("mine.yaml"), format!("{HEAD}{rest}")).map_err(LoadError::from);
+            let checked = document.and_then(|d| check_systems(&d, &peers).and_then(|()| check(d)));
+            let text = checked.unwrap_err().to_string();
+            let (marked, text) = marked(&text);
+            assert!(marked == mark && text.contains(says), "{rest}: {text}");
+        }
+        for (head, says) in [
+            (HEAD.replace("scenario: 1", "scenario: 2"), "the file has format 2"),
+            (HEAD.replace("scenario: 1\n", ""), "add `scenario: 1` as the first line"),
+        ] {
+            let text = parse(&format!("{head}cases: {{a: {{size: 64}}}}\n")).unwrap_err();
+            assert!(text.contains(says) && text.contains("mine.yaml:1"), "{text}");
+        }
     }
 
     #[test]

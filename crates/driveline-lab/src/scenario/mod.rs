@@ -11,11 +11,12 @@ mod load;
 pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, StageSpec, Vary, WorkloadSpec};
 pub use choices::{AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
-pub use load::{LoadError, load, schema};
+pub(crate) use load::OWN_SYSTEMS;
+pub use load::{LoadError, load, load_for, schema};
 
 use driveline_runtime::graph::ByteSize;
 use indexmap::IndexMap;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 /// How much of a scenario is measured.
@@ -53,6 +54,7 @@ pub struct Scenario {
     pub systems: Vec<String>,
     /// What all its links have in common.
     #[serde(default)]
+    #[schemars(schema_with = "common")]
     pub link: CaseSpec,
     /// A processing chain instead of links, with the measured system on its edges (docs/protocols/chain.md).
     pub chain: Option<ChainSpec>,
@@ -86,6 +88,15 @@ pub struct Scenario {
     /// What its reader must know.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// What links have in common: a case without what makes it another one.
+fn common(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = CaseSpec::json_schema(generator);
+    if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
+        properties.retain(|key, _| !["links", "workload"].contains(&key.as_str()));
+    }
+    schema
 }
 
 fn all_systems() -> Vec<String> {

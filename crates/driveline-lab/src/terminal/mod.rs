@@ -3,28 +3,32 @@
 
 mod beside;
 
-use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, ratio_columns};
+use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns};
 use crate::archive::Manifest;
-use crate::table::{LOSSES, beside_copy, digits, goodput, interval, percentile, remarks, span};
-use driveline_bench::{Columns, LeftOut};
+use crate::left_out::Told;
+use crate::table::{BesideWhat, LOSSES, beside_copy, digits, goodput, interval, percentile, remarks, span};
+use driveline_bench::Columns;
 use std::fmt::Write as _;
 
 /// Links of a case that have rows of their own; of more, the report tells.
 const MOST_LINKS: usize = 8;
+/// Where lines of words end, in characters.
+const WIDTH: usize = 110;
 
 /// The summary.
 #[must_use]
 pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     let mut text = String::new();
-    let shared = LeftOut::shared(a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice())));
+    let lists = || a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice()));
+    let left_out = Told::of(lists());
     for e in &a.experiments {
-        experiment(&mut text, e, &shared);
+        experiment(&mut text, e, &left_out);
     }
-    for l in &shared {
-        let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
+    for line in left_out.together() {
+        text.push_str(&wrapped(&format!("left out  {line}")));
     }
-    if a.experiments.iter().flat_map(|e| &e.left_out).any(|l| l.reason.contains("not installed")) {
-        let _ = writeln!(text, "{}", driveline_bench::peers::PLACE);
+    if let Some(place) = left_out.place(lists()) {
+        let _ = writeln!(text, "{place}");
     }
     for line in remarks(m, a) {
         let _ = writeln!(text, "{line}");
@@ -32,8 +36,12 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     text
 }
 
-fn experiment(text: &mut String, e: &ExperimentResult, told_later: &[LeftOut]) {
-    let _ = writeln!(text, "{} · {}\n{}\n{}\n", e.id, e.title, e.question, e.answer);
+fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told) {
+    let _ = writeln!(text, "{} · {}\n{}", e.id, e.title, e.question);
+    for line in e.answer.lines() {
+        text.push_str(&wrapped(line));
+    }
+    text.push('\n');
     latencies(text, e);
     beside::own_edges(text, e);
     beside::transmission(text, e);
@@ -47,8 +55,8 @@ fn experiment(text: &mut String, e: &ExperimentResult, told_later: &[LeftOut]) {
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
         let _ = writeln!(text, "{}{}: {agreement}", if agreement.contradicts() { "INVALID  " } else { "" }, c.case.id);
     }
-    for l in e.left_out.iter().filter(|l| !l.is_among(told_later)) {
-        let _ = writeln!(text, "left out  {}: {}", l.what, l.told());
+    for line in left_out.own(&e.left_out) {
+        text.push_str(&wrapped(&format!("left out  {line}")));
     }
     text.push('\n');
 }
@@ -57,11 +65,11 @@ fn experiment(text: &mut String, e: &ExperimentResult, told_later: &[LeftOut]) {
 fn latencies(text: &mut String, e: &ExperimentResult) {
     let figures = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| f);
     let ranks = columns(figures().chain(e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure)).map(|f| &f.percentiles));
-    let ratios = ratio_columns(e.measured().filter_map(CaseResult::to_driveline));
+    let beside = BesideWhat::of(e);
     let lossy: Vec<_> = LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     let mut head = vec![String::new(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
-    head.extend(ratios.iter().map(|c| format!("÷ Driveline, {}", c.label())));
+    head.extend(beside.columns.iter().map(|c| format!("÷ {}, {}", beside.to, c.label())));
     let copy = beside_copy(e);
     head.extend(copy.iter().map(|c| format!("÷ memcpy, {}", c.label())));
     let streams = e.measured().any(|c| c.goodput().is_some());
@@ -81,7 +89,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
             };
             let mut row = vec![name];
             row.extend(percentiles(figure, &ranks));
-            row.extend(ratios.iter().map(|column| interval(c.to_driveline().and_then(|r| column.ratio(r)))));
+            row.extend(beside.columns.iter().map(|column| interval(beside.ratio(c, *column))));
             row.extend(copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))));
             row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
             if c.case.links.is_empty() {
@@ -96,7 +104,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
             for l in c.by_link.iter().take(MOST_LINKS) {
                 let mut row = vec![format!("    {}", l.topic)];
                 row.extend(percentiles(&l.figure, &ranks));
-                row.extend(ratios.iter().chain(&copy).map(|_| String::new()));
+                row.extend(beside.columns.iter().chain(&copy).map(|_| String::new()));
                 row.extend(streams.then(String::new));
                 row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, span), String::new()]);
                 row.extend(lossy.iter().map(|(_, of)| of(&l.totals).to_string()));
@@ -111,6 +119,9 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
         return;
     }
     table.write(text);
+    if beside.is_floor() && !beside.columns.is_empty() {
+        let _ = writeln!(text, "  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors");
+    }
     if copy.is_some() {
         let _ = writeln!(text, "  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
     }
@@ -123,6 +134,25 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
             writeln!(text, "  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway");
     }
     text.push('\n');
+}
+
+/// A line of words in lines of a terminal's width; those after the first one are indented more than it is.
+fn wrapped(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    let (mut text, mut width) = (" ".repeat(indent), indent);
+    for (i, word) in line.trim_start().split(' ').enumerate() {
+        let letters = word.chars().count();
+        if i > 0 && width + 1 + letters > WIDTH {
+            let _ = write!(text, "\n{}", " ".repeat(indent + 2));
+            width = indent + 2;
+        } else if i > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += letters;
+    }
+    text + "\n"
 }
 
 /// Number of samples and percentiles; of no samples nothing.

@@ -270,7 +270,8 @@ fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
 }
 
 /// The candidate that somebody who wrote `given` probably meant.
-pub(crate) fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The distance takes memory for the product of both lengths; no name or path is as long as that.
     const LONGEST: usize = 300;
     if given.len() > LONGEST {
@@ -289,8 +290,9 @@ pub(crate) fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, _, c)| c)
 }
 
-/// `did you mean …`, or else what there is to choose from.
-pub(super) fn suggest<'a>(given: &str, what: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
+/// `did you mean …`, or else what there is to choose from, which `what` calls by its name.
+#[must_use]
+pub fn suggest<'a>(given: &str, what: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = closest(given, candidates.clone()) {
         return format!("did you mean `{near}`?");
     }

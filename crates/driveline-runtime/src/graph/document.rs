@@ -4,7 +4,7 @@
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Site, Sources, Span};
 use super::files::bounded_text;
-use super::yaml::{self, Node};
+use super::yaml::{self, Node, Value};
 use super::{files, shape};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -75,16 +75,37 @@ pub fn parse_document<T: DeserializeOwned + JsonSchema>(path: &Path, text: Strin
 }
 
 impl<T> Document<T> {
-    /// A mistake in the value at `path`, or in as much of the path as there is; keys of mappings, in turn.
+    /// A mistake at `path`, or at as much of the path as there is: keys of mappings and numbers of items in lists, in turn. Marks the
+    /// last key: it is that which should not be there, or what is below it as a whole.
     #[must_use]
     pub fn mistake(&self, path: &[&str], message: String, help: Option<String>) -> Diagnostics {
+        self.found(self.at(path).0, message, help)
+    }
+
+    /// Likewise of a value that cannot be: marks the value.
+    #[must_use]
+    pub fn bad_value(&self, path: &[&str], message: String, help: Option<String>) -> Diagnostics {
+        self.found(self.at(path).1, message, help)
+    }
+
+    /// Where the last key of a path stands, and its value.
+    fn at(&self, path: &[&str]) -> (Span, Span) {
         let mut node = &self.root;
-        let mut span = node.span;
+        let mut key_span = node.span;
         for key in path {
-            let Some(entry) = node.entry(key) else { break };
-            span = entry.key_span;
-            node = &entry.value;
+            (key_span, node) = match (node.entry(key), &node.value) {
+                (Some(entry), _) => (entry.key_span, &entry.value),
+                (None, Value::List(items)) => match key.parse().ok().and_then(|i: usize| items.get(i)) {
+                    Some(item) => (item.span, item),
+                    None => break,
+                },
+                _ => break,
+            };
         }
+        (key_span, node.span)
+    }
+
+    fn found(&self, span: Span, message: String, help: Option<String>) -> Diagnostics {
         let mut found = Diagnostics::default();
         found.push(Diagnostic::error(message).at(self.sources.place(Site { file: self.file, span })).maybe_help(help));
         found
@@ -126,7 +147,13 @@ mod tests {
     fn mistakes_between_values_have_a_place_too() {
         let thing = parse("size: 3\nnames: [a]\n").unwrap();
         let text = thing.mistake(&["names", "x"], "one name is too few".into(), None).render(Colour::No);
-        assert!(text.contains("thing.yaml:2") && text.contains("too few"), "{text}");
+        assert!(text.contains("thing.yaml:2:1") && text.contains("too few"), "{text}");
+        // Of a bad value it is not the key that is marked, and of a list the item.
+        let thing = parse("size: 3\nnames: [a, bc]\n").unwrap();
+        for (path, marked) in [(&["names"][..], "2:8"), (&["names", "1"], "2:12"), (&["names", "7"], "2:8"), (&["size"], "1:7")] {
+            let text = thing.bad_value(path, "bad".into(), None).render(Colour::No);
+            assert!(text.contains(&format!("thing.yaml:{marked}\n")), "{path:?}: {text}");
+        }
     }
 
     #[test]

@@ -33,8 +33,7 @@ mod topology;
 mod units;
 mod yaml;
 
-pub(crate) use diagnostic::closest;
-pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span};
+pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, closest, suggest};
 pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use model::json_schema;

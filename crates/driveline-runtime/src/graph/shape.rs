@@ -4,14 +4,11 @@
 //! serde stops at the first thing that it dislikes; this finds all of them, each with its place. It knows the subset of
 //! JSON Schema that schemars generates for the graph types; whatever else there were would still be caught by serde.
 
-use super::diagnostic::{Diagnostics, Span, suggest};
+use super::diagnostic::{Diagnostics, Span, closest, suggest};
 use super::units::ByteSize;
 use super::yaml::{Node, Value, shorten};
 use driveline_types::TopicName;
 use serde_json::Value as Json;
-
-/// The key of the format of a file.
-const FORMAT: &str = "driveline";
 
 /// A structural finding.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,12 +20,14 @@ pub(super) struct Finding {
 
 /// Everything in `root` that does not fit `schema`.
 pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
-    let mut c = Checker { definitions: &schema["$defs"], path: Vec::new(), about: None, inputs: Vec::new(), found: Vec::new() };
+    let mut c = Checker { schema, definitions: &schema["$defs"], path: Vec::new(), about: None, inputs: Vec::new(), found: Vec::new() };
     c.node(root, schema, root.span);
     c.found
 }
 
 struct Checker<'a> {
+    /// Of the whole file.
+    schema: &'a Json,
     definitions: &'a Json,
     path: Vec<String>,
     /// What the schema says of the key whose value is looked at.
@@ -163,7 +162,12 @@ impl<'a> Checker<'a> {
                 (Some(s), _) => s,
                 (None, Json::Bool(false)) => {
                     let keys = properties.map(|p| p.keys().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
-                    let help = suggest(name, "known keys", keys);
+                    let elsewhere = self.elsewhere(name);
+                    let help = match (closest(name, keys.iter().copied()), elsewhere.is_empty()) {
+                        (Some(near), false) => format!("did you mean `{near}`? {elsewhere}"),
+                        (None, false) => elsewhere,
+                        (_, true) => suggest(name, "known keys", keys),
+                    };
                     let message = format!("unknown key `{}`{}", shorten(name), self.here());
                     self.report(entry.key_span, message, Some(help));
                     continue;
@@ -179,16 +183,73 @@ impl<'a> Checker<'a> {
         }
         for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str) {
             if node.entry(required).is_none() {
+                let schema = &schema["properties"][required];
                 let example = match required {
-                    FORMAT => Some("add `driveline: 1` as the first line: the format of the file".into()),
+                    _ if let Some(format) = self.format_of_file(schema).filter(|_| self.path.is_empty()) => {
+                        Some(format!("add `{required}: {format}` as the first line: the format of the file"))
+                    }
                     "on" if !self.inputs.is_empty() => {
                         let inputs = self.inputs.iter().take(12).map(|i| shorten(i)).collect::<Vec<_>>();
                         Some(format!("name the input that triggers: `on: {}`", inputs.join("` or `on: ")))
                     }
-                    _ => self.how_to_write(required, &schema["properties"][required]),
+                    _ => self.how_to_write(required, schema),
                 };
                 self.report(key, format!("the key `{required}` is missing{}", self.here()), example);
             }
+        }
+    }
+
+    /// The one number that a key can have: the format of a file, at its top.
+    fn format_of_file(&self, schema: &Json) -> Option<u64> {
+        schema["minimum"].as_u64().filter(|only| schema["maximum"].as_u64() == Some(*only))
+    }
+
+    /// Where else in the file a key that is unknown here goes, nearest to the top; nothing if it is known nowhere, or here in another form.
+    fn elsewhere(&self, key: &str) -> String {
+        // Deeper ones are those of lists and mappings in each other, which nobody means who is at the wrong place.
+        const DEEPEST: usize = 3;
+        let mut level: Vec<(Vec<&'a str>, &'a Json)> = vec![(Vec::new(), self.schema)];
+        for _ in 0..=DEEPEST {
+            let (mut places, mut next) = (Vec::new(), Vec::new());
+            for (path, schema) in level {
+                self.inside(path, schema, &mut |path, properties| {
+                    if properties.contains_key(key) && !path.is_empty() {
+                        places.push(path.to_vec());
+                    }
+                    next.extend(properties.iter().map(|(name, schema)| ([path, &[name.as_str()]].concat(), schema)));
+                });
+            }
+            places.dedup();
+            let is_here = |path: &Vec<&str>| {
+                let any_item = |p: &str, own: &String| p == "[]" && own.starts_with('[');
+                path.len() == self.path.len() && path.iter().zip(&self.path).all(|(p, own)| p == own || *p == "NAME" || any_item(p, own))
+            };
+            if places.iter().any(is_here) {
+                return String::new();
+            }
+            if !places.is_empty() {
+                let named: Vec<String> = places.iter().map(|path| format!("`{}`", path.join(".").replace(".[", "["))).collect();
+                return format!("`{}` goes into {}", shorten(key), named.join(" or "));
+            }
+            level = next;
+        }
+        String::new()
+    }
+
+    /// The keys that a schema lists, and those of the mappings with any names and of the lists in it.
+    fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>)) {
+        let schema = self.resolve(schema);
+        for branch in ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten() {
+            self.inside(path.clone(), branch, look);
+        }
+        if let Some(properties) = schema["properties"].as_object() {
+            look(&path, properties);
+        }
+        if schema["additionalProperties"].is_object() {
+            self.inside([&path[..], &["NAME"]].concat(), &schema["additionalProperties"], look);
+        }
+        if schema["items"].is_object() {
+            self.inside([&path[..], &["[]"]].concat(), &schema["items"], look);
         }
     }
 
@@ -217,8 +278,8 @@ impl<'a> Checker<'a> {
         };
         let (least, most) = (schema["minimum"].as_f64(), schema["maximum"].as_f64().or(by_format));
         if least.is_some_and(|m| value < m) || most.is_some_and(|m| value > m) {
-            if self.path == [FORMAT] {
-                let help = format!("this release reads format {}", least.unwrap_or_default());
+            if let (Some(format), 1) = (self.format_of_file(schema), self.path.len()) {
+                let help = format!("this release reads format {format}");
                 return self.report(node.span, format!("the file has format {value}"), Some(help));
             }
             let help = match (least, most) {
@@ -258,6 +319,17 @@ impl<'a> Checker<'a> {
         let help = match (&node.value, expected) {
             (Value::Null, _) => Some("give it a value or remove the key".to_owned()),
             (Value::Integer(_) | Value::Float(_) | Value::Bool(_), [only]) if only == "text" => Some("put it in quotes".to_owned()),
+            (Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Text(_), [only]) if only == "a list" => {
+                let key = self.path.last().map_or("", String::as_str);
+                let value = match &node.value {
+                    Value::Integer(i) => i.to_string(),
+                    Value::Float(f) => f.to_string(),
+                    Value::Bool(b) => b.to_string(),
+                    Value::Text(t) => shorten(t),
+                    _ => String::new(),
+                };
+                Some(if key.starts_with('[') { format!("write a list: `[{value}]`") } else { format!("write a list: `{key}: [{value}]`") })
+            }
             (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => Some("remove the quotes".to_owned()),
             (Value::Text(t), [only]) if only == "a number" || only == "an integer" => {
                 let key = self.path.iter().rev().find(|p| !p.starts_with('[')).map_or("", String::as_str);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is not measured, as a terminal tells it: of each experiment its own, and once what is missing in several.
+
+use driveline_bench::LeftOut;
+use driveline_bench::peers::{NOT_INSTALLED, PLACE};
+
+/// Peers that are not installed, and have a line each; more of them are counted and named in one.
+const MOST_PEERS: usize = 2;
+
+/// What is told for all experiments together.
+pub(crate) struct Told {
+    shared: Vec<LeftOut>,
+    /// Those that are told in one line, and whether `make peers` builds them; empty if they have lines of their own.
+    peers: Vec<(String, bool)>,
+}
+
+fn is_not_installed(left: &LeftOut) -> bool {
+    left.reason.starts_with(NOT_INSTALLED)
+}
+
+impl Told {
+    /// Of what is left out, by experiment.
+    pub(crate) fn of<'a>(lists: impl Iterator<Item = (&'a str, &'a [LeftOut])> + Clone) -> Self {
+        let mut peers: Vec<(String, bool)> = Vec::new();
+        for left in lists.clone().flat_map(|(_, list)| list).filter(|l| is_not_installed(l)) {
+            if peers.iter().all(|(what, _)| *what != left.what) {
+                peers.push((left.what.clone(), left.reason.contains("make peers")));
+            }
+        }
+        if peers.len() <= MOST_PEERS {
+            peers.clear();
+        }
+        Self { shared: LeftOut::shared(lists), peers }
+    }
+
+    fn is_counted(&self, left: &LeftOut) -> bool {
+        is_not_installed(left) && self.peers.iter().any(|(what, _)| *what == left.what)
+    }
+
+    /// What is told with an experiment, of what is left out of it.
+    pub(crate) fn own(&self, list: &[LeftOut]) -> Vec<String> {
+        list.iter().filter(|l| !l.is_among(&self.shared) && !self.is_counted(l)).map(line).collect()
+    }
+
+    /// What is told once.
+    pub(crate) fn together(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.shared.iter().filter(|l| !self.is_counted(l)).map(line).collect();
+        if !self.peers.is_empty() {
+            let names: Vec<&str> = self.peers.iter().map(|(what, _)| what.as_str()).collect();
+            let built = match self.peers.iter().filter(|(_, built)| *built).count() {
+                0 => String::new(),
+                n if n == names.len() => "`make peers` builds them; ".to_owned(),
+                n => format!("`make peers` builds {n} of them; "),
+            };
+            lines.push(format!(
+                "{} peers that are not installed: {}. {built}`driveline bench peers` says how to add each",
+                names.len(),
+                names.join(", ")
+            ));
+        }
+        lines
+    }
+
+    /// Where peers are looked for, if one has a line of its own because it is not there.
+    pub(crate) fn place<'a>(&self, lists: impl Iterator<Item = (&'a str, &'a [LeftOut])>) -> Option<&'static str> {
+        let any = lists.flat_map(|(_, list)| list).any(|l| is_not_installed(l) && !self.is_counted(l));
+        any.then_some(PLACE)
+    }
+}
+
+fn line(left: &LeftOut) -> String {
+    format!("{}: {}", left.what, left.told())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_peers_that_are_missing_are_one_line_and_what_else_is_missing_has_its_own() {
+        let missing = |n: usize| {
+            let how = |i| if i == 3 { "not installed: buy it" } else { "not installed: make peers" };
+            (0..n).map(move |i| LeftOut::new(format!("p{i}"), how(i)))
+        };
+        let other = LeftOut::new("floor", "there is none");
+        let lists = |n: usize| [("W1", missing(n).chain([other.clone()]).collect::<Vec<_>>()), ("W2", missing(n).collect())];
+        for (n, own, together) in [
+            (
+                2,
+                vec!["floor: there is none"],
+                vec!["p0: not installed: make peers (in W1; W2)", "p1: not installed: make peers (in W1; W2)"],
+            ),
+            (
+                3,
+                vec!["floor: there is none"],
+                vec!["3 peers that are not installed: p0, p1, p2. `make peers` builds them; `driveline bench peers` says how to add each"],
+            ),
+            (
+                4,
+                vec!["floor: there is none"],
+                vec![
+                    "4 peers that are not installed: p0, p1, p2, p3. `make peers` builds 3 of them; `driveline bench peers` says how to add each",
+                ],
+            ),
+        ] {
+            let lists = lists(n);
+            let all = || lists.iter().map(|(id, list)| (*id, list.as_slice()));
+            let told = Told::of(all());
+            assert_eq!((told.own(&lists[0].1), told.own(&lists[1].1)), (own.into_iter().map(str::to_owned).collect(), Vec::new()));
+            assert_eq!(told.together(), together);
+            assert_eq!(told.place(all()).is_some(), n == 2);
+        }
+    }
+}
