@@ -80,7 +80,7 @@ impl Inlets for Making<'_> {
     }
 
     fn goes_on(&mut self, inlet: &Arc<Inlet>, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
-        inlet.comes_from(from, clock.clone());
+        inlet.comes_from(from, clock.clone(), self.receiving);
     }
 
     fn close(&mut self, id: EndpointId, _: Arc<Inlet>) {

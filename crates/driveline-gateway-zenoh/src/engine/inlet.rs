@@ -37,14 +37,19 @@ const TELL_AGAIN: Duration = Duration::from_millis(20);
 pub(super) struct Inlet {
     pub(super) topic: TopicName,
     pub(super) offer: Offer,
-    /// Whose samples are believed: the host that offers the publisher, and its clock.
-    source: Mutex<(HostId, Arc<Mutex<ClockEstimate>>)>,
+    source: Mutex<Source>,
     publishing: Mutex<Publishing>,
     watch: Mutex<Watch>,
     /// Where publishing may wait for readers, it does so there.
     lane: Option<Arc<Lane>>,
-    /// To its host.
-    _answers: Arc<Answers>,
+}
+
+/// Whose samples are believed: the host that offers the publisher.
+struct Source {
+    host: HostId,
+    clock: Arc<Mutex<ClockEstimate>>,
+    /// Acknowledgements to it. None where no thread could be started: then they do not wait for room.
+    _answers: Option<Arc<Answers>>,
 }
 
 struct Publishing {
@@ -105,11 +110,10 @@ impl Inlet {
         Ok(Arc::new(Self {
             topic: topic.topic.clone(),
             offer,
-            source: Mutex::new((host.clone(), clock)),
+            source: Mutex::new(Source { host: host.clone(), clock, _answers: Some(receiving.answers(host)?) }),
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
             watch: Mutex::new(watch),
             lane,
-            _answers: receiving.answers(host)?,
         }))
     }
 
@@ -142,8 +146,8 @@ impl Inlet {
     }
 
     /// The publisher's host has a new gateway.
-    pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>) {
-        *lock(&self.source) = (host.clone(), clock);
+    pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>, receiving: &Receiving) {
+        *lock(&self.source) = Source { host: host.clone(), clock, _answers: receiving.answers(host).ok() };
     }
 
     /// What became of samples; as of the last look while one is just being published.
@@ -159,7 +163,7 @@ impl Inlet {
     /// The clock of this host, whose samples are believed; what to answer to others.
     fn clock_of(&self, from: &HostId) -> Result<Arc<Mutex<ClockEstimate>>, Outcome> {
         let source = lock(&self.source);
-        let (host, clock) = &*source;
+        let Source { host, clock, .. } = &*source;
         if host.name() != from.name() {
             return Err(Outcome::Unknown);
         }
@@ -253,8 +257,8 @@ pub(super) struct Receiving {
     known: RwLock<Known>,
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
-    /// By the name of the host, as long as it has inlets here.
-    answers: Mutex<HashMap<String, Weak<Answers>>>,
+    /// Of each host, as long as it has inlets here.
+    answers: Mutex<BTreeMap<HostId, Weak<Answers>>>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -296,11 +300,11 @@ impl Receiving {
     fn answers(&self, host: &HostId) -> Result<Arc<Answers>, std::io::Error> {
         let mut answers = lock(&self.answers);
         answers.retain(|_, answers| answers.strong_count() > 0);
-        if let Some(answers) = answers.get(host.name()).and_then(Weak::upgrade) {
+        if let Some(answers) = answers.get(host).and_then(Weak::upgrade) {
             return Ok(answers);
         }
         let new = Answers::start(self.session.clone())?;
-        answers.insert(host.name().to_owned(), Arc::downgrade(&new));
+        answers.insert(host.clone(), Arc::downgrade(&new));
         Ok(new)
     }
 
@@ -389,7 +393,7 @@ impl Receiving {
         let accepts = MAX_IN_FLIGHT as u32;
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
-        let answers = lock(&self.answers).get(from.name()).and_then(Weak::upgrade);
+        let answers = lock(&self.answers).get(from).and_then(Weak::upgrade);
         match answers {
             Some(answers) => answers.send(key, ack),
             // Strangers are waited for by nobody.

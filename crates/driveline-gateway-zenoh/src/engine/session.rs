@@ -49,7 +49,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let (lease, batch, buffer) = (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());
     let open_within = OPEN_WITHIN_MS.to_string();
     let retry = format!("{{ period_init_ms: {RETRY_MS}, period_max_ms: {RETRY_MS}, period_increase_factor: 1 }}");
-    let longest = (longest + MESSAGE_HEAD_BYTES).to_string();
+    let longest = longest.saturating_add(MESSAGE_HEAD_BYTES).to_string();
     let (listen, connect) = (list(&sized(spec.listen_endpoints(), send_buffer)), list(&sized(spec.connect.clone(), send_buffer)));
     let sessions = MAX_SESSIONS.to_string();
     for (key, value) in [
@@ -165,6 +165,14 @@ mod tests {
         ] {
             of(good).unwrap();
         }
+    }
+
+    #[test]
+    fn no_length_overflows() {
+        let topic = r#"{"topic": "t", "send": true, "receive": false, "max_payload": 18446744073709551615, "pins": 1, "qos": {}}"#;
+        let topics = vec![serde_json::from_str(topic).unwrap()];
+        config(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network: serde_json::from_str("{}").unwrap(), topics })
+            .unwrap();
     }
 
     /// Section 7 of the protocol adds it up.

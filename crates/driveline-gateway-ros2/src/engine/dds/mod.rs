@@ -36,7 +36,7 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
          <MaxMessageSize>65500 B</MaxMessageSize></General>\
          <Internal><SocketReceiveBufferSize max=\"{RECEIVE_BUFFER}\"/><MaxSampleSize>{} B</MaxSampleSize></Internal>\
          <Discovery>{discovery}</Discovery></Domain></CycloneDDS>",
-        longest + HEAD_BYTES
+        longest.saturating_add(HEAD_BYTES)
     )
 }
 
