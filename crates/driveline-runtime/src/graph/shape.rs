@@ -37,6 +37,9 @@ struct Checker<'a> {
     found: Vec<Finding>,
 }
 
+/// What looks at an object of the schema, given the keys that lead to it.
+type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
+
 impl<'a> Checker<'a> {
     fn report(&mut self, span: Span, message: String, help: Option<String>) {
         self.found.push(Finding { span, message, help });
@@ -237,7 +240,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The keys that a schema lists, and those of the mappings with any names and of the lists in it.
-    fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>)) {
+    fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
         let schema = self.resolve(schema);
         for branch in ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten() {
             self.inside(path.clone(), branch, look);
