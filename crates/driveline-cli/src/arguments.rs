@@ -11,8 +11,9 @@ use std::time::Duration;
 const AFTER: &str = "\
 Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
-  1  something could not be done (reason on standard error); for `bench`: or runs are INVALID;
-     for `gateway list`: or a gateway was killed or does not answer
+  1  something could not be done (reason on standard error); for `bench`: or
+     runs are INVALID; for `gateway list`: or a gateway was killed or does not
+     answer
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -21,15 +22,24 @@ Exit codes:
   130  for `bench`: interrupted; what was measured until then is reported
 
 Environment:
-  DRIVELINE_HOST            the program that runs a module (default: driveline-host beside this one)
-  DRIVELINE_GATEWAY         the gateway to hosts (default: driveline-gateway-zenoh beside this one)
-  DRIVELINE_ROS2_GATEWAY    the gateway to ROS 2 (default: driveline-gateway-ros2 beside this one)
-  DRIVELINE_COMPONENT_PATH  further directories with component libraries, separated by colons
-  DRIVELINE_DOMAIN          the domain of programs and tools that name none, instead of `default`
-  DRIVELINE_DOMAIN_DIR      the directory in which processes meet, whatever domain is named
-  DRIVELINE_LOG             which log lines modules write, such as `debug` or `driveline=debug,warn`
-  DRIVELINE_GATEWAY_LOG     which ones the gateway to hosts writes, with Zenoh's (default: none)
-  DRIVELINE_PEERS           for `bench`: other middleware (default: peers, beside this or above)
+  DRIVELINE_HOST            the program that runs a module (default:
+                            driveline-host beside this one)
+  DRIVELINE_GATEWAY         the gateway to hosts (default:
+                            driveline-gateway-zenoh beside this one)
+  DRIVELINE_ROS2_GATEWAY    the gateway to ROS 2 (default:
+                            driveline-gateway-ros2 beside this one)
+  DRIVELINE_COMPONENT_PATH  further directories with component libraries,
+                            separated by colons
+  DRIVELINE_DOMAIN          the domain of programs and tools that name none,
+                            instead of `default`
+  DRIVELINE_DOMAIN_DIR      the directory in which processes meet, whatever
+                            domain is named
+  DRIVELINE_LOG             which log lines modules write, such as `debug` or
+                            `driveline=debug,warn`
+  DRIVELINE_GATEWAY_LOG     which ones the gateway to hosts writes, with Zenoh's
+                            (default: none)
+  DRIVELINE_PEERS           for `bench`: other middleware (default: peers,
+                            beside this or above)
   NO_COLOR                  no colours
 
 Examples:
@@ -57,7 +67,8 @@ With --json, a line for each sample: an object of `header` and `fields`, or `err
 
 Examples:
   driveline topic echo camera/image
-  driveline topic echo /detector/status --count 1 --timeout 5   # exit code 1 if nothing comes
+  driveline topic echo /detector/status --count 1 --timeout 5
+      ends with 1 if nothing comes
   driveline topic echo tracks --json --full | jq '.fields.tracks | length'";
 
 const SERVICES: &str = "\
@@ -67,8 +78,10 @@ RESPONSES (CLIENTS NOW): those to the clients that are there now.
 Examples:
   driveline service list
   driveline service list --domain pilot --json | jq '.[].servers'
-  driveline topic info _service/map/tile/request   # who asks and answers, and who does not, why
-  driveline gateway list --explain                 # the same of those that pass to and from ROS 2";
+  driveline topic info _service/map/tile/request
+      who asks and answers, and who does not, why
+  driveline gateway list --explain
+      the same of those that pass to and from ROS 2";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
@@ -87,15 +100,16 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   driveline run graph.yaml
   driveline run graph.yaml --module perception --module planning
-  driveline run graph.yaml --set lane.canny_low=40 --report out/demo --speed-kmh 130
+  driveline run graph.yaml --set lane.canny_low=40
+  driveline run graph.yaml --report out/demo --speed-kmh 130
 
 Ctrl-C stops the modules in reverse order; a second one kills them.")]
     Run(Run),
     /// Explain every mistake in graph files
     #[command(after_help = "Examples:
   driveline validate graph.yaml
-  driveline validate graphs/*.yaml                 # a verdict for each; the exit code is that of the worst
-  driveline validate graph.yaml --no-libraries     # where the component libraries are not built
+  driveline validate graphs/*.yaml              # the worst one's exit code
+  driveline validate graph.yaml --no-libraries  # where none is built
   driveline validate graph.yaml --json | jq '.[].diagnostics[].message'")]
     Validate(Validate),
     /// Show a graph as text or as a picture
@@ -144,7 +158,8 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
 
 Examples:
   driveline gateway list
-  driveline gateway list --explain                 # also how each topic is carried, and why another one is not
+  driveline gateway list --explain
+      also how each topic is carried, and why another one is not
   driveline gateway list camera/image --domain comp
   driveline gateway list --json | jq '.[].refused'")]
     Gateway {
@@ -370,6 +385,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// What is laid out by hand would be broken in the middle by a terminal of 80 columns; only sentences are broken for it.
+    #[test]
+    fn what_is_laid_out_in_helps_fits_a_terminal() {
+        fn look(command: &clap::Command, wide: &mut Vec<String>) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            wide.extend(after.lines().filter(|l| l.starts_with("  ") && l.chars().count() > 80).map(str::to_owned));
+            command.get_subcommands().for_each(|c| look(c, wide));
+        }
+        let mut wide = Vec::new();
+        look(&Arguments::command(), &mut wide);
+        assert_eq!(wide, Vec::<String>::new());
     }
 
     #[test]

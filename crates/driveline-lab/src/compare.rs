@@ -24,7 +24,8 @@ const EXAMPLES: &str = "\
 Examples:
   driveline bench compare results/before results/after
       was anything slower after the change?
-  driveline bench compare results/before results/after --json | jq '.rows[] | select(.verdict == \"slower\")'
+  driveline bench compare results/before results/after --json |
+      jq '.rows[] | select(.verdict == \"slower\")'
 
 Measure both with the same experiments on the same quiet machine, at least five rounds each.";
 

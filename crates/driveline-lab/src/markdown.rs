@@ -5,7 +5,7 @@
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
 use crate::archive::{Experiment, Manifest, Role};
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, beside_copy, digits, few_rounds, goodput, ratio, remarks};
+use crate::table::{LOSSES, beside_copy, date, digits, few_rounds, goodput, ratio, remarks};
 use driveline_bench::Columns;
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::Interval;
@@ -21,7 +21,7 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     for (e, planned) in a.experiments.iter().zip(&m.experiments) {
         experiment(&mut text, m, e, planned);
     }
-    for line in remarks(m, a) {
+    for line in remarks(m, a, None) {
         let _ = writeln!(text, "{line}\n");
     }
     text.truncate(text.trim_end().len());
@@ -35,7 +35,7 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
         text,
         "Microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
         escaped(&m.commit),
-        escaped(&m.started_at),
+        escaped(&date(&m.started_at)),
         code(&m.command.join(" "))
     );
     let table = table(e);

@@ -15,7 +15,7 @@ pub(crate) const PAGE: &str = "report.html";
 const EXAMPLES: &str = "\
 Examples:
   driveline bench report results/monday
-      writes report.html, results.csv and summary.json anew, and prints a summary
+      writes report.html, results.csv, summary.json anew, and prints a summary
   driveline bench report results/monday --out monday.html
       the page somewhere else
   driveline bench report results/monday --markdown > figures.md
@@ -60,7 +60,7 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 
 /// What a terminal shows.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
-    format!("{}\nReport: {}\n", terminal::summary(&archive.manifest, analysis), page.display())
+    format!("{}\nReport: {}\n", terminal::summary(&archive.manifest, analysis, archive.directory()), page.display())
 }
 
 /// Writes page, table and summary. An archive may be somebody else's: links that lie in it under these names are replaced, not followed.

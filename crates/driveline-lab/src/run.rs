@@ -32,7 +32,7 @@ Examples:
   driveline bench run S1 --quick
       Driveline and two peers, in a minute or so
   driveline bench run W1 S1 S2 --out results/monday
-      three experiments over everything that is installed (make peers), into a directory
+      three experiments over all that is installed (make peers)
   driveline bench run S2 --systems driveline,fastdds/shm --rounds 10
       two systems only, more rounds, so narrower intervals
   driveline bench list --show S2 > mine.yaml; driveline bench run ./mine.yaml
@@ -43,17 +43,23 @@ Examples:
       goes on with what was interrupted
 
 Environment:
-  DRIVELINE_PEERS    the directory of other middleware's programs (default: peers beside this program, or one level up)
-  DRIVELINE_GATEWAY  the program that carries Driveline's topics between hosts, for W10 (default: as installed)
-  COMP_VIDEO, COMP_MODEL  the drive and the network of W9 (default: a rendered drive and a plain detector)
+  DRIVELINE_PEERS    the directory of other middleware's programs (default:
+                     peers beside this program, or one level up)
+  DRIVELINE_GATEWAY  the program that carries Driveline's topics between hosts,
+                     for W10 (default: as installed)
+  COMP_VIDEO         the drive of W9 (default: a rendered one)
+  COMP_MODEL         the network of W9 (default: a plain detector)
   S7_CLOUD           the street of S7, a PLY file (default: one that is made up)
 
 Exit codes:
-  0    measured, and every run is valid; with --dry-run, something would be measured
-  1    something could not be done (reason on standard error, and no report); or measured, and runs are INVALID: the report
-       is written, and says which and why
+  0    measured, and every run is valid; with --dry-run, there is something to
+       measure
+  1    something could not be done (reason on standard error, and no report); or
+       measured, and runs are INVALID: the report is written, and says which and
+       why
   2    the command line is wrong
-  130  interrupted: the report is of what was measured until then, and --resume goes on
+  130  interrupted: the report is of what was measured until then, and --resume
+       goes on
 
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the report.";
 

@@ -5,6 +5,7 @@ use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Ratio, Tot
 use crate::archive::{Manifest, Role};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
+use std::path::Path;
 
 /// What is written where there are too few samples for a percentile.
 pub(crate) const TOO_SMALL: &str = "n too small";
@@ -26,6 +27,12 @@ pub(crate) fn span(ns: f64) -> String {
         ns if ns < 999.5e6 => format!("{} ms", digits(ns / 1e6)),
         ns => format!("{} s", digits(ns / 1e9)),
     }
+}
+
+/// A time of RFC 3339, to the second.
+pub(crate) fn date(time: &str) -> String {
+    let whole = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
+    format!("{} UTC", whole.replace('T', " "))
 }
 
 /// How long something takes, roughly.
@@ -149,14 +156,16 @@ impl BesideWhat {
     }
 }
 
-/// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer.
-pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
+/// What a reader must know before believing anything. That there are few rounds stands at each interval, and in the answer. The directory
+/// of the measurement is for whoever reads this where it lies.
+pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {
-        lines.push(format!(
-            "PARTIAL: {} of {} runs were made; `driveline bench run --resume DIR` with this directory goes on.",
-            a.made, a.planned
-        ));
+        let how = match directory {
+            Some(directory) => format!("`driveline bench run --resume {}`", for_shell(directory)),
+            None => "`driveline bench run --resume DIR` with this directory".to_owned(),
+        };
+        lines.push(format!("PARTIAL: {} of {} runs were made; {how} goes on.", a.made, a.planned));
     }
     if !m.optimised {
         lines.push("NOT OPTIMISED: this is a debug build, its figures say nothing about speed.".into());
@@ -176,9 +185,22 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis) -> Vec<String> {
     lines
 }
 
+/// As one word of a command line.
+fn for_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_people_copy_is_one_word_and_dates_go_to_the_second() {
+        assert_eq!(["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))), ["a/b-1", "'my car'", "'it'\\''s'"]);
+        assert_eq!(["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date), ["2020-01-01 00:00:00 UTC"; 2]);
+    }
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {

@@ -75,17 +75,18 @@ Examples:
       all sizes, blocking and spinning, half round trips against the floors
   driveline bench link --size 1M --subscribers 1,10 --rate 100 --wait block
       one to ten, open loop at 100 Hz, and its ratio to one to one
-  driveline bench link --size 1M,8M --take borrow,copy --payload untouched,filled
+  driveline bench link --size 1M --take borrow,copy --payload untouched,filled
       what copying, filling and reading cost, against memcpy
   driveline bench link --reach process --size 64,1M
       inside one process: threads, and publish to callback on one thread
   driveline bench link --size 64,1M --wait block --peers fastdds/shm,cyclonedds
-      Driveline beside other middleware (make peers; driveline bench peers lists them)
-  driveline bench link --messages 4000 --rounds 10 --json --raw samples.csv > link.json
+      beside other middleware (make peers; driveline bench peers lists them)
+  driveline bench link --messages 4000 --json --raw samples.csv > link.json
       enough for p99.9 in every run; everything as JSON, every stamp as CSV
 
 Environment:
-  DRIVELINE_PEERS  the directory of other middleware's programs (default: peers beside this program, or one level up)
+  DRIVELINE_PEERS  the directory of other middleware's programs (default: peers
+                   beside this program, or one level up)
 
 Numbers mean something on a quiet machine only; how busy it was otherwise stands in the result.";
 

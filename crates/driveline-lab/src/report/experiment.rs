@@ -17,10 +17,10 @@ const SPEEDS_KMH: [f64; 2] = [64.0, 112.0];
 
 pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
     let mut out = format!(
-        "<p class=question>{}</p><p class=source>{}</p><p class=answer>{}</p>\n",
+        "<p class=question>{}</p><p class=source>{}</p><div class=answer>{}</div>\n",
         escape(&e.question),
         escape(&e.source),
-        escape(&e.answer)
+        e.answer.lines().map(answer_line).collect::<String>()
     );
     out.push_str(&super::headline::headline(e));
     plots(&mut out, e, looks);
@@ -41,6 +41,12 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
         let _ = write!(out, "<h3>To know</h3><ul>{items}</ul>");
     }
     out
+}
+
+/// What is indented belongs to the line above.
+fn answer_line(line: &str) -> String {
+    let class = if line.starts_with(' ') { " class=part" } else { "" };
+    format!("<p{class}>{}</p>", escape(line.trim_start()))
 }
 
 pub(super) fn small(text: &str) -> String {

@@ -30,7 +30,7 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     let ids: Vec<&str> = a.experiments.iter().map(|e| e.id.as_str()).collect();
     let title = format!("Driveline lab: {}", ids.join(", "));
     let mut body = format!("<header><h1>{}</h1>{}</header>\n", escape(&title), setting::lead(m));
-    let lines = remarks(m, a);
+    let lines = remarks(m, a, None);
     if !lines.is_empty() {
         let items: String = lines.iter().map(|l| format!("<li>{}</li>", escape(l))).collect();
         let _ = write!(body, "<aside class=warn role=note aria-label=Caution><ul>{items}</ul></aside>");

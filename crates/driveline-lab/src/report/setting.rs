@@ -4,6 +4,7 @@
 use super::html::{Table, escape, section};
 use crate::analysis::Analysis;
 use crate::archive::Manifest;
+use crate::table::date;
 use crate::words::word;
 use driveline_bench::harness::{Reach, System, Wait};
 use std::fmt::Write as _;
@@ -26,12 +27,6 @@ pub(super) fn lead(m: &Manifest) -> String {
         escape(&m.version),
         escape(&m.commit)
     )
-}
-
-/// RFC 3339 without fractions.
-fn date(time: &str) -> String {
-    let whole = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
-    format!("{} UTC", whole.replace('T', " "))
 }
 
 pub(super) fn sections(m: &Manifest, a: &Analysis) -> String {

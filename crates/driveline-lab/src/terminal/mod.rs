@@ -9,6 +9,7 @@ use crate::left_out::Told;
 use crate::table::{BesideWhat, LOSSES, beside_copy, digits, goodput, interval, percentile, remarks, span};
 use driveline_bench::Columns;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Links of a case that have rows of their own; of more, the report tells.
 const MOST_LINKS: usize = 8;
@@ -17,7 +18,7 @@ const WIDTH: usize = 110;
 
 /// The summary.
 #[must_use]
-pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
+pub(crate) fn summary(m: &Manifest, a: &Analysis, directory: &Path) -> String {
     let mut text = String::new();
     let lists = || a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice()));
     let left_out = Told::of(lists());
@@ -30,7 +31,7 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     if let Some(place) = left_out.place(lists()) {
         let _ = writeln!(text, "{place}");
     }
-    for line in remarks(m, a) {
+    for line in remarks(m, a, Some(directory)) {
         let _ = writeln!(text, "{line}");
     }
     text
