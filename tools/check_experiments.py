@@ -101,6 +101,8 @@ class Sections(HTMLParser):
             self.texts[self._inside], self.tables[self._inside] = "", 0
         elif tag == "table" and self._inside is not None:
             self.tables[self._inside] += 1
+        elif tag == "p" and self._inside is not None:
+            self.texts[self._inside] += "\n"
 
     def handle_endtag(self, tag):
         self._script = False
@@ -110,6 +112,11 @@ class Sections(HTMLParser):
     def handle_data(self, data):
         if self._inside is not None and not self._script:
             self.texts[self._inside] += data
+
+
+def words(text):
+    """A text without how its lines are laid out."""
+    return " ".join(text.split())
 
 
 class Told:
@@ -131,7 +138,7 @@ class Told:
             return wrong
         if not of["answer"].strip():
             wrong.append("summary.json has no answer")
-        elif of["answer"] not in section:
+        elif words(of["answer"]) not in words(section):
             wrong.append("its section of report.html lacks the answer of summary.json")
         own = {c["id"]: c["role"] for c in experiment["cases"] if is_own(c)}
         counts = False

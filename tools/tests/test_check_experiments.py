@@ -48,9 +48,10 @@ class Archive:
                 self.runs[name, c["directory"]] = {"round": 0, "failure": None, "invalid": [], "accounts": [{"invalid": []}]}
                 cases.append({"id": c["id"], "figures": {"transport": {"n": 20}}, "observed": [], "runs": [{"reasons": []}]})
                 self.rows.append(f"{name},{c['id']},measured,cell,x,transport,all,ns,20")
-            answer = f"{name}: 5 µs < 6 µs." if cases else "Nothing can be measured here: see what is left out."
+            answer = f"{name}: 5 µs < 6 µs.\n  Without load: 4 µs." if cases else "Nothing can be measured here: see what is left out."
             self.summary["experiments"].append({"id": name, "answer": answer, "cases": cases})
-            self.sections[name] = f"<p>{html.escape(answer)}</p>" + ("<table><tr><td>5</table>" if cases else "")
+            lines = "".join(f"<p>{html.escape(line.strip())}</p>" for line in answer.splitlines())
+            self.sections[name] = f"<div>{lines}</div>" + ("<table><tr><td>5</table>" if cases else "")
 
     def write(self, directory):
         directory.mkdir()
@@ -175,7 +176,8 @@ class Experiments(unittest.TestCase):
                 a.sections.update(S1="<p>No valid run: nothing.</p><table></table>"),
             ),
             "report.html has no section": lambda a, _: a.sections.clear(),
-            "lacks the answer": lambda a, _: a.sections.update(S1="<p>S1: 5 µs</p><script>S1: 5 µs &lt; 6 µs.</script><table></table>"),
+            "section of report.html lacks the answer": lambda a, _: a.sections.update(S1=a.sections["S1"].replace("5 µs &lt;", "7 µs &lt;")),
+            "lacks the answer": lambda a, _: a.sections.update(S1=a.sections["S1"].replace("<p>Without load: 4 µs.</p>", "<script>Without load: 4 µs.</script>")),
             "has no table": lambda a, _: a.sections.update(S1=a.sections["S1"].split("<table>")[0]),
             "cell · driveline: results.csv has no distribution": lambda a, _: a.rows.pop(0),
         }.items():
