@@ -90,16 +90,16 @@ impl Shared {
 
     fn run(&self, session: &Session) {
         while let Some((key, ack)) = self.next() {
-            put(session, key, ack, CongestionControl::Block);
+            put(session, key, ack);
         }
     }
 }
 
 /// Hands an acknowledgement to Zenoh. What fails has no connection, and then the edge is parked.
-pub(super) fn put(session: &Session, key: String, mut ack: Ack, congestion: CongestionControl) {
+fn put(session: &Session, key: String, mut ack: Ack) {
     // What it has waited is not of the way.
     ack.answered = driveline_types::MonotonicNs::now();
-    let put = session.put(key, ack.encode().to_vec()).congestion_control(congestion).priority(Priority::InteractiveHigh);
+    let put = session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
     let _ = put.express(true).allowed_destination(Locality::Remote).wait();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
-use super::answers::{self, Answers};
+use super::answers::Answers;
 use super::conductor::Common;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
@@ -21,7 +21,6 @@ use std::time::Duration;
 use twox_hash::XxHash3_64;
 use zenoh::Session;
 use zenoh::bytes::ZBytes;
-use zenoh::qos::CongestionControl;
 use zenoh::sample::Sample;
 
 /// What another host may have reserved here for the history of one publisher.
@@ -48,7 +47,7 @@ pub(super) struct Inlet {
 struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
-    /// Acknowledgements to it. None where no thread could be started: then they do not wait for room.
+    /// Acknowledgements to it. None where no thread could be started: then they go with those to strangers.
     _answers: Option<Arc<Answers>>,
 }
 
@@ -259,6 +258,8 @@ pub(super) struct Receiving {
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
     /// Of each host, as long as it has inlets here.
     answers: Mutex<BTreeMap<HostId, Weak<Answers>>>,
+    /// Of all hosts that have none, so that no thread of Zenoh's waits for room on the way to them.
+    answers_to_strangers: Arc<Answers>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -277,10 +278,11 @@ struct Known {
 }
 
 impl Receiving {
-    pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Self {
+    pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Result<Self, std::io::Error> {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (lanes, answers) = (Mutex::default(), Mutex::default());
-        Self { session, keys, me, known: RwLock::default(), lanes, answers, inbox, told, unknown, damaged }
+        let answers_to_strangers = Answers::start(session.clone())?;
+        Ok(Self { session, keys, me, known: RwLock::default(), lanes, answers, answers_to_strangers, inbox, told, unknown, damaged })
     }
 
     /// Where samples of this host's publishers with this offer are published in order.
@@ -394,11 +396,7 @@ impl Receiving {
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
         let answers = lock(&self.answers).get(from).and_then(Weak::upgrade);
-        match answers {
-            Some(answers) => answers.send(key, ack),
-            // Strangers are waited for by nobody.
-            None => answers::put(&self.session, key, ack, CongestionControl::Drop),
-        }
+        answers.as_ref().unwrap_or(&self.answers_to_strangers).send(key, ack);
     }
 }
 
