@@ -37,7 +37,6 @@ mod placement;
 mod provenance;
 mod scratch;
 pub mod stats;
-mod text;
 mod validity;
 
 pub use account::{Account, Sample};
@@ -53,5 +52,4 @@ pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};
 pub use scratch::Scratch;
-pub use text::{Align, Columns, aligned, bytes};
 pub use validity::{MAX_OTHERS, taken_away, validity_rule};

@@ -3,7 +3,7 @@
 
 use crate::harness::OwnTool;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval};
-use crate::text::{interval, microseconds};
+use driveline_analyze::text::microseconds;
 use serde::Serialize;
 use std::fmt;
 
@@ -123,7 +123,7 @@ impl fmt::Display for Agreement {
             microseconds(self.tool_p50_ns as f64),
             self.averages_of.map_or_else(String::new, |n| format!(" (averages of {n})")),
             microseconds(self.ours_p50_ns as f64),
-            interval(Some(self.ratio)),
+            self.ratio,
             self.verdict()
         )
     }

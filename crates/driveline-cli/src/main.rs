@@ -10,7 +10,7 @@ mod decoder;
 mod picture;
 mod process;
 mod screen;
-mod table;
+mod text;
 
 use arguments::{Arguments, Command};
 use std::process::ExitCode;

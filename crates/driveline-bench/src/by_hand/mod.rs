@@ -17,6 +17,7 @@ use crate::scratch::Scratch;
 use crate::stats::{Random, Runs};
 use crate::{Ending, validity};
 use anyhow::{Context, Result, ensure};
+use driveline_analyze::meminfo;
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::{Entry, Plan, placement};
 use result::{FORMAT, Measurement, Outcome, Pass};
@@ -71,7 +72,7 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
     let selection = select_peers(args)?;
     let plan = Plan::new(args, &placement, &selection)?;
     for entry in &plan.entries {
-        check_memory(entry, args.rounds, machine::memory("MemAvailable:"))?;
+        check_memory(entry, args.rounds, meminfo("MemAvailable"))?;
     }
     let machine = Machine::examine(&usable);
     let seed = match args.seed {
