@@ -42,7 +42,7 @@ mod validity;
 pub use account::{Account, Sample};
 pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, Size, list_peers, run_link};
 pub use conduct::{Beside, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial};
-pub use ending::Ending;
+pub use ending::{Ending, UsageError, exit_code_of};
 pub use interruption::interruption;
 pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};

@@ -3,6 +3,7 @@
 
 use super::builtin::builtin;
 use super::{CaseSpec, ReachSpec, RunSpec, Scenario, WorkloadSpec};
+use driveline_bench::UsageError;
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
 use driveline_bench::peers::{Peer, misnamed};
@@ -16,11 +17,27 @@ use std::path::Path;
 
 /// Why a scenario cannot be used, for people: with file, line and remedy.
 #[derive(Debug)]
-pub struct LoadError(String);
+pub enum LoadError {
+    /// The word is no experiment's, and no file's.
+    NoSuchExperiment(String),
+    /// The file cannot be read, or has mistakes.
+    File(String),
+}
+
+impl LoadError {
+    /// As the error of a command whose word was to be loaded.
+    pub(crate) fn in_command_line(self) -> anyhow::Error {
+        match self {
+            Self::NoSuchExperiment(_) => UsageError::new(self).into(),
+            Self::File(_) => self.into(),
+        }
+    }
+}
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.trim_end())
+        let (Self::NoSuchExperiment(text) | Self::File(text)) = self;
+        f.write_str(text.trim_end())
     }
 }
 
@@ -30,7 +47,7 @@ impl From<Diagnostics> for LoadError {
     fn from(found: Diagnostics) -> Self {
         // Whoever shows it says that it is an error.
         let text = found.render(Colour::No);
-        Self(text.strip_prefix("error: ").map_or_else(|| text.clone(), str::to_owned))
+        Self::File(text.strip_prefix("error: ").map_or_else(|| text.clone(), str::to_owned))
     }
 }
 
@@ -88,7 +105,8 @@ fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     // Ids of one paper begin alike.
     let near = near.min_by_key(|id| (distance(id), !word.to_lowercase().starts_with(&id[..1].to_lowercase())));
     let hint = near.map_or_else(String::new, |id| format!(" Did you mean {id}?"));
-    Err(LoadError(format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them; a file is named by its path")))
+    let text = format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them; a file is named by its path");
+    Err(LoadError::NoSuchExperiment(text))
 }
 
 /// The JSON Schema of scenario files, for editors.
