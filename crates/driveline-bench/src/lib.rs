@@ -46,7 +46,7 @@ pub use ending::{Ending, UsageError, exit_code_of};
 pub use interruption::interruption;
 pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};
-pub use own_tool::{Agreement, Concord, TOLERANCE};
+pub use own_tool::{Agreement, TOLERANCE, Verdict};
 pub use peer::MIN_FILLED;
 pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
 pub use placement::Placement;

@@ -2,9 +2,9 @@
 //! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
 
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
-use crate::headway::Headway;
 use crate::left_out::Told;
 use crate::plan;
+use crate::progress::Progress;
 use crate::publish::{PAGE, publish, summary};
 use crate::scenario::{self, Extent, LoadError};
 use crate::table::minutes;
@@ -318,7 +318,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
     }
     let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway: find_gateway().ok() };
     let scratch = bench::Scratch::new()?;
-    let mut headway = Headway::new(&archive);
+    let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {
         let id = &e.scenario.id;
         for round in 0..e.rounds {
@@ -327,19 +327,19 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                 if archive.has(id, case, round) {
                     continue;
                 }
-                headway.begins(id, round, e.rounds, case);
+                progress.begins(id, round, e.rounds, case);
                 let (run, observations) = one_run(&conductor, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
                     // What was cut short is no result.
-                    drop(headway);
+                    drop(progress);
                     return Ok(archive);
                 }
                 archive.add(id, case, &run, &observations)?;
-                headway.made(case);
+                progress.made(case);
             }
         }
     }
-    drop(headway);
+    drop(progress);
     archive.finish(now())?;
     Ok(archive)
 }

@@ -10,7 +10,7 @@ use crate::table::{TOO_SMALL, bounds, controls, goodput, label, quantity, ratio}
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
-use driveline_bench::{Concord, Metric};
+use driveline_bench::{Metric, Verdict};
 use std::fmt::Write as _;
 
 /// What a car drives while a sample is on its way: speeds in km/h.
@@ -394,9 +394,9 @@ fn own_tools(e: &ExperimentResult) -> String {
     let head = ["case", "tool", "what", "it says", "here", "÷ tool", "verdict"];
     let mut table = Table::new("", &head, true);
     for (c, a) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
-        let verdict = match a.concord {
-            Concord::Differs => format!("<span class=bad>{}: the row is invalid</span>", escape(&a.verdict())),
-            Concord::Agrees | Concord::NTooSmall => escape(&a.verdict()),
+        let verdict = match a.verdict {
+            Verdict::Differs => format!("<span class=bad>{}: the row is invalid</span>", escape(&a.in_words())),
+            Verdict::Agrees | Verdict::NTooSmall => escape(&a.in_words()),
         };
         table.row(
             &escape(&c.case.id),
