@@ -4,7 +4,7 @@
 #![no_main]
 
 use driveline_gateway_ros2::convert::{Arrival, FromRos, Pieces, ToRos};
-use driveline_gateway_ros2::said::{self, ParticipantInfo};
+use driveline_gateway_ros2::discovery_info::{self, ParticipantInfo};
 use driveline_gateway_ros2::types::Kind;
 use driveline_runtime::ros2::{Release, SourceTime};
 use driveline_types::MonotonicNs;
@@ -22,7 +22,7 @@ struct Line([u8; 64]);
 fuzz_target!(|input: &[u8]| {
     let Some((choice, sample)) = input.split_first() else { return };
     let Some(kind) = Kind::ALL.get(usize::from(*choice)) else {
-        let _ = (said::is_gateway(sample), said::type_hash(sample));
+        let _ = (discovery_info::is_gateway(sample), discovery_info::type_hash(sample));
         if let Some(info) = ParticipantInfo::decode(sample) {
             let again = info.encode(Release::Jazzy).expect("short lists");
             assert_eq!(ParticipantInfo::decode(&again), Some(info));

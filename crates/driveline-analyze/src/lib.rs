@@ -6,6 +6,9 @@
 //! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
 //! summary and report of what was seen.
 //!
+//! What tools that measure have in common is here, too: [`text`] writes figures and tables for people, [`Rank`] is what a percentile is, and
+//! [`MachineFacts`] tells of the machine.
+//!
 //! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the command-line tool).
 //!
 //! ```
@@ -27,14 +30,15 @@ mod output;
 mod quantiles;
 pub mod report;
 mod summary;
+pub mod text;
 mod w9;
 mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use escape::escape;
-pub use machine::MachineFacts;
+pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};
-pub use quantiles::{ENOUGH_FOR_P99, Quantiles, nearest_rank};
+pub use quantiles::{Quantiles, Rank};
 pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
 pub use w9::{PaperFigure, W9, W9Stage};
 pub use waits::Wait;

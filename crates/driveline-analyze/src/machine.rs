@@ -52,8 +52,7 @@ impl MachineFacts {
         let cpuinfo = text("proc/cpuinfo").unwrap_or_default();
         let value =
             |key: &str| cpuinfo.lines().find_map(|l| l.split_once(':').filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned()));
-        let memory_kib = text("proc/meminfo")
-            .and_then(|t| t.lines().find_map(|l| l.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok()));
+        let memory = text("proc/meminfo").and_then(|t| line_of_meminfo(&t, "MemTotal"));
         let uname = rustix::system::uname();
         let platform = match value("flags") {
             Some(flags) if flags.split(' ').any(|f| f == "hypervisor") => "virtual machine",
@@ -63,13 +62,25 @@ impl MachineFacts {
         Self {
             cpu: value("model name").or_else(|| value("Processor")).unwrap_or_else(|| "unknown".to_owned()),
             cpus: std::thread::available_parallelism().map_or(0, usize::from),
-            memory_mib: memory_kib.unwrap_or(0) / 1024,
+            memory_mib: memory.unwrap_or(0) >> 20,
             kernel: format!("{} {}", uname.release().to_string_lossy(), uname.version().to_string_lossy()),
             governor: line("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             clock_source: line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
             platform: platform.to_owned(),
         }
     }
+}
+
+/// A line of /proc/meminfo, such as `MemAvailable`, in bytes; nothing if the kernel does not tell.
+#[must_use]
+pub fn meminfo(line: &str) -> Option<u64> {
+    line_of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, line)
+}
+
+fn line_of_meminfo(text: &str, line: &str) -> Option<u64> {
+    let value = text.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(':'))?;
+    let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 #[cfg(test)]
@@ -89,6 +100,7 @@ mod tests {
         put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
         let facts = MachineFacts::read(root.path());
         assert_eq!((facts.cpu.as_str(), facts.memory_mib), ("Fast CPU", 2048));
+        assert_eq!(line_of_meminfo("MemFree: 1 kB\nMemTotal:       2097152 kB\n", "MemFree"), Some(1024));
         assert_eq!((facts.clock_source.as_str(), facts.governor.as_str()), ("tsc", "unknown"));
         assert_eq!(facts.platform, "virtual machine");
         assert!(facts.cpus > 0);

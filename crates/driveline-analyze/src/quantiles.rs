@@ -3,15 +3,43 @@
 
 use serde::Serialize;
 
-/// Fewer samples than this leave the 99th percentile to three or fewer of them: too few to rely on.
-pub const ENOUGH_FOR_P99: usize = 300;
+/// A percentile in hundredths of a percent, with the number of samples that it needs to mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// 9990 is p99.9.
+    pub per_myriad: u64,
+    /// Fewer samples than this say nothing about it.
+    pub needs: u64,
+}
 
-/// Index of the percentile `permille`/1000 in `n` sorted samples, by the nearest-rank rule: the smallest sample that at
-/// least that share of all samples does not exceed. Always a sample that occurred; `None` without samples.
-#[must_use]
-pub fn nearest_rank(n: usize, permille: usize) -> Option<usize> {
-    let rank = (n * permille.min(1000)).div_ceil(1000).max(1);
-    (n > 0).then(|| rank - 1)
+impl Rank {
+    /// A quarter lies at or below it.
+    pub const P25: Self = Self { per_myriad: 2500, needs: 1 };
+    /// The median.
+    pub const P50: Self = Self { per_myriad: 5000, needs: 1 };
+    /// Three quarters lie at or below it.
+    pub const P75: Self = Self { per_myriad: 7500, needs: 1 };
+    /// 19 of 20.
+    pub const P95: Self = Self { per_myriad: 9500, needs: 60 };
+    /// 99 of 100: three samples lie beyond it from 300 on.
+    pub const P99: Self = Self { per_myriad: 9900, needs: 300 };
+    /// 999 of 1000: likewise from 3 000 on.
+    pub const P999: Self = Self { per_myriad: 9990, needs: 3000 };
+    /// 9 999 of 10 000: likewise from 30 000 on.
+    pub const P9999: Self = Self { per_myriad: 9999, needs: 30_000 };
+
+    /// Position of the percentile among `n` sorted samples, by the nearest-rank rule: the smallest value that at least
+    /// this share of the samples does not exceed. Always a sample that occurred; `None` without samples.
+    #[must_use]
+    pub fn index(self, n: u64) -> Option<u64> {
+        let rank = (u128::from(n) * u128::from(self.per_myriad.min(10_000))).div_ceil(10_000).max(1);
+        (n > 0).then(|| rank as u64 - 1)
+    }
+
+    /// The percentile of sorted samples; `None` without any.
+    pub(crate) fn of<T>(self, sorted: &[T]) -> Option<&T> {
+        sorted.get(self.index(sorted.len() as u64)? as usize)
+    }
 }
 
 /// Percentiles of one quantity in microseconds, exact (nearest rank).
@@ -29,7 +57,7 @@ pub struct Quantiles {
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Whether `n` is below [`ENOUGH_FOR_P99`], so that `p99` says little more than `max`.
+    /// Whether `n` is below what [`Rank::P99`] needs, so that `p99` says little more than `max`.
     pub p99_n_too_small: bool,
 }
 
@@ -39,16 +67,16 @@ impl Quantiles {
     pub fn of_ns(samples: &mut [u64]) -> Self {
         samples.sort_unstable();
         let n = samples.len();
-        let at = |permille| nearest_rank(n, permille).map_or(0.0, |i| us(samples[i]));
+        let at = |rank: Rank| rank.of(samples).map_or(0.0, |&s| us(s));
         let sum: u128 = samples.iter().map(|&s| u128::from(s)).sum();
         Self {
             n,
-            p50: at(500),
-            p95: at(950),
-            p99: at(990),
-            max: at(1000),
+            p50: at(Rank::P50),
+            p95: at(Rank::P95),
+            p99: at(Rank::P99),
+            max: samples.last().map_or(0.0, |&s| us(s)),
             mean: if n == 0 { 0.0 } else { round_us(sum as f64 / n as f64 / 1e3) },
-            p99_n_too_small: n < ENOUGH_FOR_P99,
+            p99_n_too_small: (n as u64) < Rank::P99.needs,
         }
     }
 }
@@ -82,8 +110,8 @@ mod tests {
         assert_eq!(Quantiles::of_ns(&mut []), Quantiles { p99_n_too_small: true, ..Quantiles::default() });
         let q = Quantiles::of_ns(&mut [7_000]);
         assert_eq!((q.n, q.p50, q.p99, q.max), (1, 7.0, 7.0, 7.0));
-        assert!(Quantiles::of_ns(&mut vec![1; ENOUGH_FOR_P99 - 1]).p99_n_too_small);
-        assert!(!Quantiles::of_ns(&mut vec![1; ENOUGH_FOR_P99]).p99_n_too_small);
+        assert!(Quantiles::of_ns(&mut vec![1; 299]).p99_n_too_small);
+        assert!(!Quantiles::of_ns(&mut vec![1; 300]).p99_n_too_small);
     }
 
     #[test]
@@ -97,14 +125,14 @@ mod tests {
         /// The definition itself, checked by counting.
         #[test]
         fn a_percentile_is_the_smallest_sample_that_enough_do_not_exceed(
-            mut samples in prop::collection::vec(0u64..10_000, 1..400), permille in 1usize..=1000,
+            mut samples in prop::collection::vec(0u64..10_000, 1..400), per_myriad in 1u64..=10_000,
         ) {
             samples.sort_unstable();
-            let value = samples[nearest_rank(samples.len(), permille).unwrap()];
-            let not_above = |v| samples.iter().filter(|&&s| s <= v).count() * 1000;
-            prop_assert!(not_above(value) >= permille * samples.len());
+            let value = *Rank { per_myriad, needs: 1 }.of(&samples).unwrap();
+            let not_above = |v| samples.iter().filter(|&&s| s <= v).count() as u64 * 10_000;
+            prop_assert!(not_above(value) >= per_myriad * samples.len() as u64);
             if let Some(&smaller) = samples.iter().rev().find(|&&s| s < value) {
-                prop_assert!(not_above(smaller) < permille * samples.len());
+                prop_assert!(not_above(smaller) < per_myriad * samples.len() as u64);
             }
         }
 

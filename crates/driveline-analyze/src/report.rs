@@ -11,7 +11,7 @@ mod scale;
 
 use crate::collector::Collector;
 use crate::escape::escape;
-use crate::quantiles::{ENOUGH_FOR_P99, Quantiles};
+use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use crate::w9::W9;
 use scale::{grouped, significant};
@@ -192,7 +192,8 @@ fn cells(q: &Quantiles) -> String {
     }
     let p99 = if q.p99_n_too_small {
         format!(
-            "<td class=weak title='fewer than {ENOUGH_FOR_P99} samples: rests on the {} largest'>{}*</td>",
+            "<td class=weak title='fewer than {} samples: rests on the {} largest'>{}*</td>",
+            Rank::P99.needs,
             (q.n / 100).max(1),
             micro(q.p99)
         )

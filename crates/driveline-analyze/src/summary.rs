@@ -3,7 +3,7 @@
 
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::machine::MachineFacts;
-use crate::quantiles::{Quantiles, nearest_rank, round_us, us};
+use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
 use crate::waits::{self, Wait};
 use driveline_runtime::account::CallbackCounters;
@@ -318,7 +318,7 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
     let mut sorted = samples.to_vec();
     sorted.sort_by_key(AgeSample::age_ns);
     let quantiles = |part: fn(&AgeSample) -> u64| Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>());
-    let at = |permille| nearest_rank(sorted.len(), permille).map_or_else(Split::default, |i| Split::of(&sorted[i]));
+    let at = |rank: Rank| rank.of(&sorted).map_or_else(Split::default, Split::of);
     let age_us = quantiles(AgeSample::age_ns);
     let (communication, computation, idle) = (quantiles(|s| s.communication_ns), quantiles(|s| s.computation_ns), quantiles(|s| s.idle_ns));
     let mut figures = EndToEnd {
@@ -327,10 +327,10 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
         age_us,
         newest_age_us: quantiles(|s| s.newest_ns),
         mean: Split { communication_us: communication.mean, computation_us: computation.mean, idle_us: idle.mean },
-        p50: at(500),
-        p95: at(950),
-        p99: at(990),
-        max: at(1000),
+        p50: at(Rank::P50),
+        p95: at(Rank::P95),
+        p99: at(Rank::P99),
+        max: sorted.last().map_or_else(Split::default, Split::of),
         communication_to_computation: Ratio::of(&communication, &computation),
         reaction_distance: run.facts.speed_kmh.map(|speed_kmh| ReactionDistance::of(speed_kmh, &age_us)),
         longest_wait: None,

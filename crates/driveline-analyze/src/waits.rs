@@ -4,6 +4,7 @@
 use crate::collector::{Collector, StageInput, StageRecord, StageSeries};
 use crate::quantiles::round_us;
 use crate::summary::{EndToEnd, Split};
+use crate::text::digits;
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, TopicId};
 use serde::Serialize;
@@ -115,9 +116,5 @@ impl Wait {
 
 /// Milliseconds as people say them.
 fn ms(us: f64) -> String {
-    match us / 1e3 {
-        ms if ms < 10.0 => format!("{ms:.2} ms"),
-        ms if ms < 100.0 => format!("{ms:.1} ms"),
-        ms => format!("{ms:.0} ms"),
-    }
+    format!("{} ms", digits(us / 1e3))
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a measurement ends, for whoever started it.
 
+use std::fmt;
+use std::process::ExitCode;
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -15,11 +18,38 @@ pub enum Ending {
 impl Ending {
     /// 0, 1, or 130 as shells have it.
     #[must_use]
-    pub fn exit_code(self) -> std::process::ExitCode {
-        std::process::ExitCode::from(match self {
+    pub fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
             Self::Valid => 0,
             Self::Invalid => 1,
             Self::Interrupted => 130,
         })
     }
+}
+
+/// A mistake in the command line that its grammar does not show: options that exclude each other, a name that nothing has.
+#[derive(Debug)]
+pub struct UsageError(String);
+
+impl UsageError {
+    /// With all that led to it.
+    #[must_use]
+    pub fn new(why: impl Into<anyhow::Error>) -> Self {
+        Self(format!("{:#}", why.into()))
+    }
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// What a command of the benchmark ends with that could not do what it was asked for: 2 if the command line is wrong, as with what its grammar
+/// refuses, and 1 otherwise.
+#[must_use]
+pub fn exit_code_of(e: &anyhow::Error) -> ExitCode {
+    ExitCode::from(if e.is::<UsageError>() { 2 } else { 1 })
 }

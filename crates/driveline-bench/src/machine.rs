@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
+use driveline_analyze::{MachineFacts, meminfo};
 use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -49,12 +50,9 @@ impl Machine {
     /// Looks around.
     #[must_use]
     pub fn examine(usable_cpus: &[usize]) -> Self {
-        let cpu_info = read("/proc/cpuinfo").unwrap_or_default();
-        let field =
-            |name: &str| cpu_info.lines().find(|l| l.starts_with(name)).and_then(|l| l.split_once(':')).map(|(_, v)| v.trim().to_owned());
-        let uname = rustix::system::uname();
-        let version = uname.version().to_string_lossy().into_owned();
-        let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+        let facts = MachineFacts::here();
+        // Archives have a word of their own for it.
+        let governor = Some(facts.governor).filter(|g| g != "unknown");
         let idle = read("/sys/devices/system/cpu/cpuidle/current_driver");
         let mut not_set = Vec::new();
         if governor.is_none() {
@@ -70,17 +68,17 @@ impl Machine {
             not_set.push("the processor's performance counters are not visible, so misses and cycles are not told".to_owned());
         }
         Self {
-            cpu: field("model name").unwrap_or_else(|| "unknown".into()),
+            cpu: facts.cpu,
             usable_cpus: usable_cpus.to_vec(),
             online_cpus: read("/sys/devices/system/cpu/online").unwrap_or_else(|| "unknown".into()),
-            virtual_machine: field("flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor")),
-            real_time_kernel: read("/sys/kernel/realtime").as_deref() == Some("1") || version.contains("PREEMPT_RT"),
-            kernel: format!("{} {version}", uname.release().to_string_lossy()),
-            clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_else(|| "unknown".into()),
+            virtual_machine: facts.platform == "virtual machine",
+            real_time_kernel: read("/sys/kernel/realtime").as_deref() == Some("1") || facts.kernel.contains("PREEMPT_RT"),
+            kernel: facts.kernel,
+            clock_source: facts.clock_source,
             clock_cost_ns: clock_cost_ns(),
             governor: governor.unwrap_or_else(|| "not visible".into()),
             idle_states: idle.unwrap_or_else(|| "not visible".into()),
-            memory_bytes: memory("MemTotal:").unwrap_or(0),
+            memory_bytes: meminfo("MemTotal").unwrap_or(0),
             tcp_congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_else(|| "not visible".into()),
             cgroup_cpu_limit: cgroup_cpu_limit(),
             load_before: read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()),
@@ -96,13 +94,6 @@ impl Machine {
 pub fn usable_cpus() -> Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None).context("cannot find out which CPUs may be used")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect())
-}
-
-/// A line of /proc/meminfo, in bytes.
-pub fn memory(line: &str) -> Option<u64> {
-    let info = read("/proc/meminfo")?;
-    let kib: u64 = info.lines().find(|l| l.starts_with(line))?.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
 }
 
 fn read(path: &str) -> Option<String> {

@@ -33,34 +33,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Peer => driveline_bench::peer_main(),
-        Command::Peers { json } => match driveline_bench::list_peers(json) {
-            Ok(text) => {
-                println!("{}", text.trim_end());
-                ExitCode::SUCCESS
-            }
-            Err(e) => {
-                eprintln!("error: {e:#}");
-                ExitCode::from(2)
-            }
-        },
-        Command::Chain { file } => match driveline_bench::chain::run_file(&file) {
-            Ok((text, is_valid)) => {
-                print!("{text}");
-                ExitCode::from(u8::from(!is_valid))
-            }
-            Err(e) => {
-                eprintln!("error: {e:#}");
-                ExitCode::from(2)
-            }
-        },
-        Command::Link(args) => match driveline_bench::run_link(&args) {
-            Ok(outcome) => outcome.exit_code(),
-            Err(e) => {
-                eprintln!("error: {e:#}");
-                ExitCode::from(2)
-            }
-        },
-    }
+    let outcome = match Cli::parse().command {
+        Command::Peer => return driveline_bench::peer_main(),
+        Command::Peers { json } => driveline_bench::list_peers(json).map(|text| {
+            println!("{}", text.trim_end());
+            ExitCode::SUCCESS
+        }),
+        Command::Chain { file } => driveline_bench::chain::run_file(&file).map(|(text, is_valid)| {
+            print!("{text}");
+            ExitCode::from(u8::from(!is_valid))
+        }),
+        Command::Link(args) => driveline_bench::run_link(&args).map(driveline_bench::Ending::exit_code),
+    };
+    outcome.unwrap_or_else(|e| {
+        eprintln!("error: {e:#}");
+        driveline_bench::exit_code_of(&e)
+    })
 }

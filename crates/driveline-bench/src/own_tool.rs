@@ -3,7 +3,7 @@
 
 use crate::harness::OwnTool;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval};
-use crate::text::{interval, microseconds};
+use driveline_analyze::text::microseconds;
 use serde::Serialize;
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub const TOLERANCE: f64 = 0.2;
 /// What follows from a row and its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Concord {
+pub enum Verdict {
     /// They differ by no more than [`TOLERANCE`]: the whole interval of their ratio says so.
     Agrees,
     /// They differ by more: the whole interval lies beyond it. The row is invalid.
@@ -42,7 +42,8 @@ pub struct Agreement {
     /// The row's ÷ the tool's, with its 95 % interval by rounds.
     pub ratio: Interval,
     /// What follows.
-    pub concord: Concord,
+    #[serde(rename = "concord")]
+    pub verdict: Verdict,
 }
 
 impl Agreement {
@@ -71,7 +72,7 @@ impl Agreement {
             tool_n: said.iter().fold(0, |sum, (_, t)| sum.saturating_add(t.n)),
             ours_p50_ns: ours.at(Rank::P50)?,
             averages_of: first.averages_of,
-            concord: concord(&ratio),
+            verdict: verdict_of(&ratio),
             ratio,
         })
     }
@@ -79,20 +80,20 @@ impl Agreement {
     /// Whether the row is invalid.
     #[must_use]
     pub fn contradicts(&self) -> bool {
-        self.concord == Concord::Differs
+        self.verdict == Verdict::Differs
     }
 
     /// What follows, in words.
     #[must_use]
-    pub fn verdict(&self) -> String {
+    pub fn in_words(&self) -> String {
         let percent = TOLERANCE * 100.0;
-        match self.concord {
-            Concord::Agrees => format!("agrees within {percent:.0} %"),
-            Concord::Differs => format!("differs by more than {percent:.0} %"),
-            Concord::NTooSmall if self.ratio.rounds < ENOUGH_ROUNDS => {
+        match self.verdict {
+            Verdict::Agrees => format!("agrees within {percent:.0} %"),
+            Verdict::Differs => format!("differs by more than {percent:.0} %"),
+            Verdict::NTooSmall if self.ratio.rounds < ENOUGH_ROUNDS => {
                 format!("n too small: it takes {ENOUGH_ROUNDS} rounds to say whether they agree, and there are {}", self.ratio.rounds)
             }
-            Concord::NTooSmall => format!("n too small to say whether they agree within {percent:.0} %: take more messages or rounds"),
+            Verdict::NTooSmall => format!("n too small to say whether they agree within {percent:.0} %: take more messages or rounds"),
         }
     }
 }
@@ -104,13 +105,13 @@ fn averages(samples: &[u64], each: u64) -> Vec<u64> {
     samples.chunks_exact(each).map(average).collect()
 }
 
-fn concord(ratio: &Interval) -> Concord {
+fn verdict_of(ratio: &Interval) -> Verdict {
     let (least, most) = (1.0 - TOLERANCE, 1.0 + TOLERANCE);
     match ratio {
-        r if r.rounds < ENOUGH_ROUNDS => Concord::NTooSmall,
-        r if r.low >= least && r.high <= most => Concord::Agrees,
-        r if r.high < least || r.low > most => Concord::Differs,
-        _ => Concord::NTooSmall,
+        r if r.rounds < ENOUGH_ROUNDS => Verdict::NTooSmall,
+        r if r.low >= least && r.high <= most => Verdict::Agrees,
+        r if r.high < least || r.low > most => Verdict::Differs,
+        _ => Verdict::NTooSmall,
     }
 }
 
@@ -123,8 +124,8 @@ impl fmt::Display for Agreement {
             microseconds(self.tool_p50_ns as f64),
             self.averages_of.map_or_else(String::new, |n| format!(" (averages of {n})")),
             microseconds(self.ours_p50_ns as f64),
-            interval(Some(self.ratio)),
-            self.verdict()
+            self.ratio,
+            self.in_words()
         )
     }
 }
@@ -152,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_fifth_is_the_limit_both_ways() {
-        let concord = |ours| of(&[ours; 5], &[50_000; 5]).unwrap().concord;
-        use Concord::{Agrees, Differs};
-        assert_eq!([39_999, 40_000, 50_000, 60_000, 60_001].map(concord), [Differs, Agrees, Agrees, Agrees, Differs]);
+        let verdict = |ours| of(&[ours; 5], &[50_000; 5]).unwrap().verdict;
+        use Verdict::{Agrees, Differs};
+        assert_eq!([39_999, 40_000, 50_000, 60_000, 60_001].map(verdict), [Differs, Agrees, Agrees, Agrees, Differs]);
         assert_eq!(of(&[1], &[]), None);
         assert_eq!(of(&[1], &[0]), None);
         // Not in the same round.
@@ -164,11 +165,11 @@ mod tests {
     #[test]
     fn nothing_is_said_of_few_rounds_or_where_the_interval_includes_the_limit() {
         let few = of(&[90_000; 4], &[50_000; 4]).unwrap();
-        assert_eq!((few.concord, few.contradicts()), (Concord::NTooSmall, false));
+        assert_eq!((few.verdict, few.contradicts()), (Verdict::NTooSmall, false));
         assert!(few.to_string().ends_with("it takes 5 rounds to say whether they agree, and there are 4"), "{few}");
         // Rounds on both sides of the limit, and most of them within.
         let wide = of(&[50_000, 52_000, 55_000, 66_000, 70_000], &[50_000; 5]).unwrap();
-        assert_eq!(wide.concord, Concord::NTooSmall, "{wide}");
+        assert_eq!(wide.verdict, Verdict::NTooSmall, "{wide}");
         assert!(wide.to_string().ends_with("whether they agree within 20 %: take more messages or rounds"), "{wide}");
         // Far beyond it, whatever the rounds say.
         assert!(of(&[90_000, 95_000, 99_000, 120_000, 150_000], &[50_000; 5]).unwrap().contradicts());
@@ -182,7 +183,7 @@ mod tests {
         let averaged = OwnTool { averages_of: Some(10), p50_ns: 1900, ..said(&[0])[0].1.clone() };
         let tool: Vec<_> = (0..5).map(|i| (i, averaged.clone())).collect();
         let a = Agreement::of(&vec![round.clone(); 5], &tool, 1).unwrap();
-        assert_eq!((a.ours_p50_ns, a.averages_of, a.concord), (1900, Some(10), Concord::Agrees), "{a}");
+        assert_eq!((a.ours_p50_ns, a.averages_of, a.verdict), (1900, Some(10), Verdict::Agrees), "{a}");
         assert!(a.to_string().starts_with("own tool ddsperf: 1.90 µs (averages of 10), ours 1.90 µs, 1.00"), "{a}");
         // Medians of single ones are another thing.
         let single: Vec<_> = tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
@@ -199,7 +200,7 @@ mod tests {
         let a = of(&[50_300; 5], &[52_100; 5]).unwrap();
         assert_eq!((a.tool_p50_ns, a.tool_p99_ns, a.tool_n), (52_100, Some(104_200), 50));
         assert_eq!(a.to_string(), "own tool ddsperf: 52.1 µs, ours 50.3 µs, 0.97 (0.97–0.97): agrees within 20 %");
-        let b = Agreement { concord: Concord::Differs, ..a };
+        let b = Agreement { verdict: Verdict::Differs, ..a };
         assert!(b.to_string().ends_with("differs by more than 20 %"));
         assert_eq!(of(&[1; 3], &[90_000, 52_100, 10_000]).unwrap().tool_p50_ns, 52_100);
     }

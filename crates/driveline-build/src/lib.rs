@@ -64,12 +64,11 @@ pub enum Error {
 pub struct Protos {
     types_path: String,
     out_dir: Option<PathBuf>,
-    prost: prost_build::Config,
 }
 
 impl Default for Protos {
     fn default() -> Self {
-        Self { types_path: "::driveline::types".into(), out_dir: None, prost: prost_build::Config::new() }
+        Self { types_path: "::driveline::types".into(), out_dir: None }
     }
 }
 
@@ -94,19 +93,11 @@ impl Protos {
         self
     }
 
-    /// Takes messages of a protobuf package from the Rust module where they are already, such as `driveline.msgs` from
-    /// `::driveline_msgs::proto`.
-    #[must_use]
-    pub fn extern_package(mut self, package: &str, rust_path: &str) -> Self {
-        self.prost.extern_path(format!(".{package}"), rust_path);
-        self
-    }
-
     /// Writes `PACKAGE.rs` for each package of `files`, and has Cargo run the build script again when they change.
     ///
     /// # Errors
     /// [`enum@Error`] with file and line of a mistake in a `.proto` file.
-    pub fn compile(mut self, files: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
+    pub fn compile(self, files: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
         let set = protox::compile(files, includes)?;
         for path in files.iter().map(AsRef::as_ref).chain(includes.iter().map(AsRef::as_ref)) {
             println!("cargo::rerun-if-changed={}", path.display());
@@ -125,7 +116,7 @@ impl Protos {
             }
         }
         let wanted = FileDescriptorSet { file: set.file.into_iter().filter(|f| generated.contains(f.name())).collect() };
-        self.prost.prost_path(format!("{}::prost", self.types_path)).out_dir(&out_dir).compile_fds(wanted)?;
+        prost_build::Config::new().prost_path(format!("{}::prost", self.types_path)).out_dir(&out_dir).compile_fds(wanted)?;
         for (package, text) in implementations {
             let path = out_dir.join(if package.is_empty() { "_.rs".to_owned() } else { format!("{package}.rs") });
             let code = std::fs::read_to_string(&path)?;

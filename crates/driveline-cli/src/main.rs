@@ -10,7 +10,7 @@ mod decoder;
 mod picture;
 mod process;
 mod screen;
-mod table;
+mod text;
 
 use arguments::{Arguments, Command};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 mod exit {
     pub(crate) const DONE: u8 = 0;
     pub(crate) const FAILED: u8 = 1;
-    // 2 is clap's, for a wrong command line.
+    // 2 is clap's, for a wrong command line, and that of `bench` (`driveline_bench::exit_code_of`).
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const MODULE: u8 = 4;
     pub(crate) const KILLED: u8 = 5;

@@ -194,6 +194,31 @@ fn a_mistake_in_a_scenario_is_told_once_and_cannot_write_over_the_screen() {
 }
 
 #[test]
+fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("[driveline]", "[fastds]")).unwrap();
+    for (line, ends_with, says) in [
+        ("bench run S1 --dry-run --systems fastds", 2, "did you mean `fastdds`?"),
+        ("bench run S99 --dry-run", 2, "there is no experiment 'S99'"),
+        ("bench run S1 s1 --dry-run", 2, "two of the experiments are called S1"),
+        ("bench list --show S99", 2, "there is no experiment 'S99'"),
+        ("bench report . --markdown --json", 2, "choose one"),
+        ("bench link --peers fastds", 2, "did you mean `fastdds`?"),
+        ("bench link --subscribers 3", 2, "add --rate"),
+        ("bench link --publisher-cpu 9999", 2, "cannot be used"),
+        ("bench link --subscribers 100 --rate 10 --wait spin", 2, "use --wait block"),
+        ("bench link --size big", 2, "e.g. 64,1k,4M"),
+        // A file may be wrong, or a machine too small; then the command line is not.
+        ("bench run ./mine.yaml --dry-run", 1, "did you mean `fastdds`?"),
+        ("bench run ./none.yaml --dry-run", 1, "none.yaml"),
+        ("bench link --size 64G --wait block", 1, "MiB are available"),
+    ] {
+        let (code, out, err) = ended(dir.path(), &line.split(' ').collect::<Vec<_>>());
+        assert!(code == ends_with && out.is_empty() && err.starts_with("error: ") && err.contains(says), "{line}: {code} {out}{err}");
+    }
+}
+
+#[test]
 fn what_is_no_measurement_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     for arguments in [&["bench", "report", "."][..], &["bench", "compare", ".", "."]] {

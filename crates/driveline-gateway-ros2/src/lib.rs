@@ -58,11 +58,11 @@ pub mod clock;
 pub mod convert;
 #[cfg(feature = "engine")]
 mod dds;
+pub mod discovery_info;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod names;
 pub mod qos;
 pub mod rmw_cyclonedds;
 pub mod rmw_zenoh;
-pub mod said;
 pub mod types;

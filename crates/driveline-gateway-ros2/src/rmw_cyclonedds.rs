@@ -2,7 +2,7 @@
 //! Services as rmw_cyclonedds has them over DDS: names of topics, the head of requests and replies, ids of clients and servers in USER_DATA, and by whose
 //! DDS an endpoint was made. `docs/protocols/ros2-services.md`, section "Over DDS".
 
-use crate::said::{Gid, endpoint_user_data, value};
+use crate::discovery_info::{Gid, endpoint_user_data, value};
 use driveline_rosidl::TypeHash;
 use driveline_rosidl::cdr::{ByteOrder, HEADER_LEN};
 use driveline_runtime::ros2::{Release, is_token};
@@ -238,7 +238,7 @@ mod tests {
         (gid[0], gid[15]) = (1, 0xff);
         let text = Role::Client.user_data(&gid, None, Release::Humble);
         assert_eq!(text, "clientid=1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ff;driveline=1;");
-        assert!(crate::said::is_gateway(text.as_bytes()));
+        assert!(crate::discovery_info::is_gateway(text.as_bytes()));
         assert_eq!(Role::Client.id(text.as_bytes()), Some("1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ff"));
     }
 

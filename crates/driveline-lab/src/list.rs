@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `bench list`: which experiments there are.
 
-use crate::scenario::{self, ReachSpec, Scenario, builtin};
+use crate::scenario::{self, LoadError, ReachSpec, Scenario, builtin};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ fn needs(s: &Scenario) -> Option<&'static str> {
 /// If there is none of that name.
 pub fn show(id: &str) -> Result<&'static str> {
     // Loading explains what there is instead.
-    scenario::load(id)?;
+    scenario::load(id).map_err(LoadError::in_command_line)?;
     builtin().iter().find(|b| b.id.eq_ignore_ascii_case(id)).map(|b| b.text).with_context(|| format!("'{id}' is a file already"))
 }
 

@@ -5,8 +5,8 @@
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
 use crate::archive::{Experiment, Manifest, Role};
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, beside_copy, date, digits, few_rounds, goodput, ratio, remarks};
-use driveline_bench::Columns;
+use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, ratio, remarks};
+use driveline_analyze::text::{Columns, digits, microseconds};
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
@@ -212,10 +212,6 @@ fn code(text: &str) -> String {
 
 fn nothing() -> String {
     NOTHING.to_owned()
-}
-
-fn microseconds(ns: f64) -> String {
-    digits(ns / 1e3)
 }
 
 /// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, with that.

@@ -5,7 +5,8 @@ use crate::analysis::{Analysis, analyse};
 use crate::archive::Archive;
 use crate::report::page;
 use crate::{csv, markdown, terminal};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail};
+use driveline_bench::UsageError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,9 @@ pub struct ReportArgs {
 /// # Errors
 /// If there is no archive, it is damaged, a file cannot be written, or two ways of printing are asked for.
 pub fn report(args: &ReportArgs) -> Result<String> {
-    ensure!(!(args.json && args.markdown), "--json and --markdown are two ways to print the same: choose one");
+    if args.json && args.markdown {
+        bail!(UsageError::new(anyhow!("--json and --markdown are two ways to print the same: choose one")));
+    }
     let archive = Archive::open(&args.directory)?;
     let path = args.out.clone().unwrap_or_else(|| archive.directory().join(PAGE));
     let analysis = publish(&archive, &path)?;

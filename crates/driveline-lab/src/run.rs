@@ -2,21 +2,21 @@
 //! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
 
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
-use crate::headway::Headway;
 use crate::left_out::Told;
 use crate::plan;
+use crate::progress::Progress;
 use crate::publish::{PAGE, publish, summary};
-use crate::scenario::{self, Extent};
+use crate::scenario::{self, Extent, LoadError};
 use crate::table::minutes;
 use crate::workload;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline::types::MonotonicNs;
 use driveline_bench::harness::{MemcpyKind, Reach, System};
 use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
-use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial};
+use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial, UsageError};
 use driveline_runtime::launch::find_gateway;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -217,18 +217,16 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
     let placement = Placement::automatic(machine::usable_cpus()?);
     let found = peers::discover(peers::directory().as_deref())?;
     if let Some((message, help)) = args.systems.iter().find_map(|name| peers::misnamed(&found, name, &scenario::OWN_SYSTEMS)) {
-        bail!("--systems: {message}: {help}");
+        bail!(UsageError::new(anyhow!("--systems: {message}: {help}")));
     }
     let mut experiments: Vec<Experiment> = Vec::new();
     let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
     let words: Vec<String> = args.what.iter().flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] }).collect();
     for word in &words {
-        let mut scenario = scenario::load_for(word, &found)?;
-        ensure!(
-            experiments.iter().all(|e| e.scenario.id != scenario.id),
-            "two of the experiments are called {}: give one of them another id",
-            scenario.id
-        );
+        let mut scenario = scenario::load_for(word, &found).map_err(LoadError::in_command_line)?;
+        if experiments.iter().any(|e| e.scenario.id == scenario.id) {
+            bail!(UsageError::new(anyhow!("two of the experiments are called {}: give one of them another id", scenario.id)));
+        }
         if !args.systems.is_empty() {
             scenario.systems.clone_from(&args.systems);
             for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
@@ -320,7 +318,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
     }
     let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway: find_gateway().ok() };
     let scratch = bench::Scratch::new()?;
-    let mut headway = Headway::new(&archive);
+    let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {
         let id = &e.scenario.id;
         for round in 0..e.rounds {
@@ -329,19 +327,19 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                 if archive.has(id, case, round) {
                     continue;
                 }
-                headway.begins(id, round, e.rounds, case);
+                progress.begins(id, round, e.rounds, case);
                 let (run, observations) = one_run(&conductor, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
                     // What was cut short is no result.
-                    drop(headway);
+                    drop(progress);
                     return Ok(archive);
                 }
                 archive.add(id, case, &run, &observations)?;
-                headway.made(case);
+                progress.made(case);
             }
         }
     }
-    drop(headway);
+    drop(progress);
     archive.finish(now())?;
     Ok(archive)
 }

@@ -3,6 +3,7 @@
 
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Ratio, Totals, ratio_columns};
 use crate::archive::{Manifest, Role};
+use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::path::Path;
@@ -14,20 +15,6 @@ pub(crate) const TOO_SMALL: &str = "n too small";
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
 pub(crate) const LOSSES: [Loss; 4] =
     [("late", |t| t.late), ("missed", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
-
-/// A duration with its unit and three digits: `12.3 µs`.
-pub(crate) fn duration(ns: u64) -> String {
-    span(ns as f64)
-}
-
-pub(crate) fn span(ns: f64) -> String {
-    match ns {
-        ns if ns < 999.5 => format!("{ns:.0} ns"),
-        ns if ns < 999.5e3 => format!("{} µs", digits(ns / 1e3)),
-        ns if ns < 999.5e6 => format!("{} ms", digits(ns / 1e6)),
-        ns => format!("{} s", digits(ns / 1e9)),
-    }
-}
 
 /// A time of RFC 3339, to the second.
 pub(crate) fn date(time: &str) -> String {
@@ -42,15 +29,6 @@ pub(crate) fn minutes(seconds: f64) -> String {
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
         s if s < 48.0 * 3600.0 => format!("{:.1} h", s / 3600.0),
         s => format!("{:.0} days", s / 86_400.0),
-    }
-}
-
-/// Three significant digits of a number from 1 up; two decimals below.
-pub(crate) fn digits(x: f64) -> String {
-    match x.abs() {
-        a if a < 9.995 => format!("{x:.2}"),
-        a if a < 99.95 => format!("{x:.1}"),
-        _ => format!("{x:.0}"),
     }
 }
 
@@ -69,7 +47,7 @@ pub(crate) fn quantity(q: Quantity, value: f64) -> String {
         Quantity::ResidentMemory => format!("{} MiB", digits(value / f64::from(1 << 20))),
         Quantity::Switches | Quantity::Drops if value.fract() == 0.0 => format!("{value:.0}"),
         Quantity::Switches | Quantity::Drops => digits(value),
-        _ => span(value),
+        _ => duration_ns(value),
     }
 }
 
@@ -118,7 +96,7 @@ pub(crate) fn few_rounds(i: &Interval) -> String {
 
 /// A percentile, or that there are too few samples.
 pub(crate) fn percentile(p: Option<u64>) -> String {
-    p.map_or_else(|| TOO_SMALL.to_owned(), duration)
+    p.map_or_else(|| TOO_SMALL.to_owned(), |ns| duration_ns(ns as f64))
 }
 
 /// How much two equal things differ.
@@ -203,9 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_three_digits_and_a_unit() {
-        let all = [0, 7, 999, 1_234, 12_345, 123_456, 999_499, 999_600, 12_345_678, 3_210_000_000].map(duration);
-        assert_eq!(all, ["0 ns", "7 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "999 µs", "1.00 ms", "12.3 ms", "3.21 s"]);
+    fn ratios_have_their_interval_and_quantities_their_unit() {
         assert_eq!([0.0123, 0.987, 1.0, 12.345, 123.4].map(ratio), ["0.012", "0.99", "1.00", "12.3", "123"]);
         assert_eq!(quantity(Quantity::ResidentMemory, 3.0 * 1048576.0), "3.00 MiB");
         let of = |rounds| Interval { estimate: 2.0, low: 1.5, high: 2.5, rounds };

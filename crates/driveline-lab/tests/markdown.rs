@@ -11,6 +11,7 @@ use driveline_bench::{Beside, Comparison, LeftOut, Metric};
 use driveline_lab::archive::{Archive, Case, Experiment, Link, Role, Run};
 use driveline_lab::scenario::AnswerSpec;
 use driveline_lab::{ReportArgs, report};
+use driveline_runtime::graph::ByteSize;
 use fixture::{case, experiment, floors, link, manifest, peer, run};
 use std::time::Duration;
 
@@ -90,7 +91,8 @@ fn every_system_answers() {
 
 #[test]
 fn throughput_is_told_with_what_must_be_known_of_it() {
-    let sized = |system: System, size: usize, i| case(system, &driveline_bench::bytes(size), i, vec![link(size, 1, Payload::Untouched)]);
+    let sized =
+        |system: System, size: usize, i| case(system, &ByteSize(size as u64).to_string(), i, vec![link(size, 1, Payload::Untouched)]);
     let mut e = experiment("X", 1, vec![sized(System::Driveline, 1 << 10, 0), sized(System::Driveline, 1 << 20, 1)]);
     e.scenario.answer = Some(AnswerSpec::Throughput);
     let (text, _) = told(e, plain(20_000));

@@ -296,7 +296,6 @@ impl<'a> ImageView<'a> {
 /// An image under construction whose numbers fit its data.
 #[derive(Debug)]
 pub struct ImageMut<'a> {
-    header: &'a mut Header,
     data: &'a mut [u8],
     height: u32,
     shape: Shape,
@@ -313,13 +312,7 @@ impl<'a> ImageMut<'a> {
         let new = Image::new(header, width, height, encoding)?;
         let shape = check(&new, data.len())?;
         *head = new;
-        Ok(Self { header: &mut head.header, data, height, shape })
-    }
-
-    /// Source time, frame number and camera frame.
-    #[must_use]
-    pub fn header_mut(&mut self) -> &mut Header {
-        self.header
+        Ok(Self { data, height, shape })
     }
 
     /// All bytes after the head; rows follow each other without gaps.

@@ -2,7 +2,7 @@
 //! Fusion of several large channels of different rates, from publishers in processes of their own.
 
 use crate::catalogue::Experiment;
-use crate::crew::{Crew, PATIENCE};
+use crate::children::{Children, PATIENCE};
 use crate::job::WorkloadJob;
 use crate::part::{Part, PartJob, Superior, wait_matched};
 use crate::record::{Random, Recorder, Window};
@@ -134,15 +134,15 @@ impl Experiment for Fusion {
             let subscription = node.bytes_subscription(&topic, ENCODING, options)?;
             inputs.push((topic, subscription));
         }
-        let mut crew = Crew::new(job)?;
+        let mut children = Children::new(job)?;
         let mut phases = Random::new(job.seed, "phases");
         let mut publishers = Vec::new();
         for (topic, period_ms) in self.topics().zip(&self.periods_ms) {
             let schedule = Schedule::new(Duration::from_secs_f64(period_ms / 1e3), phases.share());
             let part = FusionPublisher { topic, payload_bytes: self.payload_bytes as usize, pins: max_held, schedule };
-            publishers.push(crew.start(&format!("publisher {}", publishers.len()), Part::FusionPublisher(part))?);
+            publishers.push(children.start(&format!("publisher {}", publishers.len()), Part::FusionPublisher(part))?);
         }
-        publishers.iter().try_for_each(|p| crew.ready(*p))?;
+        publishers.iter().try_for_each(|p| children.ready(*p))?;
 
         let window = Window::after(Duration::from_millis(50) + job.warm_up(), job.duration());
         let fastest = self.periods_ms.iter().copied().fold(f64::INFINITY, f64::min);
@@ -155,8 +155,8 @@ impl Experiment for Fusion {
         let options = CallbackOptions { name: FUSION.into(), group, trigger, inputs };
         let handle = executor.add_callback(options, move |i| probes.fused(i, channels))?;
         executor.start()?;
-        publishers.iter().for_each(|p| crew.begin(*p, window));
-        let processes = crew.processes().chain([(FUSION.to_owned(), std::process::id())]).collect();
+        publishers.iter().for_each(|p| children.begin(*p, window));
+        let processes = children.processes().chain([(FUSION.to_owned(), std::process::id())]).collect();
         let watcher = Watcher::start(processes, window)?;
         window.sleep_until_start();
         let before = Counts::of(&handle);
@@ -166,7 +166,7 @@ impl Experiment for Fusion {
         let mut o = Observations::default();
         watcher.finish(&mut o);
         for p in publishers {
-            crew.finish(p, PATIENCE, &mut o)?;
+            children.finish(p, PATIENCE, &mut o)?;
         }
         executor.stop();
         latency.finish(FUSION, Quantity::Latency, &mut o);

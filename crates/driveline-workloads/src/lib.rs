@@ -19,7 +19,7 @@
 
 mod catalogue;
 mod chain;
-mod crew;
+mod children;
 mod faults;
 mod fusion;
 mod job;

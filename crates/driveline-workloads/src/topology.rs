@@ -5,7 +5,7 @@
 //! sent because its publisher did not come to it.
 
 use crate::catalogue::Experiment;
-use crate::crew::{Crew, PATIENCE};
+use crate::children::{Children, PATIENCE};
 use crate::job::WorkloadJob;
 use crate::part::{Order, Part, PartJob, Superior, wait_matched};
 use crate::record::{Random, Recorder, Window};
@@ -227,32 +227,32 @@ impl Experiment for Topology {
 
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let crunch = Crunch::calibrated(Duration::from_secs_f64(self.crunch_ms / 1e3))?;
-        let mut crew = Crew::new(job)?;
+        let mut children = Children::new(job)?;
         // All at once: a hundred processes one after the other take their time.
         let subscribers: Vec<usize> = self
             .subscribers(crunch)
             .into_iter()
             .enumerate()
-            .map(|(i, s)| crew.start(&format!("subscribing node {i}"), Part::TopologySubscriber(s)))
+            .map(|(i, s)| children.start(&format!("subscribing node {i}"), Part::TopologySubscriber(s)))
             .collect::<Result<_>>()?;
-        subscribers.iter().try_for_each(|s| crew.ready(*s))?;
+        subscribers.iter().try_for_each(|s| children.ready(*s))?;
         let publishers: Vec<usize> = self
             .publishers(&mut Random::new(job.seed, "phases"))
             .into_iter()
             .enumerate()
-            .map(|(i, p)| crew.start(&format!("publishing node {i}"), Part::TopologyPublisher(p)))
+            .map(|(i, p)| children.start(&format!("publishing node {i}"), Part::TopologyPublisher(p)))
             .collect::<Result<_>>()?;
-        publishers.iter().try_for_each(|p| crew.ready(*p))?;
+        publishers.iter().try_for_each(|p| children.ready(*p))?;
         let window = Window::after(Duration::from_millis(100) + job.warm_up(), job.duration());
         for &part in subscribers.iter().chain(&publishers) {
-            crew.begin(part, window);
+            children.begin(part, window);
         }
         let mut o = Observations::default();
-        Watcher::start(crew.processes().collect(), window)?.finish(&mut o);
+        Watcher::start(children.processes().collect(), window)?.finish(&mut o);
         std::thread::sleep(DRAINED);
         for part in subscribers.into_iter().chain(publishers) {
-            crew.order(part, Order::End);
-            crew.finish(part, PATIENCE, &mut o)?;
+            children.order(part, Order::End);
+            children.finish(part, PATIENCE, &mut o)?;
         }
         close_account(&mut o)?;
         Ok(o)

@@ -32,14 +32,6 @@ impl ContextOptions {
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), domain_dir: None }
     }
-
-    /// The domain that a graph calls `domain: DOMAIN`, under a given process name.
-    ///
-    /// # Errors
-    /// [`OpenError`] if the domain's name is not possible.
-    pub fn in_domain(name: &str, domain: &str) -> Result<Self, OpenError> {
-        Ok(Self { name: name.to_owned(), domain_dir: Some(driveline_shm::domain::directory(Some(domain))?) })
-    }
 }
 
 /// A process's membership in a domain. Cheap to clone; any thread. Endpoints keep it alive.

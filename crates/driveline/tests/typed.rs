@@ -106,13 +106,14 @@ fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
 
     let mut outside = receiver.value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host)).unwrap();
     until(|| p.raw().matched() == 2);
-    let sequence = p.publish(detections()).unwrap();
+    let sequence = p.publish_measured(detections(), MonotonicNs(123)).unwrap();
     assert!(outside.wait(Some(Duration::from_secs(60)), driveline::WaitMode::Block).unwrap());
     let (out, within) = (outside.latest().unwrap().unwrap(), inside.latest().unwrap().unwrap());
     assert_eq!((&*out, &*within), (&detections(), &detections()));
     // One message, one number, also when not every message before it was serialised.
     assert_eq!((sequence, out.header().sequence, within.header().sequence), (2, 2, 2));
     assert_eq!((out.missed(), within.missed()), (0, 0));
+    assert_eq!([&out, &within].map(|s| s.header().origins.as_slice()[0].source_oldest), [MonotonicNs(123); 2]);
     assert!(inside.latest().unwrap().is_none(), "the bytes do not come a second time");
     assert_eq!(p.raw().stats().serialised, 1);
 }

@@ -5,7 +5,7 @@ use super::chart::{Axis, Chart, MAX_SERIES, Row, legend, stacked_rows};
 use super::scale::{Scale, duration, grouped, percent, significant};
 use crate::collector::{Collector, StageSample, StageSeries};
 use crate::escape::escape;
-use crate::quantiles::{nearest_rank, us};
+use crate::quantiles::{Rank, us};
 use crate::summary::{EndToEnd, Split, Summary};
 use driveline_types::MonotonicNs;
 use std::fmt::Write;
@@ -101,7 +101,7 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
         samples.sort_unstable();
     }
     // The slowest tails are what one looks for.
-    stages.sort_by_key(|(_, s)| std::cmp::Reverse(nearest_rank(s.len(), 990).map(|i| s[i])));
+    stages.sort_by_key(|(_, s)| std::cmp::Reverse(Rank::P99.of(s).copied()));
     let total = stages.len();
     stages.truncate(MAX_SERIES);
     let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| [us(s[0]), us(s[s.len() - 1])]));

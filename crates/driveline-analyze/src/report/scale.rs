@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Axes: from values to places, with round ticks; and numbers as people read them.
 
+use crate::text::{digits, in_unit};
+
 /// Maps values to the unit interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scale {
@@ -84,21 +86,17 @@ fn nice_below(value: f64) -> f64 {
     [5.0, 2.0, 1.0].into_iter().map(|m| m * base).find(|&c| c <= value * 1.0001).unwrap_or(base)
 }
 
-/// A duration with its unit and three significant digits.
+/// A duration with its unit and three significant digits, shorter than `duration_us`: axes and sentences line up nothing.
 pub(super) fn duration(us: f64) -> String {
-    match us {
-        us if us < 1e3 => format!("{} µs", significant(us)),
-        us if us < 1e6 => format!("{} ms", significant(us / 1e3)),
-        us => format!("{} s", significant(us / 1e6)),
-    }
+    let (value, unit) = in_unit(us);
+    format!("{} {unit}", significant(value))
 }
 
 /// Three significant digits, without an exponent.
 pub(super) fn significant(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
-        v if v < 9.995 => trim(format!("{value:.2}")),
-        v if v < 99.95 => trim(format!("{value:.1}")),
+        v if v < 99.95 => trim(digits(value)),
         _ => grouped(value),
     }
 }

@@ -15,8 +15,9 @@ use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
 use crate::scratch::Scratch;
 use crate::stats::{Random, Runs};
-use crate::{Ending, validity};
+use crate::{Ending, UsageError, validity};
 use anyhow::{Context, Result, ensure};
+use driveline_analyze::meminfo;
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::{Entry, Plan, placement};
 use result::{FORMAT, Measurement, Outcome, Pass};
@@ -33,8 +34,8 @@ pub const PEER_COMMAND: &str = "bench-peer";
 /// The running program is started again with [`PEER_COMMAND`] for every measured process.
 ///
 /// # Errors
-/// If nothing can be measured: impossible options, too little memory, a program that cannot start itself. Runs that fail
-/// are part of the result instead.
+/// If nothing can be measured: impossible options, which are a [`UsageError`], too little memory, a program that cannot start
+/// itself. Runs that fail are part of the result instead.
 pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
     let interrupted = crate::interruption()?;
@@ -67,11 +68,11 @@ pub fn list_peers(json: bool) -> Result<String> {
 
 fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Result<Measurement> {
     let usable = machine::usable_cpus()?;
-    let placement = placement(args, usable.clone())?;
+    let placement = placement(args, usable.clone()).map_err(UsageError::new)?;
     let selection = select_peers(args)?;
-    let plan = Plan::new(args, &placement, &selection)?;
+    let plan = Plan::new(args, &placement, &selection).map_err(UsageError::new)?;
     for entry in &plan.entries {
-        check_memory(entry, args.rounds, machine::memory("MemAvailable:"))?;
+        check_memory(entry, args.rounds, meminfo("MemAvailable"))?;
     }
     let machine = Machine::examine(&usable);
     let seed = match args.seed {
@@ -127,7 +128,7 @@ fn select_peers(args: &LinkArgs) -> Result<Selection> {
         return Ok(Selection::default());
     }
     let found = peers::discover(peers::directory().as_deref())?;
-    peers::select(&found, &args.peers)
+    Ok(peers::select(&found, &args.peers).map_err(UsageError::new)?)
 }
 
 fn one_run(conductor: &Conductor<'_>, entry: &Entry, round: u64, place: usize, directory: &Path) -> Result<Pass> {

@@ -10,8 +10,8 @@ use crate::peer::MIN_FILLED;
 use crate::peers::{Selection, Variant};
 use crate::placement::Placement;
 use crate::stats::Random;
-use crate::text::bytes;
 use anyhow::{Context, Result, bail, ensure};
+use driveline_runtime::graph::ByteSize;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -220,7 +220,7 @@ impl Plan {
     }
 
     fn add_memcpy(&mut self, args: &LinkArgs, placement: &Placement, kind: MemcpyKind, size: usize) -> String {
-        let id = format!("floor: memcpy {} · {}", kind.label(), bytes(size));
+        let id = format!("floor: memcpy {} · {}", kind.label(), ByteSize(size as u64));
         let Trial { kind, job, .. } = Trial::memcpy(&Job { size, ..job(args, placement) }, kind);
         self.add(Entry::new(id.clone(), kind, job, Vec::new()));
         id
@@ -240,7 +240,7 @@ impl Plan {
             for &size in &sizes {
                 let job = Job { role: Role::SameThread, reach: Reach::Process, size, wait: Wait::Block, ..plain.clone() };
                 self.add(Entry::new(
-                    format!("driveline · publish to callback on one thread · {}", bytes(size)),
+                    format!("driveline · publish to callback on one thread · {}", ByteSize(size as u64)),
                     Kind::SameThread,
                     job,
                     Vec::new(),
@@ -262,7 +262,7 @@ impl Plan {
             for size in start_sizes {
                 let job =
                     Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, processing_us: 0, ..plain.clone() };
-                self.add(Entry::new(format!("driveline · start-up · {}", bytes(size)), Kind::StartUp, job, Vec::new()));
+                self.add(Entry::new(format!("driveline · start-up · {}", ByteSize(size as u64)), Kind::StartUp, job, Vec::new()));
             }
         }
     }
@@ -330,7 +330,7 @@ fn link_id(job: &Job) -> String {
     let take = if job.take == Take::Copy { " · copy" } else { "" };
     let payload = if job.payload == Payload::Filled { " · filled" } else { "" };
     let reliable = if job.reliability == Reliability::Reliable { " · reliable" } else { "" };
-    format!("{} · {} · {} · {}{take}{payload}{reliable}", job.system, shape(job), job.wait, bytes(job.size))
+    format!("{} · {} · {} · {}{take}{payload}{reliable}", job.system, shape(job), job.wait, ByteSize(job.size as u64))
 }
 
 #[cfg(test)]

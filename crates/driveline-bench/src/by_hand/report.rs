@@ -4,9 +4,9 @@
 use super::result::{Measurement, Outcome, Pass, Ratio};
 use crate::conduct::Kind;
 use crate::metric::Metric;
-use crate::stats::{ENOUGH_ROUNDS, Percentiles};
-use crate::text::{Columns, interval, microseconds};
+use crate::stats::{ENOUGH_ROUNDS, Interval, Percentiles};
 use crate::validity::MAX_OTHERS;
+use driveline_analyze::text::{Columns, microseconds};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -277,6 +277,10 @@ fn notes(text: &mut String, m: &Measurement) {
     for line in lines {
         let _ = writeln!(text, "{line}");
     }
+}
+
+fn interval(i: Option<Interval>) -> String {
+    i.map_or_else(|| "n too small".to_owned(), |i| i.to_string())
 }
 
 fn us(v: Option<u64>) -> String {

@@ -5,7 +5,7 @@ use super::account::{Told, account};
 use super::shape::{COOL_DOWN, Shape};
 use super::{ChainJob, DRIVELINE_PEER};
 use crate::conduct::Conductor;
-use crate::conduct::process::{Troupe, Until};
+use crate::conduct::process::{Processes, Until};
 use crate::conduct::watch::Watch;
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Role, System, Take};
 use crate::observations::{Observations, Quantity};
@@ -71,30 +71,30 @@ impl Conductor<'_> {
         }
         let domain = directory.join("domain");
         std::fs::create_dir_all(&domain).with_context(|| format!("cannot make {}", domain.display()))?;
-        let mut troupe = self.troupe();
-        let keepers = keep(&mut troupe, &shape, self.peers, directory)?;
+        let mut processes = self.processes();
+        let keepers = keep(&mut processes, &shape, self.peers, directory)?;
 
         // Readers before their writers, the source last.
-        let mut processes: Vec<(Vec<usize>, usize)> = Vec::new();
+        let mut started: Vec<(Vec<usize>, usize)> = Vec::new();
         for process in processes_of(&shape, self.peers, directory)? {
-            let member = troupe.start_with(&process.name, process.program, &serde_json::to_string(&process.line)?)?;
-            troupe.wait(member, Until::Ready, START)?;
-            processes.push((process.stages, member));
+            let member = processes.start_with(&process.name, process.program, &serde_json::to_string(&process.line)?)?;
+            processes.wait(member, Until::Ready, START)?;
+            started.push((process.stages, member));
         }
-        let watch = Watch::start(troupe.pids().split_off(keepers.len()), SAMPLING);
-        for (_, member) in processes.iter().rev() {
-            troupe.wait(*member, Until::Done, longest(job))?;
+        let watch = Watch::start(processes.pids().split_off(keepers.len()), SAMPLING);
+        for (_, member) in started.iter().rev() {
+            processes.wait(*member, Until::Done, longest(job))?;
         }
         let uses = watch.stop();
-        troupe.let_go()?;
+        processes.let_go()?;
         for keeper in &keepers {
-            troupe.go_on(*keeper);
-            troupe.wait(*keeper, Until::Done, START)?;
+            processes.go_on(*keeper);
+            processes.wait(*keeper, Until::Done, START)?;
         }
-        troupe.let_go()?;
+        processes.let_go()?;
         let mut told = Vec::new();
-        for (stages, member) in processes {
-            let ends = troupe.ends_of(member);
+        for (stages, member) in started {
+            let ends = processes.ends_of(member);
             ensure!(ends.len() == stages.len(), "of {} stages in a process, {} told what they did", stages.len(), ends.len());
             for (index, end) in stages.into_iter().zip(ends) {
                 let name = &shape.stage(index)?.name;
@@ -103,9 +103,9 @@ impl Conductor<'_> {
         }
         told.sort_unstable_by_key(|(index, _)| *index);
         let told: Vec<Told> = told.into_iter().map(|(_, t)| t).collect();
-        let mut observations = account(&shape, &told, troupe.began_ns());
+        let mut observations = account(&shape, &told, processes.began_ns());
         for keeper in keepers {
-            observations.unset.extend(troupe.ends_of(keeper).into_iter().flat_map(|e| e.unset));
+            observations.unset.extend(processes.ends_of(keeper).into_iter().flat_map(|e| e.unset));
         }
         let (from, to) = window(&observations);
         for s in uses.series {
@@ -165,7 +165,7 @@ fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> J
 }
 
 /// Starts what the systems need beside their ends, and refuses those that cannot carry this.
-fn keep(troupe: &mut Troupe<'_>, shape: &Shape<'_>, peers: &Selection, directory: &Path) -> Result<Vec<usize>> {
+fn keep(processes: &mut Processes<'_>, shape: &Shape<'_>, peers: &Selection, directory: &Path) -> Result<Vec<usize>> {
     let mut systems: Vec<&System> = shape.job.edges.values().map(|e| &e.system).collect();
     systems.sort();
     systems.dedup();
@@ -178,8 +178,8 @@ fn keep(troupe: &mut Troupe<'_>, shape: &Shape<'_>, peers: &Selection, directory
             bail!("{system} cannot carry this chain: it {reason}");
         }
         if variant.keeper {
-            let keeper = troupe.start(&format!("the keeper of {system}"), &job, None)?;
-            troupe.wait(keeper, Until::Ready, START)?;
+            let keeper = processes.start(&format!("the keeper of {system}"), &job, None)?;
+            processes.wait(keeper, Until::Ready, START)?;
             keepers.push(keeper);
         }
     }

@@ -23,7 +23,7 @@ use crate::observations::Observations;
 use crate::peers::Selection;
 use anyhow::{Context, Result, ensure};
 use driveline_shm::floor::SharedWords;
-use process::{LOOK, Troupe, Until};
+use process::{LOOK, Processes, Until};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -87,16 +87,16 @@ impl Conductor<'_> {
     /// The latency tool that a peer's middleware brings, in the shape of a job that names its directories, which exist.
     /// Blocks for about 10 s. Its account has no samples, only what the tool said.
     fn own_tool(&self, job: &Job) -> Result<Account> {
-        let mut troupe = self.troupe();
+        let mut processes = self.processes();
         // Some tools measure all their sizes, whichever is asked for.
         let sizes = self.peers.variant(&job.system).map_or(&[][..], |v| &v.own_tool_sizes);
         let size = sizes.iter().copied().fold(job.size, usize::max);
-        let keeper = self.keep(&mut troupe, &Job { size, ..job.clone() })?;
-        let tool = troupe.start("the own tool", &Job { role: Role::OwnTool, ..job.clone() }, None)?;
-        troupe.wait(tool, Until::Done, OWN_TOOL)?;
-        Self::dismiss(&mut troupe, keeper)?;
+        let keeper = self.keep(&mut processes, &Job { size, ..job.clone() })?;
+        let tool = processes.start("the own tool", &Job { role: Role::OwnTool, ..job.clone() }, None)?;
+        processes.wait(tool, Until::Done, OWN_TOOL)?;
+        Self::dismiss(&mut processes, keeper)?;
         let mut account = Account::default();
-        for end in troupe.ends() {
+        for end in processes.ends() {
             account.unset.extend(end.unset);
             account.own_tool = account.own_tool.or(end.own_tool);
         }
@@ -104,57 +104,57 @@ impl Conductor<'_> {
         Ok(account)
     }
 
-    pub(crate) fn troupe(&self) -> Troupe<'_> {
-        Troupe::new(self.program, self.peers, self.interrupted)
+    pub(crate) fn processes(&self) -> Processes<'_> {
+        Processes::new(self.program, self.peers, self.interrupted)
     }
 
     /// What the system needs beside its ends, if it needs anything.
-    fn keep(&self, troupe: &mut Troupe<'_>, job: &Job) -> Result<Option<usize>> {
+    fn keep(&self, processes: &mut Processes<'_>, job: &Job) -> Result<Option<usize>> {
         let Some(variant) = self.peers.variant(&job.system) else { return Ok(None) };
         std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
         if !variant.keeper {
             return Ok(None);
         }
-        let keeper = troupe.start("the keeper", &Job { role: Role::Keeper, ..job.clone() }, None)?;
-        troupe.wait(keeper, Until::Ready, START)?;
+        let keeper = processes.start("the keeper", &Job { role: Role::Keeper, ..job.clone() }, None)?;
+        processes.wait(keeper, Until::Ready, START)?;
         Ok(Some(keeper))
     }
 
     /// The hosts of a job that goes from one to the other, and what carries Driveline's samples between them.
-    fn connect(&self, troupe: &mut Troupe<'_>, job: &Job, cable: Option<CableSpec>) -> Result<()> {
+    fn connect(&self, processes: &mut Processes<'_>, job: &Job, cable: Option<CableSpec>) -> Result<()> {
         if job.reach != Reach::Network {
             return Ok(());
         }
         let cable = cable.unwrap_or_default();
-        troupe.lay(Cable::new(cable)?);
+        processes.lay(Cable::new(cable)?);
         if job.system == System::Driveline {
             let program = self.gateway.as_ref().context("the program that carries topics between hosts is not there: make gateways")?;
             std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
             for (side, config) in gateways::configurations(job, cable, &job.domain_dir)?.into_iter().enumerate() {
-                troupe.start_gateway(side, program, &config)?;
+                processes.start_gateway(side, program, &config)?;
             }
         }
         Ok(())
     }
 
     /// Lets go who is done, the keeper last.
-    fn dismiss(troupe: &mut Troupe<'_>, keeper: Option<usize>) -> Result<()> {
-        troupe.let_go()?;
+    fn dismiss(processes: &mut Processes<'_>, keeper: Option<usize>) -> Result<()> {
+        processes.let_go()?;
         if let Some(keeper) = keeper {
-            troupe.go_on(keeper);
-            troupe.wait(keeper, Until::Done, START)?;
+            processes.go_on(keeper);
+            processes.wait(keeper, Until::Done, START)?;
         }
-        troupe.let_go()
+        processes.let_go()
     }
 
     /// Everything in one process.
     fn alone(&self, job: &Job) -> Result<Account> {
-        let mut troupe = self.troupe();
-        let keeper = self.keep(&mut troupe, job)?;
-        let process = troupe.start("the process", job, None)?;
-        troupe.wait(process, Until::Done, longest(job))?;
-        Self::dismiss(&mut troupe, keeper)?;
-        account::account(job, &troupe.ends(), troupe.began_ns())
+        let mut processes = self.processes();
+        let keeper = self.keep(&mut processes, job)?;
+        let process = processes.start("the process", job, None)?;
+        processes.wait(process, Until::Done, longest(job))?;
+        Self::dismiss(&mut processes, keeper)?;
+        account::account(job, &processes.ends(), processes.began_ns())
     }
 
     /// A process for each end; receivers first.
@@ -167,14 +167,14 @@ impl Conductor<'_> {
             System::Driveline | System::Memcpy | System::Peer { .. } => None,
             System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
         };
-        let (mut troupe, publisher, ends) = self.run_ends(job, cable, sending, receiving, words.as_ref())?;
-        let mut account = account::account(job, &ends, troupe.began_ns())?;
+        let (mut processes, publisher, ends) = self.run_ends(job, cable, sending, receiving, words.as_ref())?;
+        let mut account = account::account(job, &ends, processes.began_ns())?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
-            account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(publisher)));
+            account.start_up_ns = Some(first.saturating_sub(processes.spawned_ns(publisher)));
         }
-        account.unset.extend(troupe.ends().into_iter().flat_map(|e| e.unset));
+        account.unset.extend(processes.ends().into_iter().flat_map(|e| e.unset));
         let mut ensemble = Ensemble::from(account);
-        troupe.tell_of_cable(&mut ensemble.observations);
+        processes.tell_of_cable(&mut ensemble.observations);
         Ok(ensemble)
     }
 
@@ -187,8 +187,8 @@ impl Conductor<'_> {
         let Some(first) = jobs.first() else { return Ok(Ensemble::default()) };
         ensure!(jobs.iter().all(|j| j.system == first.system), "links of one run are all carried by the same system");
         let quota = beside.quota_percent.map(Quota::new).transpose()?;
-        let mut troupe = self.troupe();
-        troupe.confine(quota.as_ref());
+        let mut processes = self.processes();
+        processes.confine(quota.as_ref());
         let place = |(i, job): (usize, &Job)| -> Result<Job> {
             let raw_dir = dir.join(format!("link-{i}"));
             std::fs::create_dir(&raw_dir).with_context(|| format!("cannot make {}", raw_dir.display()))?;
@@ -196,17 +196,17 @@ impl Conductor<'_> {
         };
         let jobs = jobs.iter().enumerate().map(place).collect::<Result<Vec<_>>>()?;
         if let Some(job) = jobs.first() {
-            self.connect(&mut troupe, job, beside.cable)?;
+            self.connect(&mut processes, job, beside.cable)?;
         }
         // One keeps all links, and has room for all.
         let subscribers = jobs.iter().map(|job| job.subscribers).sum();
         let size = jobs.iter().map(|job| job.size).max().unwrap_or(0);
         let for_all = jobs.first().map(|job| Job { subscribers, size, ..job.clone() });
-        let keeper = for_all.map(|job| self.keep(&mut troupe, &job)).transpose()?.flatten();
+        let keeper = for_all.map(|job| self.keep(&mut processes, &job)).transpose()?.flatten();
         for n in 0..beside.hogs {
             let hog = Job { role: Role::Hog, system: System::Driveline, ..beside.placed(first, None) };
-            let hog = troupe.start(&format!("hog {n}"), &hog, None)?;
-            troupe.wait(hog, Until::Ready, START)?;
+            let hog = processes.start(&format!("hog {n}"), &hog, None)?;
+            processes.wait(hog, Until::Ready, START)?;
         }
         let mut parts: Vec<(Vec<usize>, usize)> = Vec::new();
         for job in &jobs {
@@ -214,27 +214,27 @@ impl Conductor<'_> {
             for index in 0..job.subscribers {
                 let name = format!("{} · subscriber {index}", job.topic);
                 let job = Job { role: Role::Subscriber, index, ..beside.placed(job, Some(index)) };
-                receivers.push(troupe.start(&name, &job, None)?);
+                receivers.push(processes.start(&name, &job, None)?);
             }
             parts.push((receivers, 0));
         }
         for receiver in parts.iter().flat_map(|(r, _)| r) {
-            troupe.wait(*receiver, Until::Ready, START)?;
+            processes.wait(*receiver, Until::Ready, START)?;
         }
         for (job, part) in jobs.iter().zip(&mut parts) {
             let job_placed = Job { role: Role::Publisher, ..beside.placed(job, None) };
-            part.1 = troupe.start(&format!("{} · publisher", job.topic), &job_placed, None)?;
+            part.1 = processes.start(&format!("{} · publisher", job.topic), &job_placed, None)?;
         }
-        let watch = beside.watch_every.map(|every| Watch::start(troupe.pids(), every));
+        let watch = beside.watch_every.map(|every| Watch::start(processes.pids(), every));
         for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
-            troupe.wait(*publisher, Until::Done, longest(job))?;
+            processes.wait(*publisher, Until::Done, longest(job))?;
             for receiver in receivers {
-                troupe.wait(*receiver, Until::Done, backlog(job))?;
+                processes.wait(*receiver, Until::Done, backlog(job))?;
             }
         }
         let mut observations = watch.map(Watch::stop).unwrap_or_default();
-        Self::dismiss(&mut troupe, keeper)?;
-        troupe.tell_of_cable(&mut observations);
+        Self::dismiss(&mut processes, keeper)?;
+        processes.tell_of_cable(&mut observations);
         if let Some(throttling) = quota.as_ref().and_then(Quota::throttling) {
             for (what, n) in [
                 ("quota: periods of 100 ms", throttling.periods),
@@ -246,16 +246,16 @@ impl Conductor<'_> {
         }
         let mut accounts = Vec::new();
         for (job, (receivers, publisher)) in jobs.iter().zip(&parts) {
-            let mut ends: Vec<End> = receivers.iter().flat_map(|r| troupe.ends_of(*r)).collect();
-            ends.extend(troupe.ends_of(*publisher));
-            let mut account = account::account(job, &ends, troupe.began_ns())?;
+            let mut ends: Vec<End> = receivers.iter().flat_map(|r| processes.ends_of(*r)).collect();
+            ends.extend(processes.ends_of(*publisher));
+            let mut account = account::account(job, &ends, processes.began_ns())?;
             if let Some(first) = first_sample(&ends, Role::Subscriber) {
-                account.start_up_ns = Some(first.saturating_sub(troupe.spawned_ns(*publisher)));
+                account.start_up_ns = Some(first.saturating_sub(processes.spawned_ns(*publisher)));
             }
             accounts.push(account);
         }
         if let (Some(keeper), Some(account)) = (keeper, accounts.first_mut()) {
-            account.unset.extend(troupe.ends_of(keeper).into_iter().flat_map(|e| e.unset));
+            account.unset.extend(processes.ends_of(keeper).into_iter().flat_map(|e| e.unset));
         }
         Ok(Ensemble { accounts, observations })
     }
@@ -267,48 +267,52 @@ impl Conductor<'_> {
         sending: Role,
         receiving: Role,
         words: Option<&SharedWords>,
-    ) -> Result<(Troupe<'_>, usize, Vec<End>)> {
-        let mut troupe = self.troupe();
-        self.connect(&mut troupe, job, cable)?;
-        let keeper = self.keep(&mut troupe, job)?;
+    ) -> Result<(Processes<'_>, usize, Vec<End>)> {
+        let mut processes = self.processes();
+        self.connect(&mut processes, job, cable)?;
+        let keeper = self.keep(&mut processes, job)?;
         let mut receivers = Vec::new();
         for index in 0..job.subscribers {
-            receivers.push(troupe.start(&format!("subscriber {index}"), &Job { role: receiving, index, ..job.clone() }, words)?);
+            receivers.push(processes.start(&format!("subscriber {index}"), &Job { role: receiving, index, ..job.clone() }, words)?);
         }
         for &receiver in &receivers {
-            troupe.wait(receiver, Until::Ready, START)?;
+            processes.wait(receiver, Until::Ready, START)?;
         }
-        let publisher = troupe.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
-        troupe.wait(publisher, Until::Done, longest(job))?;
+        let publisher = processes.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
+        processes.wait(publisher, Until::Done, longest(job))?;
         for receiver in receivers {
-            troupe.wait(receiver, Until::Done, backlog(job))?;
+            processes.wait(receiver, Until::Done, backlog(job))?;
         }
-        Self::dismiss(&mut troupe, keeper)?;
-        let ends = troupe.ends();
-        Ok((troupe, publisher, ends))
+        Self::dismiss(&mut processes, keeper)?;
+        let ends = processes.ends();
+        Ok((processes, publisher, ends))
     }
 
     /// A link at rest, watched from outside.
     fn idle(&self, job: &Job) -> Result<Account> {
-        let mut troupe = self.troupe();
-        let subscriber = troupe.start("the subscriber", &Job { role: Role::IdleSubscriber, ..job.clone() }, None)?;
-        troupe.wait(subscriber, Until::Ready, START)?;
-        let publisher = troupe.start("the publisher", &Job { role: Role::IdlePublisher, ..job.clone() }, None)?;
-        troupe.wait(publisher, Until::Idle, START)?;
+        let mut processes = self.processes();
+        let subscriber = processes.start("the subscriber", &Job { role: Role::IdleSubscriber, ..job.clone() }, None)?;
+        processes.wait(subscriber, Until::Ready, START)?;
+        let publisher = processes.start("the publisher", &Job { role: Role::IdlePublisher, ..job.clone() }, None)?;
+        processes.wait(publisher, Until::Idle, START)?;
         std::thread::sleep(SETTLE);
-        let look = |troupe: &Troupe<'_>| -> Result<_> {
-            Ok((ProcessUse::of(troupe.pid(publisher))?, ProcessUse::of(troupe.pid(subscriber))?, driveline::types::MonotonicNs::now()))
+        let look = |processes: &Processes<'_>| -> Result<_> {
+            Ok((
+                ProcessUse::of(processes.pid(publisher))?,
+                ProcessUse::of(processes.pid(subscriber))?,
+                driveline::types::MonotonicNs::now(),
+            ))
         };
-        let (publisher_before, subscriber_before, start) = look(&troupe)?;
+        let (publisher_before, subscriber_before, start) = look(&processes)?;
         self.rest(self.idle)?;
-        let (publisher_after, subscriber_after, end) = look(&troupe)?;
+        let (publisher_after, subscriber_after, end) = look(&processes)?;
         let seconds = end.since(start).as_secs_f64();
         let per_second = |after: u64, before: u64| (after.saturating_sub(before) as f64 / seconds).round() as u64;
-        troupe.go_on(publisher);
-        troupe.wait(publisher, Until::Done, START)?;
-        troupe.wait(subscriber, Until::Done, START)?;
-        troupe.let_go()?;
-        let ends = troupe.ends();
+        processes.go_on(publisher);
+        processes.wait(publisher, Until::Done, START)?;
+        processes.wait(subscriber, Until::Done, START)?;
+        processes.let_go()?;
+        let ends = processes.ends();
         let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
         account.put(Metric::IdlePublisherCpu, vec![per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)]);
         account.put(Metric::IdleSubscriberCpu, vec![per_second(subscriber_after.cpu_ns, subscriber_before.cpu_ns)]);
@@ -329,25 +333,25 @@ impl Conductor<'_> {
 
     /// A publisher that starts while a subscriber waits, and a subscriber that starts while a sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
-        let (troupe, publisher, ends) = self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
+        let (processes, publisher, ends) = self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
         let first = first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
         let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
-        account.put(Metric::StartPublisher, vec![first.saturating_sub(troupe.spawned_ns(publisher))]);
-        drop(troupe);
+        account.put(Metric::StartPublisher, vec![first.saturating_sub(processes.spawned_ns(publisher))]);
+        drop(processes);
 
         // An own domain, so that nothing of the first link is found.
         let job = Job { domain_dir: job.domain_dir.with_extension("late"), ..job.clone() };
-        let mut troupe = self.troupe();
-        let publisher = troupe.start("the publisher", &Job { role: Role::KeepsLast, ..job.clone() }, None)?;
-        troupe.wait(publisher, Until::Ready, START)?;
-        let subscriber = troupe.start("the subscriber", &Job { role: Role::LateSubscriber, ..job }, None)?;
-        troupe.wait(subscriber, Until::Ready, START)?;
-        let spawned = troupe.spawned_ns(subscriber);
-        troupe.go_on(publisher);
-        troupe.wait(publisher, Until::Done, START)?;
-        troupe.wait(subscriber, Until::Done, START)?;
-        troupe.let_go()?;
-        let ends = troupe.ends();
+        let mut processes = self.processes();
+        let publisher = processes.start("the publisher", &Job { role: Role::KeepsLast, ..job.clone() }, None)?;
+        processes.wait(publisher, Until::Ready, START)?;
+        let subscriber = processes.start("the subscriber", &Job { role: Role::LateSubscriber, ..job }, None)?;
+        processes.wait(subscriber, Until::Ready, START)?;
+        let spawned = processes.spawned_ns(subscriber);
+        processes.go_on(publisher);
+        processes.wait(publisher, Until::Done, START)?;
+        processes.wait(subscriber, Until::Done, START)?;
+        processes.let_go()?;
+        let ends = processes.ends();
         let first = first_sample(&ends, Role::LateSubscriber).context("the late subscriber got no sample")?;
         ensure!(first > spawned, "the late subscriber's first sample is older than its process");
         account.put(Metric::StartSubscriber, vec![first - spawned]);

@@ -39,7 +39,7 @@ pub struct Program {
 }
 
 /// The processes of one run.
-pub(crate) struct Troupe<'a> {
+pub(crate) struct Processes<'a> {
     program: &'a Program,
     peers: &'a Selection,
     interrupted: &'a AtomicBool,
@@ -95,7 +95,7 @@ pub(crate) enum Until {
     Done,
 }
 
-impl<'a> Troupe<'a> {
+impl<'a> Processes<'a> {
     pub(crate) fn new(program: &'a Program, peers: &'a Selection, interrupted: &'a AtomicBool) -> Self {
         let (tell, heard) = channel();
         Self { program, peers, interrupted, quota: None, members: Vec::new(), heard, tell, cable: None }
@@ -337,7 +337,7 @@ fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
     Ok(())
 }
 
-impl Drop for Troupe<'_> {
+impl Drop for Processes<'_> {
     fn drop(&mut self) {
         // Keepers last, and with time to clean up behind the others.
         self.members.sort_by_key(|m| m.keeps);
@@ -367,12 +367,12 @@ mod tests {
         std::fs::write(at("gateway"), script).unwrap();
         let (program, peers, interrupted) =
             (Program { path: "true".into(), args: Vec::new() }, Selection::default(), AtomicBool::new(false));
-        let mut troupe = Troupe::new(&program, &peers, &interrupted);
-        troupe.start_gateway(0, Path::new("/bin/sh"), &at("gateway")).unwrap();
+        let mut processes = Processes::new(&program, &peers, &interrupted);
+        processes.start_gateway(0, Path::new("/bin/sh"), &at("gateway")).unwrap();
         while !at("ready").exists() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        drop(troupe);
+        drop(processes);
         assert!(at("ended").exists(), "it was killed");
     }
 
@@ -381,12 +381,12 @@ mod tests {
     fn nobody_is_waited_for_over_a_cable_that_has_ended() {
         let (program, peers, interrupted) =
             (Program { path: "sleep".into(), args: vec!["1000".into()] }, Selection::default(), AtomicBool::new(false));
-        let mut troupe = Troupe::new(&program, &peers, &interrupted);
-        troupe.lay(Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap());
-        let end = troupe.start("the end", &Job { system: System::Driveline, ..sample_job() }, None).unwrap();
-        let remove = troupe.command(0, Path::new("ip")).args(["link", "delete", "dl0"]).status().unwrap();
+        let mut processes = Processes::new(&program, &peers, &interrupted);
+        processes.lay(Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap());
+        let end = processes.start("the end", &Job { system: System::Driveline, ..sample_job() }, None).unwrap();
+        let remove = processes.command(0, Path::new("ip")).args(["link", "delete", "dl0"]).status().unwrap();
         assert!(remove.success());
-        let why = troupe.wait(end, Until::Done, Duration::from_secs(60)).unwrap_err().to_string();
+        let why = processes.wait(end, Until::Done, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(why.contains("the cable carries nothing any more"), "{why}");
     }
 

@@ -10,10 +10,12 @@
 //! resampled values lie within an interval than its name says, as many as Student's t asks for (the expanded percentile
 //! interval of Hesterberg, "What Teachers Should Know About the Bootstrap", 2015); of five rounds it covers 92 %.
 
-use super::percentile::{Rank, Runs};
+use super::Rank;
+use super::percentile::Runs;
 use super::random::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::fmt;
 
 /// How many times rounds are drawn.
 const RESAMPLES: usize = 2000;
@@ -41,6 +43,13 @@ pub struct Interval {
     pub high: f64,
     /// Number of rounds it rests on; with fewer than [`ENOUGH_ROUNDS`] the interval is not to be trusted, with one it is none.
     pub rounds: usize,
+}
+
+/// `1.19 (1.06–1.53)`. The lab writes its intervals itself: digits there are as many as a ratio has, and few rounds are told beside it.
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2}–{:.2})", self.estimate, self.low, self.high)
+    }
 }
 
 /// The ratio of a percentile of `system` to that of `floor`, where run `i` of both was measured in round `i`. It rests on

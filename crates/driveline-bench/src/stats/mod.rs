@@ -6,5 +6,6 @@ mod percentile;
 mod random;
 
 pub use bootstrap::{ENOUGH_ROUNDS, Interval, ratio_interval, ratio_interval_unpaired};
-pub use percentile::{Percentiles, Rank, Runs, Shape};
+pub use driveline_analyze::Rank;
+pub use percentile::{Percentiles, Runs, Shape};
 pub use random::Random;

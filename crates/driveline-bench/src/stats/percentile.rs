@@ -1,39 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exact percentiles of several runs together, without ever averaging percentiles.
 
+use driveline_analyze::Rank;
 use serde::{Deserialize, Serialize};
-
-/// A percentile in hundredths of a percent, with the number of samples that it needs to mean anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rank {
-    /// 9990 is p99.9.
-    pub per_myriad: u64,
-    /// Fewer samples than this say nothing about it.
-    pub needs: u64,
-}
-
-impl Rank {
-    /// A quarter lies at or below it.
-    pub const P25: Self = Self { per_myriad: 2500, needs: 1 };
-    /// The median.
-    pub const P50: Self = Self { per_myriad: 5000, needs: 1 };
-    /// Three quarters lie at or below it.
-    pub const P75: Self = Self { per_myriad: 7500, needs: 1 };
-    /// 19 of 20.
-    pub const P95: Self = Self { per_myriad: 9500, needs: 60 };
-    /// 99 of 100: three samples lie beyond it from 300 on.
-    pub const P99: Self = Self { per_myriad: 9900, needs: 300 };
-    /// 999 of 1000: likewise from 3 000 on.
-    pub const P999: Self = Self { per_myriad: 9990, needs: 3000 };
-    /// 9 999 of 10 000: likewise from 30 000 on.
-    pub const P9999: Self = Self { per_myriad: 9999, needs: 30_000 };
-
-    /// Position of the percentile among `n` sorted samples, by the nearest-rank rule: the smallest value that at least
-    /// this share of the samples does not exceed. `n` must not be 0.
-    fn index(self, n: u64) -> u64 {
-        (u128::from(n) * u128::from(self.per_myriad)).div_ceil(10_000).max(1) as u64 - 1
-    }
-}
 
 /// Samples of several runs, each sorted, looked at as one collection.
 #[derive(Clone, Debug, Default)]
@@ -139,10 +108,7 @@ impl Runs {
 /// The sample at a rank of the union of sorted slices, by bisection over its value: exact, and without merging.
 fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
     let n: u64 = runs.iter().map(|r| r.len() as u64).sum();
-    if n == 0 {
-        return None;
-    }
-    let index = rank.index(n);
+    let index = rank.index(n)?;
     let mut low = runs.iter().filter_map(|r| r.first()).min().copied()?;
     let mut high = runs.iter().filter_map(|r| r.last()).max().copied()?;
     // The smallest value that more than `index` samples do not exceed is itself a sample.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which domain is looked at, and where else something runs: who looks into the wrong one sees nothing and no reason.
 
-use crate::table::{count, cut};
+use crate::text::{count, cut};
 use driveline_shm::domain::{self, DEFAULT, DIRECTORY_VARIABLE, NAME_VARIABLE};
 use std::collections::BTreeSet;
 use std::fmt;

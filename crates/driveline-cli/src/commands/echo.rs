@@ -12,7 +12,7 @@ use crate::arguments::Echo;
 use crate::decoder::Decoder;
 use crate::exit;
 use crate::screen::Screen;
-use crate::table::cut;
+use crate::text::cut;
 use driveline_shm::{
     Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
 };

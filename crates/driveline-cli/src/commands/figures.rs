@@ -5,9 +5,9 @@
 //! shortened, and names give way at last.
 
 use super::live::{COLUMN_HEADS, Line};
-use crate::table::{cut, duration};
+use crate::text::cut;
+use driveline_analyze::text::{Align, aligned, duration_us};
 use driveline_analyze::{EndToEnd, Quantiles, StageSummary, Summary};
-use driveline_bench::{Align, aligned};
 
 /// The shortest a name is cut to.
 const SHORTEST_NAME: usize = 8;
@@ -103,16 +103,16 @@ fn stage(s: &StageSummary, summary: &Summary) -> Row {
         let inputs = summary.subscriptions.iter().filter(|i| i.stage == s.stage && i.triggers == triggers);
         inputs.map(|i| i.missed).fold(0, u64::saturating_add).to_string()
     };
-    let quantiles = |q: &Quantiles| if q.n == 0 { ["-".to_owned(), "-".to_owned()] } else { [duration(q.p50), duration(q.p99)] };
+    let quantiles = |q: &Quantiles| if q.n == 0 { ["-".to_owned(), "-".to_owned()] } else { [duration_us(q.p50), duration_us(q.p99)] };
     let [t50, t99] = quantiles(&s.transmission_us);
     let [p50, p99] = quantiles(&s.processing_us);
     vec![s.stage.clone(), s.runs.to_string(), s.failed.to_string(), t50, t99, p50, p99, lost(true), lost(false)]
 }
 
 fn end_to_end(e: &EndToEnd) -> Row {
-    let mut row = vec![format!("{}{ARROW}{}", e.origin, e.stage), duration(e.age_us.p50), duration(e.age_us.p99)];
-    row.push(duration(e.newest_age_us.p50));
-    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us].map(duration));
+    let mut row = vec![format!("{}{ARROW}{}", e.origin, e.stage), duration_us(e.age_us.p50), duration_us(e.age_us.p99)];
+    row.push(duration_us(e.newest_age_us.p50));
+    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us].map(duration_us));
     row.extend(e.reaction_distance.map(|r| format!("{:.2} m", r.p50_m)));
     row
 }

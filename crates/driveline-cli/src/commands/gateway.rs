@@ -12,8 +12,8 @@ use super::services::servers;
 use crate::arguments::Gateway;
 use crate::exit;
 use crate::screen::Screen;
-use crate::table::{bytes, count, cut};
-use driveline_bench::Align;
+use crate::text::{count, cut};
+use driveline_analyze::text::{Align, bytes};
 use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,6 +213,7 @@ fn short(host: &str) -> String {
     cut(host.split('.').next().unwrap_or(host), NAME)
 }
 
+/// How long something has been so: rounded down, unlike what the lab expects of a measurement.
 fn seconds(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..120 => format!("{s} s"),

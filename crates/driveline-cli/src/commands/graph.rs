@@ -4,7 +4,7 @@
 use super::describer;
 use crate::arguments::{Graph, Validate};
 use crate::screen::Screen;
-use crate::table::count;
+use crate::text::count;
 use crate::{exit, picture};
 use driveline_runtime::graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
 use serde_json::json;

@@ -4,7 +4,8 @@
 use super::figures;
 use super::hung::Hung;
 use crate::screen::Screen;
-use crate::table::{count, cut, duration};
+use crate::text::{count, cut};
+use driveline_analyze::text::duration_us;
 use driveline_analyze::{Collector, Summary};
 use std::time::{Duration, Instant};
 
@@ -112,10 +113,10 @@ impl Live {
 
     /// One line.
     fn line(summary: &Summary, rate: Option<f64>) -> String {
-        let stages = summary.stages.iter().filter(|s| s.runs > 0).map(|s| format!("{} {}", s.stage, duration(s.processing_us.p50)));
+        let stages = summary.stages.iter().filter(|s| s.runs > 0).map(|s| format!("{} {}", s.stage, duration_us(s.processing_us.p50)));
         let ends = summary.end_to_end.iter().map(|e| {
             let metres = e.reaction_distance.map(|r| format!(" ({:.1} m)", r.p50_m)).unwrap_or_default();
-            format!("{} → {} {}{metres}", e.origin, e.stage, duration(e.age_us.p50))
+            format!("{} → {} {}{metres}", e.origin, e.stage, duration_us(e.age_us.p50))
         });
         let figures = stages.chain(ends).collect::<Vec<_>>().join(", ");
         if figures.is_empty() { head(summary, rate) } else { format!("{} | {figures}", head(summary, rate)) }

@@ -105,7 +105,7 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
     };
     outcome.unwrap_or_else(|e| {
         screen.error(format!("{e:#}"));
-        ExitCode::from(exit::FAILED)
+        driveline_bench::exit_code_of(&e)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::arguments::Run;
 use crate::exit;
 use crate::process;
 use crate::screen::Screen;
-use crate::table::cut;
+use crate::text::cut;
 use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};

@@ -7,7 +7,8 @@ mod svg;
 pub(crate) use svg::svg;
 
 use crate::screen::Screen;
-use crate::table::{bytes, count};
+use crate::text::count;
+use driveline_analyze::text::bytes;
 use driveline_runtime::graph::model::GroupSpec;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline_runtime::ros2::{Direction, Ros2Spec, ServedBy};

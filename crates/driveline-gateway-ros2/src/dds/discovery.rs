@@ -2,8 +2,8 @@
 //! Writers and readers of others, as DDS discovers them.
 
 use super::{Entity, Participant, Result, Waiting, checked};
+use crate::discovery_info::Gid;
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};
-use crate::said::Gid;
 use cyclors as c;
 use driveline_types::Reliability;
 use std::ffi::CStr;

@@ -13,8 +13,8 @@ mod sample;
 pub(crate) use discovery::{Discovery, Endpoint, Found};
 pub(crate) use sample::Taken;
 
+use crate::discovery_info::Gid;
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};
-use crate::said::Gid;
 use cyclors as c;
 use driveline_types::Reliability;
 use std::ffi::{CStr, CString};

@@ -3,10 +3,10 @@
 
 use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
+use crate::discovery_info::{Gid, is_gateway};
 use crate::names::{RosNode, topic_of_dds};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
-use crate::said::{Gid, is_gateway};
 use driveline_runtime::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
 use std::fmt;

@@ -3,13 +3,13 @@
 
 use super::conductor::Common;
 use super::counters::Counters;
+use super::departed::Departed;
 use super::endpoint::{Endpoint, Handle, Profile};
 use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
 use super::leaving::Leaving;
 use super::lock;
 use super::outlet::{Offer, Outlet};
-use super::past::Past;
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::ReaderClass;
 use crate::rmw_zenoh::NO_HASH;
@@ -74,7 +74,7 @@ struct Shared {
     writers: Mutex<HashMap<Handle, Known>>,
     more: Condvar,
     counters: Counters,
-    past: Arc<Mutex<Past>>,
+    departed: Arc<Mutex<Departed>>,
 }
 
 struct IncomingTopic {
@@ -105,7 +105,7 @@ pub(super) struct Incoming {
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
     /// Writers that are gone, and may come back.
-    past: Arc<Mutex<Past>>,
+    departed: Arc<Mutex<Departed>>,
 }
 
 /// A writer that is not taken from.
@@ -133,7 +133,7 @@ impl From<String> for Why {
 
 impl Incoming {
     pub(super) fn new(profile: Profile) -> Self {
-        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new(), past: Arc::default() }
+        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new(), departed: Arc::default() }
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
@@ -237,7 +237,7 @@ impl Incoming {
             writers: Mutex::default(),
             more: Condvar::new(),
             counters: Counters::default(),
-            past: self.past.clone(),
+            departed: self.departed.clone(),
         });
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
@@ -329,7 +329,7 @@ impl Shared {
         let mut writers = lock(&self.writers);
         self.let_go(handle, writers.get(&handle));
         if let Known::Open(inlet) = &mut known {
-            inlet.before = lock(&self.past).take(handle);
+            inlet.before = lock(&self.departed).take(handle);
         }
         writers.insert(handle, known);
         drop(writers);
@@ -341,7 +341,7 @@ impl Shared {
         if let Some(Known::Open(inlet)) = known
             && let Some(last) = inlet.last.max(inlet.before)
         {
-            lock(&self.past).remember(handle, last);
+            lock(&self.departed).remember(handle, last);
         }
     }
 
@@ -430,7 +430,7 @@ impl Shared {
         };
         if let Some(number) = sample.number {
             // It is counted here: it is not missing as well if its writer comes back.
-            lock(&self.past).heard(sample.writer, number);
+            lock(&self.departed).heard(sample.writer, number);
         }
         self.counters.dropped(reason);
     }

@@ -8,6 +8,7 @@
 mod conductor;
 mod counters;
 mod dds;
+mod departed;
 mod endpoint;
 mod error;
 mod feed;
@@ -16,7 +17,6 @@ mod inlet;
 mod leaving;
 mod outgoing;
 mod outlet;
-mod past;
 mod report;
 mod service;
 mod sim_time;

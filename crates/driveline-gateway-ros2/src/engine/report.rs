@@ -6,7 +6,7 @@ use super::conductor::{Conductor, against, pairs};
 use super::endpoint::Writing;
 use super::lock;
 use super::service::written;
-use crate::said::Gid;
+use crate::discovery_info::Gid;
 use driveline_runtime::gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, HashSet};

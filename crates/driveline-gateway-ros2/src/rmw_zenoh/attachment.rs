@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each sample has with it.
 
-use crate::said::Gid;
+use crate::discovery_info::Gid;
 use thiserror::Error;
 
 /// Number, time and publisher of a sample.

@@ -2,7 +2,7 @@
 //! Liveliness tokens: how endpoints are found, and what their ids are made of.
 
 use super::qos::TokenQos;
-use crate::said::Gid;
+use crate::discovery_info::Gid;
 use driveline_rosidl::TypeHash;
 use driveline_runtime::ros2::Release;
 use std::fmt::{self, Display};

@@ -3,6 +3,7 @@
 
 use super::{CaseResult, Column, Compared, ExperimentResult};
 use crate::scenario::AnswerSpec;
+use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
@@ -174,7 +175,7 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     for (quantity, words) in asked {
         let of = |c: &CaseResult| {
             let medians = c.observed.iter().filter(|o| o.quantity == quantity).filter_map(|o| o.figure.percentiles.p50);
-            medians.max().map(|p50| format!("{} {}", c.case.cell, crate::table::duration(p50)))
+            medians.max().map(|p50| format!("{} {}", c.case.cell, duration_ns(p50 as f64)))
         };
         let told: Vec<String> = e.measured().filter_map(of).take(MOST_TOLD).collect();
         if !told.is_empty() {
@@ -216,9 +217,8 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
             let Some((of, f)) = c.headline() else { continue };
             let (Some(p50), n) = (f.percentiles.p50, f.percentiles.n) else { continue };
             let tail = [Column::P99, Column::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
-            let tail =
-                tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", crate::table::duration(ns)));
-            parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}.", c.case.cell, c.name(), of.label(), crate::table::duration(p50)));
+            let tail = tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", duration_ns(ns as f64)));
+            parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}.", c.case.cell, c.name(), of.label(), duration_ns(p50 as f64)));
         }
     }
     let more = parts.len().saturating_sub(4);

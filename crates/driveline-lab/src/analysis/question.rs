@@ -5,11 +5,12 @@
 use super::answer::{FEWEST_ROUNDS, MOST_TOLD, Standing, standing};
 use super::{CaseResult, ExperimentResult};
 use crate::scenario::AnswerSpec;
-use crate::table::{digits, duration, ratio};
+use crate::table::ratio;
 use crate::words::cell_without;
-use driveline_bench::bytes;
+use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Payload;
 use driveline_bench::stats::Interval;
+use driveline_runtime::graph::ByteSize;
 
 /// One answer, system by system.
 pub(crate) struct Told {
@@ -171,7 +172,7 @@ fn fairness(e: &ExperimentResult) -> Vec<Told> {
             .map(|(_, f, name)| {
                 let last = f.most_often_last.map_or_else(String::new, |(share, _)| format!(" ({:.0} %)", share * 100.0));
                 let served = if f.served < f.subscribers { format!(", {} of them served", f.served) } else { String::new() };
-                format!("{name} {} and {}{last}{served}", duration(f.first_p50), duration(f.last_p50))
+                format!("{name} {} and {}{last}{served}", duration_ns(f.first_p50 as f64), duration_ns(f.last_p50 as f64))
             })
             .collect();
         if !words.is_empty() {
@@ -235,7 +236,7 @@ impl Changed<'_> {
 }
 
 fn throughput(e: &ExperimentResult) -> Vec<Told> {
-    let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| bytes(l.size)));
+    let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| ByteSize(l.size as u64).to_string()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let systems: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();
@@ -260,11 +261,11 @@ fn grown(cases: &[&CaseResult]) -> Option<String> {
     let name = cases.first()?.name();
     Some(format!(
         "{name} {} at {} to {} at {}, {} GB/s (at {})",
-        duration(*from),
-        bytes(*least),
-        duration(*to),
-        bytes(*greatest),
+        duration_ns(*from as f64),
+        ByteSize(*least as u64),
+        duration_ns(*to as f64),
+        ByteSize(*greatest as u64),
         digits(best.0),
-        bytes(best.1)
+        ByteSize(best.1 as u64)
     ))
 }

@@ -6,11 +6,11 @@ use crate::archive::{Link, Workload};
 use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary, WorkloadSpec};
 use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
+use driveline_analyze::meminfo;
 use driveline_bench::chain::{self as bench_chain, ChainJob};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::hosts::{CableSpec, cable_refused};
-use driveline_bench::machine::memory;
-use driveline_bench::{Beside, Favour, Placement, Quota, bytes};
+use driveline_bench::{Beside, Favour, Placement, Quota};
 use driveline_runtime::graph::ByteSize;
 use driveline_workloads::workloads;
 use std::ffi::OsString;
@@ -41,7 +41,7 @@ impl Cell {
     pub(super) fn refused(&self, placement: &Placement) -> Option<String> {
         let single = self.links.len() == 1 && self.beside.hogs == 0 && self.beside.quota_percent.is_none() && self.beside.favour.is_none();
         let needed: u64 = self.links.iter().map(|l| l.job(&System::Driveline).memory_needed()).sum();
-        if let Some(available) = memory("MemAvailable:").filter(|available| needed >= *available) {
+        if let Some(available) = meminfo("MemAvailable").filter(|available| needed >= *available) {
             return Some(format!("it needs about {} MiB of memory, and {} MiB are available", needed >> 20, available >> 20));
         }
         if let Some(Err(e)) = self.beside.quota_percent.map(Quota::new) {
@@ -376,7 +376,7 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
             }
         };
     }
-    dimension!(size, |s: &ByteSize| bytes(s.0 as usize));
+    dimension!(size, ByteSize::to_string);
     dimension!(rate_hz, |hz: &f64| format!("{hz} Hz"));
     dimension!(subscribers, |n: &usize| format!("1→{n}"));
     dimension!(copies, |n: &usize| format!("{n} links"));

@@ -4,7 +4,8 @@
 use super::{Cell, add, leave_out};
 use crate::archive::{Case, Experiment, Link, Role};
 use driveline_bench::harness::{MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take};
-use driveline_bench::{Beside, Comparison, Metric, bytes};
+use driveline_bench::{Beside, Comparison, Metric};
+use driveline_runtime::graph::ByteSize;
 
 /// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is Driveline's.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
@@ -70,7 +71,7 @@ fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Compa
         Pace::PingPong => "one after the other".to_owned(),
         Pace::RateHz(hz) => format!("at {hz} Hz"),
     };
-    let cell = format!("{} · {} · {pace}{}", kind.label(), bytes(link.size), place(link));
+    let cell = format!("{} · {} · {pace}{}", kind.label(), ByteSize(link.size as u64), place(link));
     let id = format!("floor: memcpy {cell}");
     let job = link.job(&System::Memcpy).memcpy(kind);
     let copies = Link {

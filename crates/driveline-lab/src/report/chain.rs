@@ -4,8 +4,8 @@
 use super::experiment::{cell_of, ratio_of, small};
 use super::html::{Table, escape};
 use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
-use crate::table::{digits, span};
 use crate::words::NETWORK_IS_MISSING;
+use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::Reach;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ fn share(c: &CaseResult, stage: &str) -> String {
     let percent = |of: fn(&Figure) -> Option<f64>| {
         let (communication, computation) = c.transmission(stage)?;
         let (a, b) = of(communication).zip(of(computation)).filter(|(_, b)| *b > 0.0)?;
-        Some((digits(100.0 * a / b), span(a), span(b)))
+        Some((digits(100.0 * a / b), duration_ns(a), duration_ns(b)))
     };
     let Some((mean, communication, computation)) = percent(|f| f.percentiles.mean) else { return String::new() };
     let median = percent(|f| f.percentiles.p50.map(|ns| ns as f64)).map_or_else(String::new, |(p50, _, _)| format!("p50 {p50} %"));

@@ -6,10 +6,11 @@ use super::look::Looks;
 use super::views;
 use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns};
 use crate::archive::Role;
-use crate::table::{TOO_SMALL, bounds, controls, digits, duration, goodput, label, quantity, ratio, span};
+use crate::table::{TOO_SMALL, bounds, controls, goodput, label, quantity, ratio};
+use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
-use driveline_bench::{Concord, Metric};
+use driveline_bench::{Metric, Verdict};
 use std::fmt::Write as _;
 
 /// What a car drives while a sample is on its way: speeds in km/h.
@@ -54,7 +55,7 @@ pub(super) fn small(text: &str) -> String {
 }
 
 pub(super) fn cell_of(p: Option<u64>) -> String {
-    p.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |ns| escape(&duration(ns)))
+    p.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |ns| escape(&duration_ns(ns as f64)))
 }
 
 /// A ratio with its interval, or that there are too few samples.
@@ -156,7 +157,7 @@ fn links(e: &ExperimentResult) -> String {
             let t = &l.totals;
             let mut cells = vec![l.figure.percentiles.n.to_string()];
             cells.extend(ranks.iter().map(|column| cell_of(column.of(&l.figure.percentiles))));
-            cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&span(ns))));
+            cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&duration_ns(ns))));
             cells.extend([t.late, t.missed, t.not_sent.values().sum(), t.torn].map(count));
             table.row(&escape(&l.topic), &cells);
         }
@@ -217,7 +218,7 @@ fn road(e: &ExperimentResult) -> String {
             let Some((ns, which)) = tail.map(|(ns, c)| (ns, if c == Column::Greatest { "greatest of the few" } else { c.label() })) else {
                 continue;
             };
-            let mut cells = vec![format!("{} {}", escape(&duration(ns)), small(which))];
+            let mut cells = vec![format!("{} {}", escape(&duration_ns(ns as f64)), small(which))];
             cells.extend(SPEEDS_KMH.iter().map(|v| escape(&distance(v / 3.6 * ns as f64 / 1e9))));
             table.row(&escape(&c.name()), &cells);
         }
@@ -254,7 +255,7 @@ fn published(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &head, true);
     for row in rows() {
         let p = &row.published;
-        let us = |x: Option<f64>| x.map(|us| span(us * 1000.0));
+        let us = |x: Option<f64>| x.map(|us| duration_ns(us * 1000.0));
         let or_none = |t: Option<String>| t.map_or_else(String::new, |t| escape(&t));
         let middle = match (us(p.p50_us), us(p.mean_us)) {
             (Some(p50), Some(mean)) => format!("{p50} / {mean}"),
@@ -264,7 +265,7 @@ fn published(e: &ExperimentResult) -> String {
         };
         let what: Vec<String> = [
             p.case.clone(),
-            p.size.map(|s| driveline_bench::bytes(s.0 as usize)),
+            p.size.map(|s| s.to_string()),
             p.subscribers.map(|n| format!("1→{n}")),
             p.reach.map(|r| {
                 let name = match Reach::from(r) {
@@ -288,7 +289,7 @@ fn published(e: &ExperimentResult) -> String {
             Some(Beside { case, system, p50_us, mean_us, p99_us, ratio }) => {
                 cells.push(format!("{} {}", escape(system), small(case)));
                 cells.push(escape(&[us(*p50_us), us(*mean_us)].into_iter().flatten().collect::<Vec<_>>().join(" / ")));
-                let p99 = p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&span(x * 1000.0)));
+                let p99 = p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&duration_ns(x * 1000.0)));
                 cells.extend(Some(p99).filter(|_| p99_here));
                 cells.push(times(*ratio));
             }
@@ -393,17 +394,17 @@ fn own_tools(e: &ExperimentResult) -> String {
     let head = ["case", "tool", "what", "it says", "here", "÷ tool", "verdict"];
     let mut table = Table::new("", &head, true);
     for (c, a) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
-        let verdict = match a.concord {
-            Concord::Differs => format!("<span class=bad>{}: the row is invalid</span>", escape(&a.verdict())),
-            Concord::Agrees | Concord::NTooSmall => escape(&a.verdict()),
+        let verdict = match a.verdict {
+            Verdict::Differs => format!("<span class=bad>{}: the row is invalid</span>", escape(&a.in_words())),
+            Verdict::Agrees | Verdict::NTooSmall => escape(&a.in_words()),
         };
         table.row(
             &escape(&c.case.id),
             &[
                 escape(&format!("{} {}", a.tool, a.version)),
                 a.averages_of.map_or_else(|| "p50".to_owned(), |n| format!("averages of {n}, p50")),
-                escape(&duration(a.tool_p50_ns)),
-                escape(&duration(a.ours_p50_ns)),
+                escape(&duration_ns(a.tool_p50_ns as f64)),
+                escape(&duration_ns(a.ours_p50_ns as f64)),
                 ratio_of(Some(&a.ratio)),
                 verdict,
             ],

@@ -5,11 +5,13 @@ use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
 use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing};
-use crate::table::{BesideWhat, beside_copy, bounds, ratio, span};
+use crate::table::{BesideWhat, beside_copy, bounds, ratio};
 use crate::words::{cell_without, spaced};
+use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
+use driveline_runtime::graph::ByteSize;
 
 /// Loan-only and filled-and-read beside each other, where both were measured.
 pub(super) fn headline(e: &ExperimentResult) -> String {
@@ -90,7 +92,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             let copied = own.iter().find_map(|c| c.to_memcpy());
             cells.extend(copy.iter().map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
             if links {
-                let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), span)).collect();
+                let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), duration_ns)).collect();
                 let sum = |of: fn(&CaseResult) -> u64| own.iter().map(|c| of(c)).sum::<u64>();
                 cells.push(escape(&cpu.join(" / ")));
                 cells.extend([
@@ -194,7 +196,7 @@ fn conditions(group: &str, cases: &[&CaseResult]) -> String {
         format!("between two hosts at {speed}{far}{lossy}, ")
     });
     let words = [
-        driveline_bench::bytes(link.size),
+        ByteSize(link.size as u64).to_string(),
         pace,
         format!("1→{}", link.subscribers),
         format!("readers {}", link.wait),

@@ -6,6 +6,7 @@ use crate::analysis::{CaseResult, Figure};
 use driveline_bench::Metric;
 use driveline_bench::harness::Pace;
 use driveline_bench::observations::Quantity;
+use driveline_runtime::graph::ByteSize;
 use plotly::box_plot::BoxPlot;
 use plotly::common::TickMode;
 use plotly::common::{DashType, ErrorData, ErrorType, Line, LineShape, Marker, MarkerSymbol, Mode, Orientation, Title};
@@ -127,7 +128,7 @@ pub(super) fn sizes(lines: &[(&CaseResult, Vec<(usize, &Figure)>)], looks: &Look
         .type_(AxisType::Log)
         .tick_mode(TickMode::Array)
         .tick_values(all.iter().map(|b| *b as f64).collect())
-        .tick_text(all.iter().map(|b| driveline_bench::bytes(*b)).collect());
+        .tick_text(all.iter().map(|b| ByteSize(*b as u64).to_string()).collect());
     let mut p = plot(Layout::new().x_axis(x).y_axis(time_axis("latency: median, thin p99")));
     for (c, points) in lines {
         let look = looks.look(c);

@@ -7,6 +7,7 @@ use crate::archive::Manifest;
 use crate::table::date;
 use crate::words::word;
 use driveline_bench::harness::{Reach, System, Wait};
+use driveline_runtime::graph::ByteSize;
 use std::fmt::Write as _;
 
 /// Anchors and names.
@@ -66,7 +67,7 @@ fn machine(m: &Manifest, a: &Analysis) -> String {
     row("Clock", format!("CLOCK_MONOTONIC on {}, {} ns a stamp", k.clock_source, k.clock_cost_ns));
     row("Frequency governor", k.governor.clone());
     row("Idle states", k.idle_states.clone());
-    row("Memory", driveline_bench::bytes(k.memory_bytes as usize));
+    row("Memory", ByteSize(k.memory_bytes).to_string());
     if !k.tcp_congestion_control.is_empty() {
         row("TCP congestion control", k.tcp_congestion_control.clone());
     }

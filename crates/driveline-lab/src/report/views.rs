@@ -10,6 +10,7 @@ use driveline_bench::Metric;
 use driveline_bench::harness::Payload;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
+use driveline_runtime::graph::ByteSize;
 use plotly::Plot;
 use plotly::common::MarkerSymbol;
 use serde_json::{Value, json};
@@ -244,7 +245,7 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
 /// Latency against size: a plot for each group of cells that differ by size only.
 fn sizes(e: &ExperimentResult, looks: &Looks) -> Option<View> {
     let rest = |c: &CaseResult| -> String {
-        let size = c.case.links.first().map(|l| driveline_bench::bytes(l.size)).unwrap_or_default();
+        let size = c.case.links.first().map(|l| ByteSize(l.size as u64).to_string()).unwrap_or_default();
         cell_without(&c.case.cell, |word| word == size || (word == c.case.scenario_case && names_a_size(e, word)))
     };
     let single = |c: &&CaseResult| c.case.links.len() == 1 && c.headline().is_some();

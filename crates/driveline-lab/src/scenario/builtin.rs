@@ -24,3 +24,26 @@ pub fn builtin() -> &'static [Builtin] {
         "S6", "S7", "B1", "B2", "B3", "F", "K1", "K2", "K3", "refsys",
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::load;
+
+    #[test]
+    fn every_built_in_scenario_loads_under_its_id() {
+        for b in builtin() {
+            assert_eq!(load(b.id).unwrap_or_else(|e| panic!("{e}")).id, b.id);
+        }
+    }
+
+    #[test]
+    fn every_scenario_file_is_built_in() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")).unwrap();
+        let mut ids: Vec<_> = files.map(|f| f.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()).collect();
+        let mut known: Vec<_> = builtin().iter().map(|b| b.id.to_owned()).collect();
+        ids.sort();
+        known.sort();
+        assert_eq!(ids, known);
+    }
+}

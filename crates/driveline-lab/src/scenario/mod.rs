@@ -5,31 +5,22 @@
 
 mod builtin;
 mod case;
+mod check;
 mod choices;
+mod extent;
 mod load;
 
 pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, StageSpec, Vary, WorkloadSpec};
+pub(crate) use check::OWN_SYSTEMS;
 pub use choices::{AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
-pub(crate) use load::OWN_SYSTEMS;
+pub use extent::Extent;
 pub use load::{LoadError, load, load_for, schema};
 
 use driveline_runtime::graph::ByteSize;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-
-/// How much of a scenario is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Extent {
-    /// Driveline and two peers, in minutes.
-    Quick,
-    /// What a person waits for.
-    Default,
-    /// The durations and counts of the paper.
-    Paper,
-}
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,9 +4,9 @@
 use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
 use crate::archive::Role;
-use crate::table::{controls, digits, interval, label, percentile, quantity};
+use crate::table::{controls, interval, label, percentile, quantity};
 use crate::words::NETWORK_IS_MISSING;
-use driveline_bench::Columns;
+use driveline_analyze::text::{Columns, digits};
 use driveline_bench::observations::Quantity;
 use std::fmt::Write as _;
 

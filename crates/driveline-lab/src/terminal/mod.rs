@@ -6,8 +6,8 @@ mod beside;
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns};
 use crate::archive::Manifest;
 use crate::left_out::Told;
-use crate::table::{BesideWhat, LOSSES, beside_copy, digits, goodput, interval, percentile, remarks, span};
-use driveline_bench::Columns;
+use crate::table::{BesideWhat, LOSSES, beside_copy, goodput, interval, percentile, remarks};
+use driveline_analyze::text::{Columns, digits, duration_ns};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -97,7 +97,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
                 row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
                 row.extend(c.lost().into_iter().flat_map(|(lost, due)| [due.to_string(), lost.to_string()]));
             } else {
-                row.push(c.totals.cpu_ns_per_sample.map_or_else(String::new, span));
+                row.push(c.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns));
                 row.push(c.switches_per_sample().map_or_else(String::new, digits));
                 row.extend(lossy.iter().map(|(_, of)| of(&c.totals).to_string()));
             }
@@ -107,7 +107,7 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
                 row.extend(percentiles(&l.figure, &ranks));
                 row.extend(beside.columns.iter().chain(&copy).map(|_| String::new()));
                 row.extend(streams.then(String::new));
-                row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, span), String::new()]);
+                row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns), String::new()]);
                 row.extend(lossy.iter().map(|(_, of)| of(&l.totals).to_string()));
                 table.row(row);
             }

@@ -12,7 +12,7 @@ mod payload;
 pub(crate) use ends::{FaultReader, FaultWriter};
 
 use crate::catalogue::Experiment;
-use crate::crew::{Crew, PATIENCE};
+use crate::children::{Children, PATIENCE};
 use crate::job::WorkloadJob;
 use crate::part::{Order, Part, Said};
 use crate::record::{Window, sleep_until};
@@ -123,7 +123,7 @@ fn among(points: &[Point], spans: &[std::ops::Range<u64>]) -> Vec<Point> {
 /// All processes of a run.
 struct Scene<'a> {
     with: &'a Faults,
-    crew: Crew<'a>,
+    children: Children<'a>,
     window: Window,
     readers: Vec<usize>,
     writer: usize,
@@ -132,15 +132,15 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     fn set(with: &'a Faults, job: &'a WorkloadJob) -> Result<Self> {
-        let mut crew = Crew::new(job)?;
-        let readers = (0..with.readers).map(|i| crew.start_ready(&reader_name(i), with.reader(i))).collect::<Result<Vec<_>>>()?;
-        let bystander = crew.start_ready("bystander", with.writer("beside", 0, with.readers))?;
-        let writer = crew.start_ready("writer", with.writer("frames", 0, with.readers))?;
+        let mut children = Children::new(job)?;
+        let readers = (0..with.readers).map(|i| children.start_ready(&reader_name(i), with.reader(i))).collect::<Result<Vec<_>>>()?;
+        let bystander = children.start_ready("bystander", with.writer("beside", 0, with.readers))?;
+        let writer = children.start_ready("writer", with.writer("frames", 0, with.readers))?;
         let window = Window::after(Duration::from_millis(50) + job.warm_up(), job.duration());
         for &index in readers.iter().chain([&bystander, &writer]) {
-            crew.begin(index, window);
+            children.begin(index, window);
         }
-        Ok(Self { with, crew, window, readers, writer, bystander })
+        Ok(Self { with, children, window, readers, writer, bystander })
     }
 
     /// Does harm and waits until it is over; tells when it was done.
@@ -154,17 +154,17 @@ impl<'a> Scene<'a> {
             Fault::ReaderKilled => {
                 let last = self.readers.len() - 1;
                 let at = MonotonicNs::now().0;
-                self.crew.kill(self.readers[last]);
-                self.readers[last] = self.crew.start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
-                self.crew.begin(self.readers[last], self.window);
+                self.children.kill(self.readers[last]);
+                self.readers[last] = self.children.start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
+                self.children.begin(self.readers[last], self.window);
                 // The first sample that it gets is of the epoch that never ended.
                 self.recovery(last..last + 1, 0, at, RECOVERY, o)?;
                 Ok(at)
             }
             Fault::RegionCorrupted => {
-                self.crew.order(self.writer, Order::Scribble { epoch });
+                self.children.order(self.writer, Order::Scribble { epoch });
                 let at = loop {
-                    match self.crew.hear(self.writer, PATIENCE)? {
+                    match self.children.hear(self.writer, PATIENCE)? {
                         Some(Said::Scribbled { epoch: e, time_ns }) if e == epoch => break time_ns,
                         Some(_) => {}
                         None => anyhow::bail!("the writer did not damage its memory within {PATIENCE:?}"),
@@ -185,9 +185,9 @@ impl<'a> Scene<'a> {
     /// Kills the writer, starts another and tells when the old one was killed.
     fn replace_writer(&mut self, epoch: u64) -> Result<u64> {
         let at = MonotonicNs::now().0;
-        self.crew.kill(self.writer);
-        self.writer = self.crew.start_ready("writer", self.with.writer("frames", epoch, 0))?;
-        self.crew.begin(self.writer, self.window);
+        self.children.kill(self.writer);
+        self.writer = self.children.start_ready("writer", self.with.writer("frames", epoch, 0))?;
+        self.children.begin(self.writer, self.window);
         Ok(at)
     }
 
@@ -210,7 +210,7 @@ impl<'a> Scene<'a> {
         let mut left = Vec::new();
         for i in of {
             loop {
-                match self.crew.hear(self.readers[i], end.since(MonotonicNs::now()))? {
+                match self.children.hear(self.readers[i], end.since(MonotonicNs::now()))? {
                     Some(Said::First { epoch: e, time_ns }) if e == epoch => {
                         let value = time_ns.saturating_sub(at);
                         o.put(&reader_name(i as u32), Quantity::Recovery, [Point { time_ns: at, value }]);
@@ -230,12 +230,12 @@ impl<'a> Scene<'a> {
 
     fn end(&mut self, o: &mut Observations) -> Result<()> {
         for writer in [self.writer, self.bystander] {
-            self.crew.order(writer, Order::End);
-            self.crew.finish(writer, PATIENCE, o)?;
+            self.children.order(writer, Order::End);
+            self.children.finish(writer, PATIENCE, o)?;
         }
         for i in 0..self.readers.len() {
-            self.crew.order(self.readers[i], Order::End);
-            self.crew.finish(self.readers[i], PATIENCE, o)?;
+            self.children.order(self.readers[i], Order::End);
+            self.children.finish(self.readers[i], PATIENCE, o)?;
         }
         let take = |o: &mut Observations, name: &str| o.counters.remove(name).unwrap_or(0);
         let sent = take(o, "frames sent");

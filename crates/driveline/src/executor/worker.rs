@@ -24,8 +24,8 @@ pub(super) struct Shared {
     waiting_entries: Mutex<Vec<Arc<Entry>>>,
     wait_set: Mutex<WaitSet>,
     kicker: Kicker,
-    crew: Mutex<Crew>,
-    recruit: Condvar,
+    followers: Mutex<Followers>,
+    wake_follower: Condvar,
     observer: OnceLock<Arc<dyn Observer>>,
     stopping: AtomicBool,
     threads: usize,
@@ -34,9 +34,12 @@ pub(super) struct Shared {
     events_at: AtomicU64,
 }
 
+/// Threads by the leader/followers pattern: one waits for all; the others sleep until it has found a callback to run, and one of them leads.
 #[derive(Default)]
-struct Crew {
+struct Followers {
+    /// Whether somebody leads.
     led: bool,
+    /// How many sleep, and how many of those were called.
     idle: usize,
     called: usize,
 }
@@ -50,8 +53,8 @@ impl Shared {
             waiting_entries: Mutex::default(),
             kicker: wait_set.kicker(),
             wait_set: Mutex::new(wait_set),
-            crew: Mutex::default(),
-            recruit: Condvar::new(),
+            followers: Mutex::default(),
+            wake_follower: Condvar::new(),
             observer: OnceLock::new(),
             stopping: AtomicBool::new(false),
             threads,
@@ -115,8 +118,8 @@ impl Shared {
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.kicker.kick();
-        let _crew = lock(&self.crew);
-        self.recruit.notify_all();
+        let _followers = lock(&self.followers);
+        self.wake_follower.notify_all();
     }
 
     /// Makes the first due call found, starting the search behind the entry that ran last.
@@ -166,10 +169,10 @@ impl Shared {
         if self.threads == 1 {
             return;
         }
-        let mut crew = lock(&self.crew);
-        if !crew.led && crew.idle > crew.called {
-            crew.called += 1;
-            self.recruit.notify_one();
+        let mut followers = lock(&self.followers);
+        if !followers.led && followers.idle > followers.called {
+            followers.called += 1;
+            self.wake_follower.notify_one();
         }
     }
 
@@ -178,17 +181,17 @@ impl Shared {
         if self.threads == 1 {
             return true;
         }
-        let mut crew = lock(&self.crew);
-        if !crew.led {
-            crew.led = true;
+        let mut followers = lock(&self.followers);
+        if !followers.led {
+            followers.led = true;
             return true;
         }
-        crew.idle += 1;
-        while crew.called == 0 && !self.stopping.load(Ordering::Acquire) {
-            crew = self.recruit.wait(crew).unwrap_or_else(PoisonError::into_inner);
+        followers.idle += 1;
+        while followers.called == 0 && !self.stopping.load(Ordering::Acquire) {
+            followers = self.wake_follower.wait(followers).unwrap_or_else(PoisonError::into_inner);
         }
-        crew.called = crew.called.saturating_sub(1);
-        crew.idle -= 1;
+        followers.called = followers.called.saturating_sub(1);
+        followers.idle -= 1;
         false
     }
 
@@ -215,7 +218,7 @@ impl Shared {
         }
         drop(set);
         if self.threads > 1 {
-            lock(&self.crew).led = false;
+            lock(&self.followers).led = false;
         }
         self.look_at_events();
     }

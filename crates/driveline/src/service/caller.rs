@@ -6,7 +6,6 @@ use super::requester::Requester;
 use super::{ClientStats, RawClient, ServiceCallback};
 use crate::error::{ExecutorError, LoanError};
 use crate::executor::{Attention, CallbackHandle, CallbackOptions, Executor};
-use crate::local::LocalObject;
 use crate::raw::{Parcel, PublisherEvents, RawLoan, RawSample};
 use crate::trigger::Trigger;
 use driveline_shm::Kicker;
@@ -151,19 +150,6 @@ impl RawCaller {
         let mut loan = self.loan(request.len())?;
         loan.payload_mut().copy_from_slice(request);
         self.call_then(loan, timeout, then)
-    }
-
-    /// As [`Self::call_then`], for values (protobuf and objects).
-    ///
-    /// # Errors
-    /// As [`Self::call_then`].
-    pub fn call_object_then(
-        &self,
-        request: Arc<dyn LocalObject>,
-        timeout: Duration,
-        then: impl FnOnce(Outcome) + Send + 'static,
-    ) -> Result<(), CallError> {
-        self.send(Parcel::Object(request), timeout, Box::new(then))
     }
 
     pub(super) fn send(&self, request: Parcel, timeout: Duration, then: Then) -> Result<(), CallError> {

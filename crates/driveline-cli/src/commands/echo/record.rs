@@ -4,7 +4,8 @@
 use super::Taken;
 use crate::decoder::head;
 use crate::screen::Screen;
-use crate::table::{cut, duration};
+use crate::text::cut;
+use driveline_analyze::text::duration_us;
 use driveline_types::print::{Limits, Printer, Style};
 use driveline_types::{MonotonicNs, SampleHeader, TopicName};
 use std::fmt;
@@ -18,7 +19,7 @@ fn source_time(header: &SampleHeader) -> MonotonicNs {
 }
 
 fn age(ns: i64) -> String {
-    let text = duration(ns.unsigned_abs() as f64 / 1e3);
+    let text = duration_us(ns.unsigned_abs() as f64 / 1e3);
     if ns < 0 { format!("-{text}") } else { text }
 }
 
@@ -44,7 +45,7 @@ fn facts(taken: &Taken) -> String {
     let process = talker.pid.map(|p| format!(" (process {p})")).unwrap_or_default();
     let mut facts = format!("# sequence {} from '{}'{process}, {} old", header.sequence, talker.node, age(at.signed_since(source)));
     if header.clock_error_ns > 0 {
-        facts += &format!(" ± {}", duration(header.clock_error_ns as f64 / 1e3));
+        facts += &format!(" ± {}", duration_us(header.clock_error_ns as f64 / 1e3));
     }
     if source != header.publish_time {
         facts += &format!(", published {} ago", age(at.signed_since(header.publish_time)));

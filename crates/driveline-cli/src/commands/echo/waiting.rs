@@ -6,7 +6,7 @@ use super::super::list::ask;
 use super::super::services::of_service;
 use super::{NAME, REASON};
 use crate::screen::Screen;
-use crate::table::{count, cut};
+use crate::text::{count, cut};
 use driveline_shm::Subscription;
 use driveline_types::TopicName;
 use std::collections::BTreeSet;

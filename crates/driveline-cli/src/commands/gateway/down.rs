@@ -5,7 +5,7 @@ use super::{NAME, REASON};
 use crate::commands::domains::DomainPlace;
 use crate::process;
 use crate::screen::Screen;
-use crate::table::cut;
+use crate::text::cut;
 use driveline_runtime::gateway::Answer;
 
 /// Tells of them on standard error. Whether there are none.

@@ -3,7 +3,8 @@
 
 use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
-use crate::table::{bytes, count, cut};
+use crate::text::{count, cut};
+use driveline_analyze::text::bytes;
 use driveline_runtime::gateway::{EdgeReport, InletReport, InletState, Report, TopicReport};
 
 /// A paragraph for each topic.

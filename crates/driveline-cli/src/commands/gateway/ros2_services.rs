@@ -4,8 +4,8 @@
 use super::{NAME, REASON, dropped, node};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
-use crate::table::{count, cut};
-use driveline_bench::Align;
+use crate::text::{count, cut};
+use driveline_analyze::text::Align;
 use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,11 +2,13 @@
 //! The ROS graph over DDS: what DDS discovers, and what participants say about their nodes. `docs/protocols/ros2-dds.md`, section 5.
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
+use crate::discovery_info::{
+    GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data, graph_user_data, session_of,
+};
 use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
 use crate::engine::service::{OwnEnds, ServiceChange};
 use crate::names::RosNode;
 use crate::qos::{DurabilityKind, EndpointQos};
-use crate::said::{GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data, graph_user_data, session_of};
 use driveline_runtime::ros2::Release;
 use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients in ROS 2, as far as discovery tells of them: who has gone before the answer came.
 
+use crate::discovery_info::Gid;
 use crate::engine::lock;
-use crate::said::Gid;
 use std::collections::HashSet;
 use std::sync::Mutex;
 

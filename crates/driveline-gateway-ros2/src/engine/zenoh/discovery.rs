@@ -2,11 +2,11 @@
 //! Tokens of others on their way to the conductor.
 
 use super::lock;
+use crate::discovery_info::Gid;
 use crate::engine::endpoint::{Change, Changes, handle_of};
 use crate::engine::service::ServiceChange;
 use crate::engine::waiting::Waiting;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
-use crate::said::Gid;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use zenoh::sample::{Sample, SampleKind};

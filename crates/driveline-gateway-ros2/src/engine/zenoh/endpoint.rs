@@ -121,7 +121,7 @@ pub(super) fn payload(parts: &[&[u8]], slot: Option<&Bytes>) -> Result<ZBytes, S
 }
 
 impl Writer {
-    pub(in crate::engine) fn gid(&self) -> crate::said::Gid {
+    pub(in crate::engine) fn gid(&self) -> crate::discovery_info::Gid {
         self.announced.gid
     }
 

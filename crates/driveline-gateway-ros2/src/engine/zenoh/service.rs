@@ -3,6 +3,7 @@
 
 use super::endpoint::payload;
 use super::{Announced, text};
+use crate::discovery_info::Gid;
 use crate::engine::conductor::Common;
 use crate::engine::lock;
 use crate::engine::service::{
@@ -10,7 +11,6 @@ use crate::engine::service::{
 };
 use crate::names::RosNode;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
-use crate::said::Gid;
 use driveline_types::service::cut_refusal;
 use driveline_types::{MonotonicNs, wall_offset_ns};
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};

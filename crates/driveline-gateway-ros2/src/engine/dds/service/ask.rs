@@ -3,10 +3,10 @@
 
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
+use crate::discovery_info::{Gid, is_gateway};
 use crate::engine::service::{Answers, Asking, Cdr, Interface, OwnEnds, Parts, ServiceEndpoint};
 use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, Role};
-use crate::said::{Gid, is_gateway};
 use driveline_runtime::ros2::Release;
 use driveline_types::EndpointId;
 use std::sync::Arc;

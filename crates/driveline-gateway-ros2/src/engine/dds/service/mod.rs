@@ -11,13 +11,13 @@ pub(in crate::engine) use ask::ask;
 pub(in crate::engine) use offer::offer;
 
 use crate::dds::{self, EndpointConfig, Entity, Found, History, Participant, Reader, Waiting, Writer};
+use crate::discovery_info::is_gateway;
 use crate::engine::endpoint::Profile;
 use crate::engine::lock;
 use crate::engine::service::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint, qos};
 use crate::names::RosNode;
 use crate::qos::mismatches;
 use crate::rmw_cyclonedds::{CallId, HeadError, ServiceTopic, Vendor, dds_topic, service_of_dds};
-use crate::said::is_gateway;
 use driveline_rosidl::cdr::HEADER_LEN;
 use driveline_rosidl::{Catalog, TypeHash};
 use driveline_runtime::ros2::Release;

@@ -3,11 +3,11 @@
 
 use super::{WITHIN, Wire, text, unable};
 use crate::dds;
+use crate::discovery_info::is_gateway;
 use crate::engine::lock;
 use crate::engine::service::{Cdr, Ended, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, Role};
-use crate::said::is_gateway;
 use driveline_runtime::ros2::Release;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::discovery_info::PARTICIPANT_USER_DATA;
 use crate::engine::dds::configuration;
 use crate::engine::service::{Answers, Cdr, Reply, RequestId, Requests};
-use crate::said::PARTICIPANT_USER_DATA;
 use std::sync::Arc;
 
 #[test]

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// Between two lines where there is no terminal.
 const LINES: Duration = Duration::from_secs(10);
 
-/// Told on standard error. Counts expected time, so that long and short cases make the same headway.
-pub(crate) struct Headway {
+/// Told on standard error. Counts expected time, so that long and short cases move it alike.
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     lines: Lines,
 }
@@ -28,7 +28,7 @@ struct Lines {
     told: Option<Instant>,
 }
 
-impl Headway {
+impl Progress {
     /// Of what is missing in an archive.
     pub(crate) fn new(archive: &Archive) -> Self {
         let (mut total, mut missing, mut runs, mut made) = (0.0, 0.0, 0, 0);
@@ -70,7 +70,7 @@ impl Headway {
     }
 }
 
-impl Drop for Headway {
+impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

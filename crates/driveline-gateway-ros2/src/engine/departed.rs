@@ -9,13 +9,13 @@ const MAX_KEPT: usize = 4096;
 
 /// The number of the last sample that came, of each.
 #[derive(Debug, Default)]
-pub(super) struct Past {
+pub(super) struct Departed {
     last: HashMap<Handle, i64>,
     /// Oldest first.
     order: VecDeque<Handle>,
 }
 
-impl Past {
+impl Departed {
     /// A publisher has gone.
     pub(super) fn remember(&mut self, publisher: Handle, last: i64) {
         if self.last.insert(publisher, last).is_none() {
@@ -49,18 +49,18 @@ mod tests {
 
     #[test]
     fn who_went_first_is_forgotten_first_and_nobody_is_kept_twice() {
-        let mut past = Past::default();
-        (0..MAX_KEPT as u128).for_each(|p| past.remember(p, 7));
-        past.remember(0, 9);
-        assert_eq!((past.take(0), past.take(0)), (Some(9), None));
-        past.remember(0, 1);
-        past.heard(0, 5);
-        past.heard(0, 3);
+        let mut departed = Departed::default();
+        (0..MAX_KEPT as u128).for_each(|p| departed.remember(p, 7));
+        departed.remember(0, 9);
+        assert_eq!((departed.take(0), departed.take(0)), (Some(9), None));
+        departed.remember(0, 1);
+        departed.heard(0, 5);
+        departed.heard(0, 3);
         // The oldest is 1 now.
-        past.remember(u128::MAX, 2);
-        assert_eq!((past.take(1), past.take(2), past.take(0)), (None, Some(7), Some(5)));
-        past.heard(u128::MAX - 1, 1);
-        assert_eq!(past.take(u128::MAX - 1), None, "who never was there is not kept");
-        assert_eq!(past.last.len(), past.order.len());
+        departed.remember(u128::MAX, 2);
+        assert_eq!((departed.take(1), departed.take(2), departed.take(0)), (None, Some(7), Some(5)));
+        departed.heard(u128::MAX - 1, 1);
+        assert_eq!(departed.take(u128::MAX - 1), None, "who never was there is not kept");
+        assert_eq!(departed.last.len(), departed.order.len());
     }
 }

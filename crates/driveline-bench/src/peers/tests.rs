@@ -2,7 +2,7 @@
 //! Peers that are there, that are not, and that are no good.
 
 use super::*;
-use crate::harness::{Payload, Role, Take};
+use crate::harness::{Job, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 
 /// Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
 fn program(dir: &Path, name: &str, script: &str) {

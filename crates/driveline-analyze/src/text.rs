@@ -1,33 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How figures and tables are written for people.
+//! Figures with their units, and tables, as text that people read.
 
-use crate::stats::Interval;
 use std::fmt::Write as _;
 
-/// A size as people read it; exact.
+/// Three significant digits of a number from 1 up; two decimals below.
 #[must_use]
-pub fn bytes(size: usize) -> String {
-    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if size >= 1 << shift && size.is_multiple_of(1 << shift) {
-            return format!("{} {unit}", size >> shift);
+pub fn digits(x: f64) -> String {
+    match x.abs() {
+        a if a < 9.995 => format!("{x:.2}"),
+        a if a < 99.95 => format!("{x:.1}"),
+        _ => format!("{x:.0}"),
+    }
+}
+
+/// Nanoseconds as microseconds without their unit, for columns whose head says it.
+#[must_use]
+pub fn microseconds(ns: f64) -> String {
+    digits(ns / 1e3)
+}
+
+/// A duration with three digits and a unit that fits, from nanoseconds up: floors of a machine have tens of them.
+#[must_use]
+pub fn duration_ns(ns: f64) -> String {
+    if ns < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
+}
+
+/// A duration with three digits and a unit that fits, from microseconds up: the accounts of runs tell in those.
+#[must_use]
+pub fn duration_us(us: f64) -> String {
+    let (value, unit) = in_unit(us);
+    format!("{} {unit}", digits(value))
+}
+
+/// Microseconds in the unit in which they have at most three digits before the point.
+pub(crate) fn in_unit(us: f64) -> (f64, &'static str) {
+    match us {
+        us if us < 999.5 => (us, "µs"),
+        us if us < 999.5e3 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    }
+}
+
+/// Bytes with a binary unit, rounded to one decimal. Sizes that must stay exact, such as those in names of cases, are written by
+/// [`ByteSize`](driveline_runtime::graph::ByteSize).
+#[must_use]
+pub fn bytes(n: u64) -> String {
+    let (mut value, mut unit) = (n as f64, "B");
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
         }
+        (value, unit) = (value / 1024.0, next);
     }
-    format!("{size} B")
-}
-
-pub(crate) fn microseconds(ns: f64) -> String {
-    let us = ns / 1000.0;
-    if us < 9.995 {
-        format!("{us:.2}")
-    } else if us < 99.95 {
-        format!("{us:.1}")
-    } else {
-        format!("{us:.0}")
-    }
-}
-
-pub(crate) fn interval(i: Option<Interval>) -> String {
-    i.map_or_else(|| "n too small".to_owned(), |i| format!("{:.2} ({:.2}–{:.2})", i.estimate, i.low, i.high))
+    if value.fract() == 0.0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
 /// A table as text: as wide as its cells are, the first column to the left, the others to the right.
@@ -140,8 +165,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_read_well() {
-        assert_eq!([64, 1024, 1 << 20, (1 << 20) + 1, 921_600].map(bytes), ["64 B", "1 KiB", "1 MiB", "1048577 B", "900 KiB"]);
+    fn figures_have_three_digits_and_a_unit() {
+        let ns = [0.0, 7.0, 999.0, 1_234.0, 12_345.0, 123_456.0, 999_499.0, 999_600.0, 12_345_678.0, 3.21e9].map(duration_ns);
+        assert_eq!(ns, ["0 ns", "7 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "999 µs", "1.00 ms", "12.3 ms", "3.21 s"]);
+        let us = [0.0, 3.456, 9.996, 45.67, 99.96, 999.0, 999.6, 25_100.0, 2e6].map(duration_us);
+        assert_eq!(us, ["0.00 µs", "3.46 µs", "10.0 µs", "45.7 µs", "100 µs", "999 µs", "1.00 ms", "25.1 ms", "2.00 s"]);
+        assert_eq!([512, 2 << 20, 1536].map(bytes), ["512 B", "2 MiB", "1.5 KiB"]);
     }
 
     #[test]

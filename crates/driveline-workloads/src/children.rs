@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parts of a run, from the side of whoever starts them.
+//! The processes of the parts of a run, from the side of whoever starts them.
 
 use crate::job::WorkloadJob;
 use crate::part::{Order, PART, Part, PartJob, Said};
@@ -20,8 +20,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// How much of what a part complains of is shown, in bytes.
 const SHOWN: usize = 4096;
 
-/// Parts by number, in the order of their start. Dropping it ends them all.
-pub(crate) struct Crew<'a> {
+/// Processes of parts by number, in the order of their start. Dropping it ends them all.
+pub(crate) struct Children<'a> {
     job: &'a WorkloadJob,
     program: PathBuf,
     members: Vec<Member>,
@@ -38,7 +38,7 @@ struct Member {
     dismissed: bool,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> Children<'a> {
     pub(crate) fn new(job: &'a WorkloadJob) -> Result<Self> {
         let (tell, heard) = channel();
         let program = std::env::current_exe().context("cannot find the running program")?;
@@ -172,7 +172,7 @@ fn merge(o: Observations, into: &mut Observations) {
     into.unset.extend(o.unset);
 }
 
-impl Drop for Crew<'_> {
+impl Drop for Children<'_> {
     fn drop(&mut self) {
         for m in &mut self.members {
             let _ = m.child.kill();

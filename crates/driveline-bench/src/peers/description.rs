@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a peer says about itself.
+
+use crate::harness::{Job, Pace, Reach, Reliability, System, Wait};
+use serde::{Deserialize, Serialize};
+
+/// A peer as it describes itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// [`crate::harness::PROTOCOL`] that it speaks.
+    pub protocol: u32,
+    /// Name, as it is called in a job: lower case, no slash.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// Version of the middleware.
+    pub version: String,
+    /// The ways in which it can carry samples.
+    pub variants: Vec<Variant>,
+}
+
+/// One way in which a peer carries samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Name, as it is called in a job.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// Where its ends can be.
+    pub reach: Vec<Reach>,
+    /// How its readers can wait.
+    pub waits: Vec<WaitKind>,
+    /// Which of these it offers.
+    pub reliability: Vec<Reliability>,
+    /// Whether samples are written and read in place; otherwise the middleware copies them.
+    pub loans: bool,
+    /// Least size in bytes.
+    pub min_size: usize,
+    /// Greatest size in bytes.
+    pub max_size: usize,
+    /// Greatest number of subscribers.
+    pub max_subscribers: usize,
+    /// Whether it needs a [`crate::harness::Role::Keeper`].
+    #[serde(default)]
+    pub keeper: bool,
+    /// What a reader of its figures must know.
+    #[serde(default)]
+    pub note: String,
+    /// How it is configured, and why so.
+    pub settings: Vec<Setting>,
+    /// A variation of another variant's settings, measured only when it is named itself.
+    #[serde(default)]
+    pub tuning: bool,
+    /// The middleware's own latency tool, which it runs in the role [`crate::harness::Role::OwnTool`]; empty if there is none.
+    #[serde(default)]
+    pub own_tool: String,
+    /// How the readers of that tool wait.
+    #[serde(default)]
+    pub own_tool_wait: WaitKind,
+    /// The sizes in bytes that it can measure; none: any.
+    #[serde(default)]
+    pub own_tool_sizes: Vec<usize>,
+}
+
+/// One thing that is configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its name in the middleware.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Why, and who recommends it.
+    pub why: String,
+}
+
+/// A kind of [`Wait`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// Sleeps in the kernel.
+    #[default]
+    Block,
+    /// Never sleeps.
+    Spin,
+    /// Spins for a while, then sleeps.
+    SpinThenBlock,
+}
+
+impl From<Wait> for WaitKind {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Block => Self::Block,
+            Wait::Spin => Self::Spin,
+            Wait::SpinThenBlock(_) => Self::SpinThenBlock,
+        }
+    }
+}
+
+impl Variant {
+    /// Whether there is a tool of its own that measures the same link as a job.
+    #[must_use]
+    pub fn has_own_tool_for(&self, job: &Job) -> bool {
+        let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);
+        !self.own_tool.is_empty() && job.may_have_own_tool() && fits && self.own_tool_wait == WaitKind::from(job.wait)
+    }
+
+    /// Why it cannot do a job; nothing if it can.
+    #[must_use]
+    pub fn refuses(&self, job: &Job) -> Option<String> {
+        let kind = WaitKind::from(job.wait);
+        if !self.reach.contains(&job.reach) {
+            let where_to = match job.reach {
+                Reach::Process => "threads of one process",
+                Reach::Host => "processes",
+                Reach::Network => "other hosts",
+            };
+            return Some(format!("does not reach {where_to}"));
+        }
+        if !self.waits.contains(&kind) {
+            return Some(format!("readers cannot wait as '{}'", job.wait));
+        }
+        if !self.reliability.contains(&job.reliability) {
+            let what = if job.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
+            return Some(format!("is not {what}"));
+        }
+        if job.size < self.min_size || job.size > self.max_size {
+            return Some(format!("carries {} to {} bytes, not {}", self.min_size, self.max_size, job.size));
+        }
+        if job.subscribers > self.max_subscribers {
+            return Some(format!("has at most {} subscribers, not {}", self.max_subscribers, job.subscribers));
+        }
+        if job.pace == Pace::PingPong && job.subscribers != 1 {
+            return Some("a ping-pong has one subscriber".into());
+        }
+        None
+    }
+}
+
+/// What names of peers and variants are made of: they stand in ids, files and `PEER/VARIANT`.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    (1..=40).contains(&name.len()) && name.chars().all(plain)
+}
+
+impl Description {
+    /// What no peer can say of itself.
+    pub(super) fn mistake(&self) -> Option<String> {
+        let own = [System::Driveline, System::Futex, System::Spin, System::Memcpy].map(|s| s.to_string());
+        if !is_name(&self.name) || own.contains(&self.name) {
+            return Some(format!(
+                "a peer cannot be called '{}': use lower-case letters, digits, `_` and `-`, and no name of this program's own",
+                self.name
+            ));
+        }
+        let twice = |v: &&Variant| self.variants.iter().filter(|other| other.name == v.name).count() > 1;
+        if let Some(v) = self.variants.iter().find(|v| !is_name(&v.name)) {
+            return Some(format!("a variant cannot be called '{}': use lower-case letters, digits, `_` and `-`", v.name));
+        }
+        if let Some(v) = self.variants.iter().find(twice) {
+            return Some(format!("there are two variants '{}'", v.name));
+        }
+        if let Some(v) = self.variants.iter().find(|v| v.min_size > v.max_size || v.reach.is_empty()) {
+            return Some(format!("the variant '{}' carries nothing: `reach` names none, or `min_size` is above `max_size`", v.name));
+        }
+        None
+    }
+}

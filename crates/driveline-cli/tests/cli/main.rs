@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command as people and scripts use it: real processes, exit codes, output.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod files;
+mod fixture;
+mod runs;
