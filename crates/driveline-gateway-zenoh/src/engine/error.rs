@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a gateway cannot start.
 
+use driveline_runtime::gateway::ConfigMistakes;
 use std::path::PathBuf;
 use thiserror::Error;
 
 /// A gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
+    /// What the configuration says cannot be.
+    #[error(transparent)]
+    Mistakes(#[from] ConfigMistakes),
     /// What stands under `network:` cannot be.
     #[error("network.{key}: {message}; {help}")]
     Network {

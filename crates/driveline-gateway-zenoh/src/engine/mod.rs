@@ -51,6 +51,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        config.check()?;
         let conductor = conductor::Conductor::new(config)?;
         let (control, kicker, host) = (conductor.control(), conductor.kicker(), conductor.host());
         let (asked, kick) = (control.clone(), kicker.clone());

@@ -63,6 +63,10 @@ fn mistakes_under_network_are_told_with_their_line() {
     finds(&with("listen: [\"tcp/0.0.0.0:7450\"]"), &[(3, "lets everybody who reaches this host", "insecure: true")]);
     finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
     finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);
+    let tls = with("interface: eth0, tls: {authority: ca.pem, certificate: /dev/null, private_key: a.key}");
+    finds(&tls, &[(3, "ca.pem", "relative"), (3, "/dev/null: it is not a regular file", "relative"), (3, "a.key", "graph file")]);
+    let marked = tls.diagnostics.iter().map(|d| d.place.as_ref().unwrap().span.len).collect::<Vec<_>>();
+    assert_eq!(marked, ["ca.pem", "/dev/null", "a.key"].map(|path| path.len() as u32), "each is marked where it is named");
     finds(&with("zenoh: nowhere.json5"), &[(3, "nowhere.json5", "relative to the graph file")]);
     finds(&with("connect: [\"tcp/10.0.0.2:7450\"], bandwidth_mbit: 0"), &[(3, "`bandwidth_mbit` is out of range", "400000")]);
     finds(&with("lissten: []"), &[(3, "`lissten`", "did you mean `listen`?")]);

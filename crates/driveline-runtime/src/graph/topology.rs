@@ -527,13 +527,9 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
     }
     let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
-    let tls = spec.tls.iter().flat_map(|t| [&t.authority, &t.certificate, &t.private_key]).map(|p| ("tls", p));
-    let needed: Vec<_> = tls.chain(spec.zenoh.iter().map(|p| ("zenoh", p))).collect();
-    for (key, path) in needed {
-        if let Err(e) = std::fs::File::open(path) {
-            let d = Diagnostic::error(format!("cannot read {}: {e}", path.display()));
-            files.error(d.at(files.place(document, &["network", key], Part::Value)).help("paths are relative to the graph file"));
-        }
+    for (keys, message) in spec.unreadable_files() {
+        let place = files.place(document, &[&["network"], keys].concat(), Part::Value);
+        files.error(Diagnostic::error(message).at(place).help("paths are relative to the graph file"));
     }
     Some(spec)
 }
