@@ -269,3 +269,21 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     let said = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap().stderr;
     assert!(!said.contains(&0x1b), "{}", String::from_utf8_lossy(&said));
 }
+
+#[test]
+fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is_taken_at_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.pem");
+    std::fs::write(&file, "none").unwrap();
+    let start = |network: &serde_json::Value| {
+        let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
+        Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()
+    };
+    let told = start(&json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }));
+    assert!(told.contains("certificates in PEM") && !told.contains("ss -ltnp"), "{told}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let told = start(&json!({ "listen": [format!("tcp/{}", taken.local_addr().unwrap())] }));
+    assert!(told.contains("ss -ltnp") && !told.contains("PEM"), "{told}");
+    let told = start(&json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }));
+    assert!(told.contains("`ip link` lists") && !told.contains("ss -ltnp"), "{told}");
+}

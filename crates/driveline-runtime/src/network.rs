@@ -336,7 +336,7 @@ mod tests {
         for good in [
             "{}",
             r#"{"host": "car-1", "interface": "eth0"}"#,
-            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/car/gw"], "connect": ["udp/car2.local:7450", "tcp/[fe80::1]:7450#iface=eth0"]}"#,
+            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0", "tcp/[fe80::1]:7450#iface=eth0"]}"#,
             r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
             r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
             r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
@@ -360,6 +360,8 @@ mod tests {
             (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
             (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
             (r#"{"listen": ["udp/[::]:7450#iface=eth0"]}"#, "listen", "insecure: true"),
+            (r#"{"listen": ["tcp/10.0.0.1:7450#iface=eth0;so_sndbuf=64 KiB"]}"#, "listen", "`so_sndbuf=65536`"),
+            (r#"{"connect": ["tcp/10.0.0.1:7450#so_rcvbuf"]}"#, "connect", "`so_rcvbuf=65536`"),
             (r#"{"zenoh": "z.json5", "listen": ["tcp/10.0.0.1:1"]}"#, "zenoh", "keep one of the two"),
         ] {
             let found = mistakes(bad);

@@ -63,6 +63,10 @@ fn mistakes_under_network_are_told_with_their_line() {
     finds(&with("listen: [\"tcp/0.0.0.0:7450\"]"), &[(3, "lets everybody who reaches this host", "insecure: true")]);
     finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
     finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);
+    finds(
+        &with("connect: [\"tcp/10.0.0.2:7450#so_sndbuf=64KiB\"]"),
+        &[(3, "`64KiB` is no size of a buffer", "write how many bytes, as a number: `so_sndbuf=65536`")],
+    );
     let tls = with("interface: eth0, tls: {authority: ca.pem, certificate: /dev/null, private_key: a.key}");
     finds(&tls, &[(3, "ca.pem", "relative"), (3, "/dev/null: it is not a regular file", "relative"), (3, "a.key", "graph file")]);
     let marked = tls.diagnostics.iter().map(|d| d.place.as_ref().unwrap().span.len).collect::<Vec<_>>();
