@@ -32,8 +32,14 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
         [("camera/image", true, false, 2 << 20, 8, Some(10.0), Some(2)), ("lanes", false, true, 256 << 10, 12, None, None)],
         "each in the directions in which this graph has ends"
     );
-    // Of 8 pins two for tools and one to watch; of 12 also two that the subscription here may hold.
-    assert_eq!(config.topics.iter().map(|t| t.hosts).collect::<Vec<_>>(), [Some(5), Some(7)]);
+    // Of 8 pins one to watch; of 12 also two that the subscription here may hold.
+    let hosts = |text: &str| {
+        let config = GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();
+        config.topics.iter().map(|t| t.hosts.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(hosts(CAR), [7, 9]);
+    let bridged = CAR.replace("topics:\n  camera", "ros2: {topics: [{topic: /camera/image, direction: both}]}\ntopics:\n  camera");
+    assert_eq!(hosts(&bridged), [6, 9], "one pin is for the gateway to ROS 2");
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(serde_json::from_str::<GatewayConfig>(&json).unwrap(), config);
 }
