@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
-use super::answers::{self, Answers};
+use super::acknowledgements::{self, Acknowledgements};
 use super::conductor::Common;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
@@ -49,7 +49,7 @@ struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
     /// Acknowledgements to it. None where no thread could be started: then they do not wait for room.
-    _answers: Option<Arc<Answers>>,
+    _acknowledgements: Option<Arc<Acknowledgements>>,
 }
 
 struct Publishing {
@@ -110,7 +110,7 @@ impl Inlet {
         Ok(Arc::new(Self {
             topic: topic.topic.clone(),
             offer,
-            source: Mutex::new(Source { host: host.clone(), clock, _answers: Some(receiving.answers(host)?) }),
+            source: Mutex::new(Source { host: host.clone(), clock, _acknowledgements: Some(receiving.acknowledgements(host)?) }),
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
             watch: Mutex::new(watch),
             lane,
@@ -147,7 +147,7 @@ impl Inlet {
 
     /// The publisher's host has a new gateway.
     pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>, receiving: &Receiving) {
-        *lock(&self.source) = Source { host: host.clone(), clock, _answers: receiving.answers(host).ok() };
+        *lock(&self.source) = Source { host: host.clone(), clock, _acknowledgements: receiving.acknowledgements(host).ok() };
     }
 
     /// What became of samples; as of the last look while one is just being published.
@@ -258,7 +258,7 @@ pub(super) struct Receiving {
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
     /// Of each host, as long as it has inlets here.
-    answers: Mutex<BTreeMap<HostId, Weak<Answers>>>,
+    acknowledgements: Mutex<BTreeMap<HostId, Weak<Acknowledgements>>>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -279,8 +279,8 @@ struct Known {
 impl Receiving {
     pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Self {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let (lanes, answers) = (Mutex::default(), Mutex::default());
-        Self { session, keys, me, known: RwLock::default(), lanes, answers, inbox, told, unknown, damaged }
+        let (lanes, acknowledgements) = (Mutex::default(), Mutex::default());
+        Self { session, keys, me, known: RwLock::default(), lanes, acknowledgements, inbox, told, unknown, damaged }
     }
 
     /// Where samples of this host's publishers with this offer are published in order.
@@ -297,14 +297,14 @@ impl Receiving {
     }
 
     /// What sends acknowledgements to this host.
-    fn answers(&self, host: &HostId) -> Result<Arc<Answers>, std::io::Error> {
-        let mut answers = lock(&self.answers);
-        answers.retain(|_, answers| answers.strong_count() > 0);
-        if let Some(answers) = answers.get(host).and_then(Weak::upgrade) {
-            return Ok(answers);
+    fn acknowledgements(&self, host: &HostId) -> Result<Arc<Acknowledgements>, std::io::Error> {
+        let mut acknowledgements = lock(&self.acknowledgements);
+        acknowledgements.retain(|_, sender| sender.strong_count() > 0);
+        if let Some(sender) = acknowledgements.get(host).and_then(Weak::upgrade) {
+            return Ok(sender);
         }
-        let new = Answers::start(self.session.clone())?;
-        answers.insert(host.clone(), Arc::downgrade(&new));
+        let new = Acknowledgements::start(self.session.clone())?;
+        acknowledgements.insert(host.clone(), Arc::downgrade(&new));
         Ok(new)
     }
 
@@ -363,7 +363,7 @@ impl Receiving {
         }
         let outcome = inlet.map_or_else(|outcome| out_of_turn(outcome, arrived.head.place), |inlet| inlet.take(&arrived));
         let number = arrived.head.number;
-        self.answer(&arrived, offered, topic, Reply { outcome, number });
+        self.acknowledge(&arrived, offered, topic, Reply { outcome, number });
     }
 
     /// Where a sample without an inlet has its turn, if that matters.
@@ -385,7 +385,7 @@ impl Receiving {
     }
 
     /// Says what became of a sample.
-    pub(super) fn answer(&self, to: &Arrived, offered: QosMark, topic: TopicName, Reply { outcome, number }: Reply) {
+    pub(super) fn acknowledge(&self, to: &Arrived, offered: QosMark, topic: TopicName, Reply { outcome, number }: Reply) {
         if matches!(outcome, Outcome::Unknown | Outcome::NotYet) {
             self.unknown.fetch_add(1, Ordering::Relaxed);
         }
@@ -393,11 +393,11 @@ impl Receiving {
         let accepts = MAX_IN_FLIGHT as u32;
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
-        let answers = lock(&self.answers).get(from).and_then(Weak::upgrade);
-        match answers {
-            Some(answers) => answers.send(key, ack),
+        let sender = lock(&self.acknowledgements).get(from).and_then(Weak::upgrade);
+        match sender {
+            Some(sender) => sender.send(key, ack),
             // Strangers are waited for by nobody.
-            None => answers::put(&self.session, key, ack, CongestionControl::Drop),
+            None => acknowledgements::put(&self.session, key, ack, CongestionControl::Drop),
         }
     }
 }

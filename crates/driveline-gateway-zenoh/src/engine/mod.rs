@@ -5,7 +5,7 @@
 //! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, what arrives is
 //! published on Zenoh's, and acknowledgements to each host have a thread.
 
-mod answers;
+mod acknowledgements;
 mod conductor;
 mod counters;
 mod edge;
@@ -16,6 +16,7 @@ mod lane;
 mod news;
 mod outgoing;
 mod session;
+mod worker;
 
 pub use error::GatewayError;
 
