@@ -7,22 +7,24 @@ use crate::wire::{Ack, Outcome};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 use zenoh::{Session, Wait};
 
-/// Most acknowledgements that wait for one host; further ones are dropped, which the next one of the edge makes good for, or its sender's time-out.
+/// Most acknowledgements that wait for one host; further ones are dropped and counted. The next one of the edge makes good for it, or its sender's time-out.
 const MAX_WAITING: usize = 1024;
 
 /// Acknowledgements that wait for the thread, the oldest first.
 #[derive(Default)]
 struct Waiting {
     queue: VecDeque<(String, Ack)>,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Waiting {
     /// One says that all before it have arrived, so it takes the place of the one before it of the same edge if both say nothing else. Without room it is
-    /// dropped.
+    /// dropped, and counted.
     fn push(&mut self, key: String, ack: Ack) {
         if let Some((_, last)) = self.queue.iter_mut().rev().find(|(other, _)| *other == key)
             && (last.outcome, ack.outcome) == (Outcome::Published, Outcome::Published)
@@ -32,6 +34,8 @@ impl Waiting {
             }
         } else if self.queue.len() < MAX_WAITING {
             self.queue.push_back((key, ack));
+        } else {
+            self.dropped.fetch_add(1, Relaxed);
         }
     }
 }
@@ -40,13 +44,14 @@ impl Waiting {
 pub(super) struct Acknowledgements(Worker<Waiting>);
 
 impl Acknowledgements {
-    pub(super) fn start(session: Session) -> io::Result<Arc<Self>> {
+    /// `dropped` counts those for which there was no room.
+    pub(super) fn start(session: Session, dropped: Arc<AtomicU64>) -> io::Result<Arc<Self>> {
         let run = move |mailbox: &Mailbox<Waiting>| {
             while let Some((key, ack)) = mailbox.next(|waiting| waiting.queue.pop_front()) {
                 put(&session, key, ack, CongestionControl::Block);
             }
         };
-        Ok(Arc::new(Self(Worker::start("dl-acks", Waiting::default(), run)?)))
+        Ok(Arc::new(Self(Worker::start("dl-acks", Waiting { dropped, ..Waiting::default() }, run)?)))
     }
 
     /// Has an acknowledgement sent. Waits for nothing.
@@ -104,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_and_no_more() {
+    fn so_many_wait_and_more_are_counted() {
         let mut waiting = Waiting::default();
         (0..MAX_WAITING as u64).for_each(|n| waiting.push(n.to_string(), ack(n, Outcome::Published)));
         waiting.push("7".into(), ack(9, Outcome::Published));
-        assert_eq!(waiting.queue[7].1.number, 9, "it has a place already");
+        assert_eq!((waiting.queue[7].1.number, waiting.dropped.load(Relaxed)), (9, 0), "it has a place already");
         waiting.push("one more".into(), ack(1, Outcome::Published));
         waiting.push("7".into(), ack(10, Outcome::Gap));
-        assert_eq!((waiting.queue.len(), waiting.queue[7].1.number), (MAX_WAITING, 9));
+        assert_eq!((waiting.queue.len(), waiting.queue[7].1.number, waiting.dropped.load(Relaxed)), (MAX_WAITING, 9, 2));
     }
 }

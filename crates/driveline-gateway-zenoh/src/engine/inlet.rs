@@ -33,6 +33,9 @@ const LONGEST_WAIT_MS: u32 = 60_000;
 /// The conductor is told of unknown publishers no more often than this: a list that is asked for tells of all.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
 
+/// Hosts of which it is known that acknowledgements to them were dropped; of further ones only as long as they have inlets.
+const MAX_WAYS_BACK: usize = 128;
+
 /// A publisher of another host.
 pub(super) struct Inlet {
     pub(super) topic: TopicName,
@@ -257,8 +260,7 @@ pub(super) struct Receiving {
     known: RwLock<Known>,
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
-    /// Of each host, as long as it has inlets here.
-    acknowledgements: Mutex<BTreeMap<HostId, Weak<Acknowledgements>>>,
+    acknowledgements: Mutex<BTreeMap<HostId, WayBack>>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -266,6 +268,15 @@ pub(super) struct Receiving {
     /// Samples that were not even for an inlet.
     pub(super) unknown: AtomicU64,
     pub(super) damaged: AtomicU64,
+}
+
+/// Acknowledgements to a host.
+#[derive(Default)]
+struct WayBack {
+    /// As long as the host has inlets here.
+    sender: Weak<Acknowledgements>,
+    /// Those for which there was no room, also before it had none.
+    dropped: Arc<AtomicU64>,
 }
 
 /// Publishers of other hosts, by id.
@@ -298,14 +309,21 @@ impl Receiving {
 
     /// What sends acknowledgements to this host.
     fn acknowledgements(&self, host: &HostId) -> Result<Arc<Acknowledgements>, std::io::Error> {
-        let mut acknowledgements = lock(&self.acknowledgements);
-        acknowledgements.retain(|_, sender| sender.strong_count() > 0);
-        if let Some(sender) = acknowledgements.get(host).and_then(Weak::upgrade) {
+        let mut ways = lock(&self.acknowledgements);
+        let few = ways.len() < MAX_WAYS_BACK;
+        ways.retain(|_, way| way.sender.strong_count() > 0 || few && way.dropped.load(Ordering::Relaxed) > 0);
+        let way = ways.entry(host.clone()).or_default();
+        if let Some(sender) = way.sender.upgrade() {
             return Ok(sender);
         }
-        let new = Acknowledgements::start(self.session.clone())?;
-        acknowledgements.insert(host.clone(), Arc::downgrade(&new));
+        let new = Acknowledgements::start(self.session.clone(), way.dropped.clone())?;
+        way.sender = Arc::downgrade(&new);
         Ok(new)
+    }
+
+    /// Acknowledgements to a host for which there was no room.
+    pub(super) fn acknowledgements_dropped(&self, host: &HostId) -> u64 {
+        lock(&self.acknowledgements).get(host).map_or(0, |way| way.dropped.load(Ordering::Relaxed))
     }
 
     pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
@@ -393,7 +411,7 @@ impl Receiving {
         let accepts = MAX_IN_FLIGHT as u32;
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
-        let sender = lock(&self.acknowledgements).get(from).and_then(Weak::upgrade);
+        let sender = lock(&self.acknowledgements).get(from).and_then(|way| way.sender.upgrade());
         match sender {
             Some(sender) => sender.send(key, ack),
             // Strangers are waited for by nobody.
