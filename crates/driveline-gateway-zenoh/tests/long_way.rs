@@ -8,6 +8,7 @@ use driveline::RawPublisher;
 use driveline::types::{Qos, Reliability};
 use rig::readings::Heard;
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+use serde_json::json;
 use std::time::Duration;
 
 /// Each direction.
@@ -107,4 +108,39 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     println!("{figures:?}");
     // One may be given up because a gateway had no processor for 2 s.
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
+}
+
+/// The other host is alive all the while: what it says is not held up by what it is sent.
+#[test]
+fn a_sample_that_is_on_its_way_for_longer_than_a_lease_ends_no_connection() {
+    const LEN: usize = 4 << 20;
+    const MBIT: u32 = 10;
+    let qos = Qos { depth: 1, ..Qos::default() };
+    let network = |_: &std::path::Path, endpoint: &str| {
+        [
+            json!({ "host": "a", "listen": [endpoint], "bandwidth_mbit": MBIT }),
+            json!({ "host": "b", "connect": [endpoint], "bandwidth_mbit": MBIT }),
+        ]
+    };
+    let rig = Rig::with(&[Carried::from_a(TOPIC, LEN as u64)], &qos, 0, &network);
+    if !rig.limit(MBIT, "a way that takes long") {
+        return;
+    }
+    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || publisher.matched() == 2);
+    let (mut heard, mut number) = (Heard::default(), 0_u64);
+    eventually("two of them heard", || {
+        number += 1;
+        let mut loan = publisher.loan(LEN).unwrap();
+        loan.payload_mut().fill(number as u8);
+        publisher.publish(loan).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        heard.read_raw(&mut subscription, LEN);
+        heard.numbers.len() >= 2
+    });
+    for host in [&rig.a, &rig.b] {
+        let report = host.report().expect("a report");
+        assert!(report.hosts.iter().all(|h| h.alive && h.outages == 0), "{report:?}");
+    }
 }

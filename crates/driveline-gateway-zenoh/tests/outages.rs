@@ -7,7 +7,7 @@
 
 mod rig;
 
-use driveline::types::{Qos, Reliability};
+use driveline::types::{MonotonicNs, Qos, Reliability};
 use rig::net::Net;
 use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
 use rig::readings::{deep, small};
@@ -157,6 +157,60 @@ fn gateways_restarted_twenty_times_leave_no_dead_routes() {
     }
     no_dead_routes(&rig);
     talk.all_accounted_for();
+}
+
+#[test]
+fn many_topics_are_heard_again_as_soon_as_one() {
+    const LEN: usize = 4096;
+    const PACE: Duration = Duration::from_millis(10);
+    let _alone = alone();
+    let qos = Qos { depth: 8, ..Qos::default() };
+    // All of them wait for room in the same queue of a link that is dead.
+    let names: Vec<String> = (0..20).map(|n| format!("wheel/{n}")).collect();
+    let topics: Vec<_> = names.iter().map(|name| Carried::from_a(name, LEN as u64)).collect();
+    let rig = Rig::new(&topics, &qos);
+    let mut publishers: Vec<_> =
+        names.iter().map(|name| rig.a.node.bytes_publisher(name, "raw", publisher_options(&qos, LEN)).unwrap()).collect();
+    let mut subscriptions: Vec<_> =
+        names.iter().map(|name| rig.b.node.bytes_subscription(name, "raw", subscription_options(&qos)).unwrap()).collect();
+    let mut go_on = || {
+        for publisher in &mut publishers {
+            let loan = publisher.loan(LEN).unwrap();
+            publisher.publish(loan).unwrap();
+        }
+        std::thread::sleep(PACE);
+    };
+    // Goes on until one was heard of each topic that was published since then.
+    let mut all_heard = |go_on: &mut dyn FnMut(), since: MonotonicNs| {
+        let mut heard = vec![false; names.len()];
+        eventually("heard of each topic", || {
+            go_on();
+            for (subscription, heard) in subscriptions.iter_mut().zip(&mut heard) {
+                while let Some(sample) = subscription.take().unwrap() {
+                    *heard |= sample.header().publish_time > since;
+                }
+            }
+            heard.iter().all(|heard| *heard)
+        });
+    };
+    all_heard(&mut go_on, MonotonicNs(0));
+    // A little longer than a lease, so that the connection ends while all still wait.
+    for ms in [2_200, 3_000, 2_200, 3_000] {
+        if !rig.cable.drop_silently(true) {
+            rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
+            return;
+        }
+        let end = Instant::now() + Duration::from_millis(ms);
+        while Instant::now() < end {
+            go_on();
+        }
+        rig.cable.drop_silently(false);
+        let (watch, since) = (Stopwatch::start(), MonotonicNs::now());
+        all_heard(&mut go_on, since);
+        let took = watch.read();
+        println!("silent for {ms} ms: all were heard after {:?}, without a processor for {:?}", took.time, took.waited);
+        assert!(took.is_within(RECOVERY), "silent for {ms} ms: all were heard after {took:?}, and {RECOVERY:?} are promised");
+    }
 }
 
 /// What goes from the first host, and what goes to it.

@@ -48,7 +48,7 @@ impl Acknowledgements {
     pub(super) fn start(session: Session, dropped: Arc<AtomicU64>) -> io::Result<Arc<Self>> {
         let run = move |mailbox: &Mailbox<Waiting>| {
             while let Some((key, ack)) = mailbox.next(|waiting| waiting.queue.pop_front()) {
-                put(&session, key, ack, CongestionControl::Block);
+                put(&session, key, ack);
             }
         };
         Ok(Arc::new(Self(Worker::start("dl-acks", Waiting { dropped, ..Waiting::default() }, run)?)))
@@ -61,10 +61,10 @@ impl Acknowledgements {
 }
 
 /// Hands an acknowledgement to Zenoh. What fails has no connection, and then the edge is parked.
-pub(super) fn put(session: &Session, key: String, mut ack: Ack, congestion: CongestionControl) {
+fn put(session: &Session, key: String, mut ack: Ack) {
     // What it has waited is not of the way.
     ack.answered = driveline_types::MonotonicNs::now();
-    let put = session.put(key, ack.encode().to_vec()).congestion_control(congestion).priority(Priority::InteractiveHigh);
+    let put = session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
     let _ = put.express(true).allowed_destination(Locality::Remote).wait();
 }
 

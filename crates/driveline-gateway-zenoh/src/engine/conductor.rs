@@ -114,7 +114,8 @@ impl Conductor {
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
         let common = Common { session, participant, node, keys, me, kicker, inbox, notices: notices.clone(), window_bytes };
-        let receiving = Arc::new(Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone()));
+        let receiving = Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone());
+        let receiving = Arc::new(receiving.map_err(|source| GatewayError::System { action: "start a thread", source })?);
         let mut outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
         let incoming = Incoming::new(&config.topics, receiving.clone());
         declare(&common, &outgoing.inboxes, &outgoing.lists, &receiving)?;

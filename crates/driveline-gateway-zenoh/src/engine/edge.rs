@@ -416,7 +416,7 @@ impl Sender {
         let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };
         let head = SampleHead { sent: MonotonicNs::now(), ..head };
         let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
-        let put = put.attachment(head.encode()).congestion_control(CongestionControl::Block).priority(priority);
+        let put = put.attachment(head.encode()).congestion_control(CongestionControl::Drop).priority(priority);
         if put.express(true).allowed_destination(Locality::Remote).wait().is_err() {
             self.inbox.counters.not_sent();
         }

@@ -312,8 +312,9 @@ fn ask(common: &Common, question: Question) {
     let key = common.keys.key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
-    // After samples: a list may be long.
-    let get = common.session.get(key).timeout(LIST_WITHIN).priority(Priority::DataLow).callback(move |reply| {
+    // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
+    let get = common.session.get(key).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
+    let get = get.callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {
             inbox.push(News::List { question: question.clone(), bytes: sample.payload().to_bytes().into_owned() });

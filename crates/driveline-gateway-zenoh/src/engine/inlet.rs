@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
-use super::acknowledgements::{self, Acknowledgements};
+use super::acknowledgements::Acknowledgements;
 use super::conductor::Common;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
@@ -21,7 +21,6 @@ use std::time::Duration;
 use twox_hash::XxHash3_64;
 use zenoh::Session;
 use zenoh::bytes::ZBytes;
-use zenoh::qos::CongestionControl;
 use zenoh::sample::Sample;
 
 /// What another host may have reserved here for the history of one publisher.
@@ -51,7 +50,7 @@ pub(super) struct Inlet {
 struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
-    /// Acknowledgements to it. None where no thread could be started: then they do not wait for room.
+    /// Acknowledgements to it. None where no thread could be started: then they go with those to strangers.
     _acknowledgements: Option<Arc<Acknowledgements>>,
 }
 
@@ -261,6 +260,8 @@ pub(super) struct Receiving {
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
     acknowledgements: Mutex<BTreeMap<HostId, WayBack>>,
+    /// To all hosts that have no inlets, so that no thread of Zenoh's waits for room on the way to them. What is dropped of these is of samples that `unknown` counts.
+    to_strangers: Arc<Acknowledgements>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -288,10 +289,11 @@ struct Known {
 }
 
 impl Receiving {
-    pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Self {
+    pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Result<Self, std::io::Error> {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (lanes, acknowledgements) = (Mutex::default(), Mutex::default());
-        Self { session, keys, me, known: RwLock::default(), lanes, acknowledgements, inbox, told, unknown, damaged }
+        let to_strangers = Acknowledgements::start(session.clone(), Arc::default())?;
+        Ok(Self { session, keys, me, known: RwLock::default(), lanes, acknowledgements, to_strangers, inbox, told, unknown, damaged })
     }
 
     /// Where samples of this host's publishers with this offer are published in order.
@@ -412,11 +414,7 @@ impl Receiving {
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
         let sender = lock(&self.acknowledgements).get(from).and_then(|way| way.sender.upgrade());
-        match sender {
-            Some(sender) => sender.send(key, ack),
-            // Strangers are waited for by nobody.
-            None => acknowledgements::put(&self.session, key, ack, CongestionControl::Drop),
-        }
+        sender.as_ref().unwrap_or(&self.to_strangers).send(key, ack);
     }
 }
 

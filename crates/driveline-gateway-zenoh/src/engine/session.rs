@@ -11,6 +11,13 @@ use zenoh::Config;
 const LEASE_MS: u64 = 2_000;
 /// How long opening a connection may take. The kernel knocks at once and after a second, so that not only the first packet finds a link that is back.
 const OPEN_WITHIN_MS: u64 = 2_000;
+/// How long a message waits for room behind others before it is dropped: a little less than the lease. Zenoh ends a connection only when nobody waits for room
+/// in it any more.
+const ROOM_WITHIN_MS: u64 = 1_500;
+/// The rest of one that is longer than a batch has so much more, and twice what the link takes for the longest …
+const REST_WITHIN_MS: u64 = 500;
+/// … but no longer than this, however slow the link is said to be.
+const REST_WITHIN_AT_MOST_MS: u64 = 60_000;
 /// The pause before the next attempt, always the same: longer ones would leave a link that is back unused for longer.
 const RETRY_MS: u64 = 200;
 /// A batch is what a small sample waits for while a large one is sent: 1.3 ms of what the link carries. Zenoh's lengths have 16 bits.
@@ -27,6 +34,12 @@ const MAX_SESSIONS: u32 = 64;
 /// What so many microseconds of this bandwidth are, within bounds. 1 Mbit/s is one bit each microsecond.
 fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
     (mbit.saturating_mul(us) / 8).clamp(least, most)
+}
+
+/// How long the rest of a message of this length waits for room, in microseconds.
+fn rest_within_us(len: u64, mbit: u32) -> u64 {
+    let transmission = len.saturating_mul(8) / u64::from(mbit.max(1));
+    transmission.saturating_mul(2).saturating_add(REST_WITHIN_MS * 1_000).min(REST_WITHIN_AT_MOST_MS * 1_000)
 }
 
 fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), GatewayError> {
@@ -46,7 +59,9 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let (lease, batch, buffer) = (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());
     let open_within = OPEN_WITHIN_MS.to_string();
     let retry = format!("{{ period_init_ms: {RETRY_MS}, period_max_ms: {RETRY_MS}, period_increase_factor: 1 }}");
-    let longest = longest.saturating_add(MESSAGE_HEAD_BYTES).to_string();
+    let longest = longest.saturating_add(MESSAGE_HEAD_BYTES);
+    let (room_within, rest_within) = ((ROOM_WITHIN_MS * 1_000).to_string(), rest_within_us(longest, mbit).to_string());
+    let longest = longest.to_string();
     let (listen, connect) = (list(&sized(spec.listen_endpoints(), send_buffer)), list(&sized(spec.connect.clone(), send_buffer)));
     let sessions = MAX_SESSIONS.to_string();
     for (key, value) in [
@@ -68,6 +83,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", lease.as_str()),
         ("transport/link/tx/batch_size", batch.as_str()),
+        ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", room_within.as_str()),
+        ("transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments", rest_within.as_str()),
         ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
@@ -145,6 +162,7 @@ fn list(endpoints: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn of(network: &str) -> Result<Config, GatewayError> {
         let network = serde_json::from_str(network).unwrap();
@@ -170,6 +188,25 @@ mod tests {
         let topics = vec![serde_json::from_str(topic).unwrap()];
         config(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network: serde_json::from_str("{}").unwrap(), topics })
             .unwrap();
+    }
+
+    #[test]
+    fn the_rest_of_a_message_waits_for_room_as_long_as_the_link_needs() {
+        assert_eq!(rest_within_us(0, 100), 500_000);
+        assert_eq!(rest_within_us(4 << 20, 10), 500_000 + 2 * (4 << 20) * 8 / 10);
+        assert_eq!(
+            rest_within_us((8 << 20) + MESSAGE_HEAD_BYTES, 100),
+            1_852_663,
+            "as in examples/router and examples/access_control, rounded"
+        );
+        assert_eq!(rest_within_us(u64::MAX, 1), 60_000_000);
+        let config = of("{}").unwrap();
+        let of_all = config.get_json("transport/link/tx/queue/congestion_control/drop").unwrap();
+        let rest = rest_within_us(MAX_LIST_LEN as u64 + MESSAGE_HEAD_BYTES, 100);
+        assert_eq!(
+            serde_json::from_str::<Value>(&of_all).unwrap(),
+            json!({ "wait_before_drop": 1_500_000, "max_wait_before_drop_fragments": rest })
+        );
     }
 
     /// Section 7 of the protocol adds it up.

@@ -68,6 +68,11 @@ impl Net {
         misdirect((b, &card), (a, &card), wire.address(0), dropping);
     }
 
+    /// Lets so many bits through a cable each second, in both directions, without a long queue.
+    pub(crate) fn limit(&self, wire: Wire, mbit: u32) {
+        wire.ends.iter().for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
+    }
+
     /// What stands before a program that runs on a host.
     pub(crate) fn on(&self, host: usize) -> Vec<String> {
         self.hosts[host].command_prefix().into()
@@ -75,7 +80,8 @@ impl Net {
 }
 
 impl Wire {
-    fn card(self) -> String {
+    /// What its interfaces are called.
+    pub(crate) fn card(self) -> String {
         format!("dl{}", self.number)
     }
 

@@ -35,7 +35,7 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("queries_default_timeout", "600000"),
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
-        // A large reliable message is in many pieces, and its publisher waits for room for each.
+        // A large reliable message is in many pieces, and its publisher waits so long until there is room for the last one.
         ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
         ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
         ("transport/link/rx/max_message_size", longest.as_str()),
