@@ -231,6 +231,26 @@ pub struct CarriedTopic {
     pub access: Access,
 }
 
+impl CarriedTopic {
+    /// Adds what cannot be in that alone which goes to and comes from other hosts.
+    fn look(&self, place: &str, found: &mut ConfigMistakes) {
+        if !self.send && !self.receive {
+            let message = format!("`{}` is neither sent nor received", self.topic);
+            found.add(place, &message, "set `send` or `receive` to true, or remove it");
+        }
+        if self.hosts == Some(0) {
+            let help = "leave it out for no limit; `send` decides whether the topic goes to other hosts";
+            found.add(&format!("{place}.hosts"), "0 is out of range", help);
+        }
+        if let Some(hz) = self.max_rate_hz {
+            found.number(&format!("{place}.max_rate_hz"), hz, RATE_HZ);
+        }
+        if let Some(every) = self.every {
+            found.number(&format!("{place}.every"), every, EVERY);
+        }
+    }
+}
+
 /// Everything that a gateway is started with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -300,23 +320,8 @@ impl GatewayConfig {
                 "paths are relative to the directory in which the gateway is started",
             );
         }
-        found.topics(self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos }));
-        for (i, t) in self.topics.iter().enumerate() {
-            if !t.send && !t.receive {
-                let message = format!("`{}` is neither sent nor received", t.topic);
-                found.add(&format!("topics[{i}]"), &message, "set `send` or `receive` to true, or remove it");
-            }
-            if t.hosts == Some(0) {
-                let help = "leave it out for no limit; `send` decides whether the topic goes to other hosts";
-                found.add(&format!("topics[{i}].hosts"), "0 is out of range", help);
-            }
-            if let Some(hz) = t.max_rate_hz {
-                found.number(&format!("topics[{i}].max_rate_hz"), hz, RATE_HZ);
-            }
-            if let Some(every) = t.every {
-                found.number(&format!("topics[{i}].every"), every, EVERY);
-            }
-        }
+        let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
+        found.topics(numbers, |found, i| self.topics[i].look(&format!("topics[{i}]"), found));
         found.into_result()
     }
 }
@@ -409,10 +414,10 @@ mod tests {
             "network.zenoh: cannot read /nowhere/z.json5",
             "topics[0].max_payload: 18446744073709551615 is out of range",
             "topics[0].pins: 0 is out of range; it must be between 1 and 8192",
-            "topics[1].pins: 8193 is out of range",
-            "topics[2].topic: `a` is the topic of topics[0] already; make one entry of both",
             "topics[0].max_rate_hz: NaN is out of range",
+            "topics[1].pins: 8193 is out of range",
             "topics[1]: `b` is neither sent nor received; set `send` or `receive`",
+            "topics[2].topic: `a` is the topic of topics[0] already; make one entry of both",
         ];
         assert_eq!(lines.len(), beginnings.len(), "{text}");
         assert!(lines.iter().zip(beginnings).all(|(line, begins)| line.starts_with(begins)), "{text}");

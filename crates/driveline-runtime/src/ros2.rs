@@ -435,7 +435,8 @@ impl Ros2GatewayConfig {
             let item = m.index.map_or(String::new(), |i| format!("[{i}]"));
             found.add(&format!("ros2.{}{item}", m.key), &m.message, &m.help);
         }
-        found.topics(self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos }));
+        let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
+        found.topics(numbers, |_, _| {});
         found.into_result()
     }
 }

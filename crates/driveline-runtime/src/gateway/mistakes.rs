@@ -43,8 +43,8 @@ impl ConfigMistakes {
         }
     }
 
-    /// What is wrong with topics: one that is there twice, and numbers.
-    pub(crate) fn topics<'a>(&mut self, topics: impl Iterator<Item = TopicNumbers<'a>>) {
+    /// What is wrong with topics: one that is there twice, numbers, and what else `look` finds of each, which is given its number.
+    pub(crate) fn topics<'a>(&mut self, topics: impl Iterator<Item = TopicNumbers<'a>>, mut look: impl FnMut(&mut Self, usize)) {
         let mut seen = HashMap::new();
         for (i, TopicNumbers { topic, max_payload, pins, qos }) in topics.enumerate() {
             let place = |key: &str| format!("topics[{i}].{key}");
@@ -61,6 +61,7 @@ impl ConfigMistakes {
                     self.add(&place(&format!("qos.{key}")), "0 is out of range", "leave it out, or give at least 1");
                 }
             }
+            look(self, i);
         }
     }
 
