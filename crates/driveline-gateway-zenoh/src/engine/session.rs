@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(rest_within_us(4 << 20, 10), 500_000 + 2 * (4 << 20) * 8 / 10);
         assert_eq!(
             rest_within_us((8 << 20) + MESSAGE_HEAD_BYTES, 100),
-            1_852_663,
+            1_852_662,
             "as in examples/router and examples/access_control, rounded"
         );
         assert_eq!(rest_within_us(u64::MAX, 1), 60_000_000);
