@@ -117,10 +117,10 @@ STEPS = [
     ),
     Step(
         "fuzzers",
-        "Fuzzers compile: a workspace of their own, which no other step looks at",
+        "Fuzzers compile without a lint: a workspace of their own, which no other step looks at",
         [
             ["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-            cargo("check", "--manifest-path", "fuzz/Cargo.toml"),
+            cargo("clippy", "--manifest-path", "fuzz/Cargo.toml") + ["--", "-D", "warnings"],
         ],
         environment={"RUSTFLAGS": "--cfg fuzzing", "CARGO_TARGET_DIR": "target/fuzzing"},
     ),
@@ -259,6 +259,17 @@ STEPS = [
         {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
         suite="gateways",
         builds=True,
+    ),
+    Step(
+        "lints",
+        "Lints of the peers in Rust, and API documentation of the gateways' engines: what `clippy` and `docs` do not build",
+        [
+            # Where they were built, so that what they need at build time is there.
+            cargo("clippy", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
+            cargo("doc", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine", "--no-deps"),
+        ],
+        environment={"RUSTDOCFLAGS": "-D warnings"},
+        suite="gateways",
     ),
     Step(
         "ros2-types",

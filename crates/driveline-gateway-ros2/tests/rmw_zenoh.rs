@@ -442,3 +442,29 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
             .is_some_and(|h| (76..=77 + PATIENCE.as_secs() as i32).contains(&i32::from_le_bytes(h.payload[4..8].try_into().unwrap())))
     });
 }
+
+#[test]
+fn what_cannot_be_is_all_told_before_anything_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = json!({
+        "domain": "\u{1b}[31mcar",
+        "domain_dir": dir.path().join("domain"),
+        "ros2": { "dds": false, "zenoh": {}, "topics": [{ "topic": "/a", "direction": "to_ros" }] },
+        "topics": [{ "topic": "a", "max_payload": 8 }, { "topic": "a", "max_payload": 8, "pins": 0 }],
+    });
+    let file = dir.path().join("config.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    // Nothing here ends it: it has to do that itself.
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(&file).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    for says in [
+        "has 3 mistakes",
+        "domain: ` [31mcar` has control characters",
+        "topics[1].topic: `a` is the topic of topics[0]",
+        "topics[1].pins: 0",
+    ] {
+        assert!(said.contains(says), "{says:?} is not in\n{said}");
+    }
+    assert!(!said.chars().any(|c| c.is_control() && c != '\n') && !dir.path().join("domain").exists(), "{said:?}");
+}

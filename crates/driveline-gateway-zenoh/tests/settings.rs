@@ -7,7 +7,7 @@ mod rig;
 
 use driveline::types::{MonotonicNs, Qos, Reliability, Remote, SampleHeader, Schema};
 use driveline::{EndpointEvent, Publisher, Subscription};
-use driveline_gateway_zenoh::engine::Gateway;
+use driveline_gateway_zenoh::engine::{Gateway, GatewayError};
 use driveline_runtime::gateway::EdgeFigures;
 use driveline_runtime::network::GatewayConfig;
 use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
@@ -234,4 +234,56 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
         assert!(!listens_for_others(host), "it takes part in multicast");
         assert_eq!(host.report().unwrap().network.peers, 0);
     }
+}
+
+#[test]
+fn what_cannot_be_is_all_told_before_anything_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let topic = |pins: u32| json!({ "topic": "a", "send": true, "receive": false, "max_payload": 8, "pins": pins });
+    let tls = json!({ "authority": "/nowhere/ca.pem", "certificate": "/nowhere/a.pem", "private_key": "/nowhere/a.key" });
+    let config = json!({
+        "domain": "\u{1b}[31mcar",
+        "domain_dir": dir.path().join("domain"),
+        "network": { "connect": ["tls/127.0.0.1:7450"], "tls": tls },
+        "topics": [topic(8), topic(0)],
+    });
+    let file = dir.path().join("config.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    // Nothing here ends it: it has to do that itself.
+    let ended = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    for says in [
+        "has 6 mistakes",
+        "domain: ` [31mcar` cannot be",
+        "network.tls.private_key: cannot read /nowhere/a.key: No such file",
+        "topics[1].pins: 0",
+    ] {
+        assert!(said.contains(says), "{says:?} is not in\n{said}");
+    }
+    assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
+    assert!(!dir.path().join("domain").exists());
+    assert!(matches!(Gateway::start(serde_json::from_value(config).unwrap()), Err(GatewayError::Mistakes(_))), "embedded, too");
+    // What cannot even be read has what somebody has written in it.
+    std::fs::write(&file, json!({ "\u{1b}[31m": 1 }).to_string()).unwrap();
+    let said = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap().stderr;
+    assert!(!said.contains(&0x1b), "{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is_taken_at_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.pem");
+    std::fs::write(&file, "none").unwrap();
+    let start = |network: &serde_json::Value| {
+        let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
+        Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()
+    };
+    let told = start(&json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }));
+    assert!(told.contains("certificates in PEM") && !told.contains("ss -ltnp"), "{told}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let told = start(&json!({ "listen": [format!("tcp/{}", taken.local_addr().unwrap())] }));
+    assert!(told.contains("ss -ltnp") && !told.contains("PEM"), "{told}");
+    let told = start(&json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }));
+    assert!(told.contains("`ip link` lists") && !told.contains("ss -ltnp"), "{told}");
 }

@@ -7,6 +7,9 @@ const MAX_LEN: usize = 256;
 /// Longest path of a Unix socket, its end included.
 const SOCKET_PATH_LEN: usize = 108;
 
+/// Settings of an endpoint that are numbers of bytes. Of what connects, Zenoh would not tell that they are not.
+const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
+
 /// What kinds of endpoints a gateway takes.
 pub(crate) struct Rules {
     /// Protocols.
@@ -37,6 +40,12 @@ fn parts(endpoint: &str) -> Option<(&str, &str)> {
     Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
 }
 
+/// Zenoh's settings of an endpoint.
+fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
+    let settings = endpoint.split_once('#').map_or("", |(_, settings)| settings);
+    settings.split(';').map(|setting| setting.split_once('=').unwrap_or((setting, "")))
+}
+
 fn is_everywhere(host: &str) -> bool {
     matches!(host, "0.0.0.0" | "[::]" | "::" | "*" | "")
 }
@@ -65,6 +74,10 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     let Some((host, Ok(port))) = address.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) else {
         return Some((format!("`{endpoint}` has no port"), format!("{}; {} is usual", rules.form, rules.port)));
     };
+    if let Some((key, value)) = settings(endpoint).find(|(key, value)| BYTES.contains(key) && value.parse::<u32>().is_err()) {
+        let help = format!("write how many bytes, as a number: `{key}=65536`");
+        return Some((format!("`{endpoint}`: `{value}` is no size of a buffer"), help));
+    }
     if what_for == Use::Connect && port == 0 {
         return Some((format!("`{endpoint}`: nobody listens on port 0"), format!("{} is where others usually listen", rules.port)));
     }

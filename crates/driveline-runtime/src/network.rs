@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a host takes part in the network: what stands under `network:` in a graph file, and what a gateway is started with.
 //!
-//! Not here: the gateway (crate `driveline-gateway-zenoh`), which checks again what is checked here.
+//! Not here: the gateway (crate `driveline-gateway-zenoh`).
 
 use driveline::Reach;
 use driveline_types::{Qos, TopicName};
@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 use crate::endpoint::{self, Use};
-use crate::graph::{ResolvedGraph, model::Access};
+use crate::gateway::{ConfigMistakes, TopicNumbers};
+use crate::graph::ResolvedGraph;
+use crate::graph::model::{Access, written_qos};
 
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
@@ -20,6 +22,10 @@ const LOOPBACK: &str = "tcp/127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
+/// Samples each second to which a topic can be bounded, the fewest and the most.
+pub(crate) const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
+/// One of how many samples can be sent, at least and at most.
+pub(crate) const EVERY: [u32; 2] = [1, 1_000_000];
 
 /// How this host takes part in the network. Without endpoints and interface the gateway listens on the loopback device only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +79,13 @@ pub struct Mistake {
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
     (1..=63).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// Whether a domain of this name can be carried to other hosts.
+#[must_use]
+pub fn is_domain_name(name: &str) -> bool {
+    let permitted = |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
+    (1..=64).contains(&name.len()) && name.bytes().all(permitted)
 }
 
 /// The machine's name as a host name: up to the first dot, and with `-` for what is not permitted.
@@ -153,6 +166,20 @@ impl NetworkSpec {
         self.interface.is_some() || self.zenoh.is_some() || !self.listen.is_empty() || !self.connect.is_empty()
     }
 
+    /// Files that are named and cannot be read: the keys that lead to them, and why.
+    #[must_use]
+    pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String)> {
+        let tls = self.tls.iter().flat_map(|t| {
+            [
+                (&["tls", "authority"][..], &t.authority),
+                (&["tls", "certificate"], &t.certificate),
+                (&["tls", "private_key"], &t.private_key),
+            ]
+        });
+        let named = tls.chain(self.zenoh.iter().map(|path| (&["zenoh"][..], path)));
+        named.filter_map(|(keys, path)| Some((keys, format!("cannot read {}: {}", path.display(), unreadable(path)?)))).collect()
+    }
+
     /// The same with paths that are relative to `directory` made relative to the working directory.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> Self {
@@ -161,6 +188,15 @@ impl NetworkSpec {
             *path = directory.join(&*path);
         }
         self
+    }
+}
+
+/// Why a file cannot be read. A pipe, which could keep everybody waiting, is not opened.
+fn unreadable(path: &Path) -> Option<String> {
+    match std::fs::metadata(path) {
+        Ok(about) if !about.is_file() => Some("it is not a regular file".into()),
+        Ok(_) => std::fs::File::open(path).err().map(|e| e.to_string()),
+        Err(e) => Some(e.to_string()),
     }
 }
 
@@ -182,17 +218,37 @@ pub struct CarriedTopic {
     #[serde(default)]
     pub hosts: Option<u32>,
     /// QoS with which local publishers are read: what local publishers offer less of is carried with less.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
     /// Most samples each second that are sent to a host; the newest ones. `None`: no limit.
     #[serde(default)]
     pub max_rate_hz: Option<f64>,
-    /// Only every so many-th sample of a publisher is sent. `None`, 0 and 1: all.
+    /// Only every so many-th sample of a publisher is sent. `None` and 1: all.
     #[serde(default)]
     pub every: Option<u32>,
     /// Who may take part on this host.
     #[serde(default)]
     pub access: Access,
+}
+
+impl CarriedTopic {
+    /// Adds what cannot be in that alone which goes to and comes from other hosts.
+    fn look(&self, place: &str, found: &mut ConfigMistakes) {
+        if !self.send && !self.receive {
+            let message = format!("`{}` is neither sent nor received", self.topic);
+            found.add(place, &message, "set `send` or `receive` to true, or remove it");
+        }
+        if self.hosts == Some(0) {
+            let help = "leave it out for no limit; `send` decides whether the topic goes to other hosts";
+            found.add(&format!("{place}.hosts"), "0 is out of range", help);
+        }
+        if let Some(hz) = self.max_rate_hz {
+            found.number(&format!("{place}.max_rate_hz"), hz, RATE_HZ);
+        }
+        if let Some(every) = self.every {
+            found.number(&format!("{place}.every"), every, EVERY);
+        }
+    }
 }
 
 /// Everything that a gateway is started with.
@@ -243,11 +299,37 @@ impl GatewayConfig {
         let network = graph.network.clone().unwrap_or_default();
         (!topics.is_empty()).then(|| Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), network, topics })
     }
+
+    /// Looks whether a gateway can be started with it. Opens the files that it names, and nothing else.
+    ///
+    /// # Errors
+    /// Everything that cannot be.
+    pub fn check(&self) -> Result<(), ConfigMistakes> {
+        let mut found = ConfigMistakes::default();
+        if !is_domain_name(&self.domain) {
+            let message = format!("`{}` cannot be the name of a domain that other hosts know", self.domain);
+            found.add("domain", &message, "use 1 to 64 letters, digits, `_`, `-` and `.`");
+        }
+        for m in self.network.mistakes() {
+            found.add(&format!("network.{}", m.key), &m.message, &m.help);
+        }
+        for (keys, message) in self.network.unreadable_files() {
+            found.add(
+                &format!("network.{}", keys.join(".")),
+                &message,
+                "paths are relative to the directory in which the gateway is started",
+            );
+        }
+        let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
+        found.topics(numbers, |found, i| self.topics[i].look(&format!("topics[{i}]"), found));
+        found.into_result()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use driveline_types::limits::MAX_PINS;
 
     fn mistakes(json: &str) -> Vec<(&'static str, String)> {
         let spec: NetworkSpec = serde_json::from_str(json).unwrap();
@@ -259,7 +341,7 @@ mod tests {
         for good in [
             "{}",
             r#"{"host": "car-1", "interface": "eth0"}"#,
-            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/car/gw"], "connect": ["udp/car2.local:7450", "tcp/[fe80::1]:7450#iface=eth0"]}"#,
+            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0", "tcp/[fe80::1]:7450#iface=eth0"]}"#,
             r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
             r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
             r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
@@ -283,6 +365,8 @@ mod tests {
             (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
             (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
             (r#"{"listen": ["udp/[::]:7450#iface=eth0"]}"#, "listen", "insecure: true"),
+            (r#"{"listen": ["tcp/10.0.0.1:7450#iface=eth0;so_sndbuf=64 KiB"]}"#, "listen", "`so_sndbuf=65536`"),
+            (r#"{"connect": ["tcp/10.0.0.1:7450#so_rcvbuf"]}"#, "connect", "`so_rcvbuf=65536`"),
             (r#"{"zenoh": "z.json5", "listen": ["tcp/10.0.0.1:1"]}"#, "zenoh", "keep one of the two"),
         ] {
             let found = mistakes(bad);
@@ -290,6 +374,73 @@ mod tests {
         }
         let many = serde_json::json!({ "connect": vec!["tcp/10.0.0.1:1"; 65] }).to_string();
         assert_eq!(mistakes(&many).len(), 1);
+    }
+
+    fn gateway(network: &str, topics: &[&str]) -> GatewayConfig {
+        let json = format!(r#"{{"domain": "car", "domain_dir": "/d", "network": {network}, "topics": [{}]}}"#, topics.join(", "));
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn topic(name: &str, more: &str) -> String {
+        format!(r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8, "pins": 8{more}}}"#)
+    }
+
+    #[test]
+    fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
+        let sound = [topic("a", ""), topic("b", r#", "hosts": 1, "max_rate_hz": 0.5, "every": 1, "qos": {"depth": 1024}"#)];
+        assert_eq!(gateway("{}", &sound.each_ref().map(String::as_str)).check(), Ok(()));
+        let told = |config: &GatewayConfig| config.check().unwrap_err().to_string();
+        for (more, says) in [
+            (r#", "hosts": 0"#, "hosts: 0 is out of range; leave it out"),
+            (r#", "every": 0"#, "every: 0 is out of range; it must be between 1 and 1000000"),
+            (r#", "max_rate_hz": 0"#, "max_rate_hz: 0 is out of range; it must be between 0.001 and 1000000"),
+            (r#", "max_rate_hz": -3.5"#, "max_rate_hz: -3.5 is out of range"),
+            (r#", "qos": {"depth": 0}"#, "qos.depth: 0 is out of range; it must be between 1 and 1024"),
+            (r#", "qos": {"lifespan_ms": 0}"#, "qos.lifespan_ms: 0 is out of range; leave it out"),
+        ] {
+            let text = told(&gateway("{}", &[&topic("a", ""), &topic("b", more)]));
+            assert!(text.starts_with(&format!("topics[1].{says}")), "{more}: {text}");
+        }
+        let mut config = gateway(r#"{"host": "a.b", "zenoh": "/nowhere/z.json5"}"#, &[&topic("a", ""), &topic("b", ""), &topic("a", "")]);
+        config.domain = "\u{1b}".into();
+        config.topics[0] = CarriedTopic { pins: 0, max_payload: u64::MAX, max_rate_hz: Some(f64::NAN), ..config.topics[0].clone() };
+        config.topics[1] = CarriedTopic { send: false, pins: MAX_PINS + 1, ..config.topics[1].clone() };
+        let text = told(&config);
+        let lines = text.lines().map(str::trim_start).collect::<Vec<_>>();
+        let beginnings = [
+            "the configuration has 9 mistakes",
+            "domain: ` ` cannot be the name of a domain",
+            "network.host: `a.b` cannot be the name of a host; use 1 to 63",
+            "network.zenoh: cannot read /nowhere/z.json5",
+            "topics[0].max_payload: 18446744073709551615 is out of range",
+            "topics[0].pins: 0 is out of range; it must be between 1 and 8192",
+            "topics[0].max_rate_hz: NaN is out of range",
+            "topics[1].pins: 8193 is out of range",
+            "topics[1]: `b` is neither sent nor received; set `send` or `receive`",
+            "topics[2].topic: `a` is the topic of topics[0] already; make one entry of both",
+        ];
+        assert_eq!(lines.len(), beginnings.len(), "{text}");
+        assert!(lines.iter().zip(beginnings).all(|(line, begins)| line.starts_with(begins)), "{text}");
+        config.domain = String::new();
+        assert!(told(&config).contains("domain: `` cannot be"), "{}", told(&config));
+        let misspelt = topic("a", r#", "qos": {"dept": 5}"#);
+        assert!(serde_json::from_str::<CarriedTopic>(&misspelt).unwrap_err().to_string().contains("unknown field `dept`"));
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_named_with_their_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let (here, pipe) = (dir.path().join("here.pem"), dir.path().join("pipe"));
+        std::fs::write(&here, "").unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        let tls = TlsSpec { authority: here, certificate: "/nowhere/a.pem".into(), private_key: pipe };
+        let spec = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() };
+        let found = spec.unreadable_files();
+        assert!(
+            matches!(found.as_slice(), [(["tls", "certificate"], missing), (["tls", "private_key"], pipe)]
+                if missing.contains("/nowhere/a.pem: No such file") && pipe.ends_with("not a regular file")),
+            "{found:?}"
+        );
     }
 
     #[test]

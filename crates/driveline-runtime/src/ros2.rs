@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a gateway is started with.
 //!
-//! Not here: the gateway (crate `driveline-gateway-ros2`), which checks again what is checked here. What rules mean:
-//! `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
+//! Not here: the gateway (crate `driveline-gateway-ros2`). What rules mean: `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
 
 mod definitions;
 mod services;
@@ -11,9 +10,10 @@ pub use definitions::{CONVERTED, Definitions, LeftOut};
 pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
 
 use crate::endpoint::{self, Use};
+use crate::gateway::{ConfigMistakes, TopicNumbers};
 use crate::graph::ByteSize;
 use crate::graph::ResolvedGraph;
-use crate::graph::model::Access;
+use crate::graph::model::{Access, written_qos};
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
 use driveline_types::{Durability, Qos, Reliability, TopicName};
@@ -378,7 +378,7 @@ pub struct LocalTopic {
     #[serde(default = "default_pins")]
     pub pins: u32,
     /// QoS with which local publishers are read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
     /// Who may take part on this host.
     #[serde(default)]
@@ -420,6 +420,24 @@ impl Ros2GatewayConfig {
         });
         let topics = topics.collect();
         Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
+    }
+
+    /// Looks whether a gateway can be started with it. Touches no file: what is wrong with definitions is told when they are read.
+    ///
+    /// # Errors
+    /// Everything that cannot be.
+    pub fn check(&self) -> Result<(), ConfigMistakes> {
+        let mut found = ConfigMistakes::default();
+        if self.domain.chars().any(char::is_control) {
+            found.add("domain", &format!("`{}` has control characters", self.domain), "leave it out, or write what people call the domain");
+        }
+        for m in self.ros2.mistakes() {
+            let item = m.index.map_or(String::new(), |i| format!("[{i}]"));
+            found.add(&format!("ros2.{}{item}", m.key), &m.message, &m.help);
+        }
+        let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
+        found.topics(numbers, |_, _| {});
+        found.into_result()
     }
 }
 

@@ -104,3 +104,29 @@ proptest! {
         prop_assert!(covers || pattern != "/**");
     }
 }
+
+#[test]
+fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
+    let config = |domain: &str, ros2: &str, topics: &str| -> Ros2GatewayConfig {
+        serde_json::from_str(&format!(r#"{{"domain": "{domain}", "domain_dir": "/d", "ros2": {ros2}, "topics": {topics}}}"#)).unwrap()
+    };
+    let sound = r#"[{"topic": "a", "max_payload": 8}, {"topic": "b", "max_payload": 0, "pins": 1, "qos": {"depth": 3}}]"#;
+    assert_eq!(config("", "{}", sound).check(), Ok(()));
+    let topics = r#"[{"topic": "a", "max_payload": 8}, {"topic": "a", "max_payload": 8, "pins": 0, "qos": {"depth": 0}}]"#;
+    let ros2 = r#"{"domain_id": 233, "topics": [{"topic": "/a", "direction": "both"}, {"topic": "a", "direction": "both", "pins": 0}]}"#;
+    let text = config("\\u001b", ros2, topics).check().unwrap_err().to_string();
+    for says in [
+        "has 7 mistakes",
+        "domain: ` ` has control characters",
+        "ros2.domain_id: DDS has no domain 233; use ROS_DOMAIN_ID",
+        "ros2.topics[1]: `a` has no leading `/`",
+        "ros2.topics[1]: `pins` is at least 1",
+        "topics[1].topic: `a` is the topic of topics[0] already",
+        "topics[1].pins: 0 is out of range",
+        "topics[1].qos.depth: 0 is out of range",
+    ] {
+        assert!(text.contains(says), "{says:?} is not in\n{text}");
+    }
+    let misspelt = r#"{"topic": "a", "max_payload": 8, "qos": {"dept": 5}}"#;
+    assert!(serde_json::from_str::<LocalTopic>(misspelt).unwrap_err().to_string().contains("unknown field `dept`"));
+}

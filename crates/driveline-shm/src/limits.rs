@@ -7,7 +7,7 @@ pub use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS,
 pub const MAX_SLOTS: usize = 65_535;
 /// Greatest sequence number: it has 48 bits.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
-/// Pins that every publisher reserves for observers.
+/// Pins that every publisher reserves for observers, beside those that it declares: tools can look on, however many subscriptions there are.
 pub const OBSERVER_PINS: u32 = 2;
 /// How often a borrow is tried again while the publisher overtakes it.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };

@@ -272,6 +272,16 @@ impl Presence {
     }
 }
 
+/// What else is to be known of a host, a line each.
+fn remarks(h: &HostReport) -> Vec<String> {
+    let host = cut(&h.host, NAME);
+    let problem = h.problem.as_ref().map(|problem| format!("host '{host}' cannot be served: {}\n", cut(problem, REASON)));
+    let dropped = (h.acknowledgements_dropped > 0).then(|| {
+        format!("host '{host}': {} dropped: too many waited on the way to it\n", count(h.acknowledgements_dropped, "acknowledgement"))
+    });
+    problem.into_iter().chain(dropped).collect()
+}
+
 fn clock(h: &HostReport) -> String {
     match (h.offset_ns, h.offset_error_ns) {
         (Some(offset), Some(error)) => {
@@ -316,9 +326,7 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         let rows: Vec<_> =
             std::iter::once(head(&["HOST", "STATE", "ITS CLOCK LESS THIS ONE'S"])).chain(report.hosts.iter().map(row)).collect();
         print_table(&[Left, Left, Left], &rows, screen);
-        for (host, problem) in report.hosts.iter().filter_map(|h| Some((&h.host, h.problem.as_ref()?))) {
-            screen.print(&format!("host '{}' cannot be served: {}\n", cut(host, NAME), cut(problem, REASON)));
-        }
+        report.hosts.iter().flat_map(remarks).for_each(|line| screen.print(&line));
     }
     if !report.topics.is_empty() {
         screen.print("\n");
@@ -392,6 +400,17 @@ mod tests {
         show(&report, &Report::default(), &Screen::new(false));
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
+    }
+
+    #[test]
+    fn of_a_host_that_drops_acknowledgements_it_is_said() {
+        let host = |acknowledgements_dropped| HostReport { host: "trunk.01".into(), acknowledgements_dropped, ..HostReport::default() };
+        assert_eq!(remarks(&host(0)), [""; 0]);
+        assert_eq!(remarks(&host(3)), ["host 'trunk.01': 3 acknowledgements dropped: too many waited on the way to it\n"]);
+        let both = HostReport { problem: Some("of another version".into()), ..host(1) };
+        assert!(
+            matches!(remarks(&both).as_slice(), [problem, dropped] if problem.contains("cannot be served") && dropped.contains("1 ack"))
+        );
     }
 
     #[test]

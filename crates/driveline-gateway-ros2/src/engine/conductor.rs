@@ -212,9 +212,6 @@ pub(super) fn pairs<'a>(
 impl Conductor {
     pub(super) fn new(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         let spec = config.ros2.clone();
-        if let Some(m) = spec.mistakes().into_iter().next() {
-            return Err(GatewayError::Config { key: m.key, message: m.message, help: m.help });
-        }
         let (topics, sought) = (to_ros(&config), from_ros(&config));
         if topics.len() > MAX_TOPICS {
             let message = format!("{} topics towards ROS 2 are too many", topics.len());

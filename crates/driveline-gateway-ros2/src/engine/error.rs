@@ -7,6 +7,9 @@ use thiserror::Error;
 /// A gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
+    /// What the configuration says cannot be.
+    #[error(transparent)]
+    Mistakes(#[from] driveline_runtime::gateway::ConfigMistakes),
     /// What stands under `ros2:` cannot be.
     #[error("ros2.{key}: {message}; {help}")]
     Config {

@@ -53,6 +53,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain, DDS or Zenoh does not let it.
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        config.check()?;
         let zenoh = config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
         let profiles: Vec<_> = config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
         let greeting =

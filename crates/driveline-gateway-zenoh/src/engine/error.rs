@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a gateway cannot start.
 
+use driveline_runtime::gateway::ConfigMistakes;
 use std::path::PathBuf;
 use thiserror::Error;
 
 /// A gateway could not be started.
 #[derive(Debug, Error)]
 pub enum GatewayError {
+    /// What the configuration says cannot be.
+    #[error(transparent)]
+    Mistakes(#[from] ConfigMistakes),
     /// What stands under `network:` cannot be.
     #[error("network.{key}: {message}; {help}")]
     Network {
@@ -36,9 +40,7 @@ pub enum GatewayError {
         reason: String,
     },
     /// The session does not open.
-    #[error(
-        "cannot take part in the network: {reason}; is the address of `listen` one of this host's (`ip address`), and is nobody else there (`ss -ltnp`)?"
-    )]
+    #[error("cannot take part in the network: {reason}{}", advice(reason))]
     Open {
         /// What Zenoh says.
         reason: String,
@@ -79,4 +81,18 @@ pub enum GatewayError {
     /// Waiting is not possible.
     #[error("cannot wait for publishers: {0}")]
     Wait(#[from] driveline_shm::WaitSetError),
+}
+
+/// What to look at when Zenoh cannot listen: it says why in words only.
+fn advice(reason: &str) -> &'static str {
+    // An address that is taken, or is not one of this host's.
+    if ["(os error 98)", "(os error 99)"].iter().any(|e| reason.contains(e)) {
+        "; is the address of `listen` one of this host's (`ip address`), and is nobody else there (`ss -ltnp`)?"
+    } else if reason.contains("No such device") {
+        "; `ip link` lists the interfaces of this host"
+    } else if reason.contains("TLS") {
+        "; are `authority` and `certificate` under `tls:` certificates in PEM (`openssl x509 -in FILE -noout`), and is `private_key` the key of `certificate`?"
+    } else {
+        ""
+    }
 }

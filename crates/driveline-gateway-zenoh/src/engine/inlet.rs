@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of other hosts, each a segment on this one, and the samples that come for them.
 
-use super::answers::Answers;
+use super::acknowledgements::Acknowledgements;
 use super::conductor::Common;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
@@ -32,6 +32,9 @@ const LONGEST_WAIT_MS: u32 = 60_000;
 /// The conductor is told of unknown publishers no more often than this: a list that is asked for tells of all.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
 
+/// Hosts of which it is known that acknowledgements to them were dropped; of further ones only as long as they have inlets.
+const MAX_WAYS_BACK: usize = 128;
+
 /// A publisher of another host.
 pub(super) struct Inlet {
     pub(super) topic: TopicName,
@@ -48,7 +51,7 @@ struct Source {
     host: HostId,
     clock: Arc<Mutex<ClockEstimate>>,
     /// Acknowledgements to it. None where no thread could be started: then they go with those to strangers.
-    _answers: Option<Arc<Answers>>,
+    _acknowledgements: Option<Arc<Acknowledgements>>,
 }
 
 struct Publishing {
@@ -109,7 +112,7 @@ impl Inlet {
         Ok(Arc::new(Self {
             topic: topic.topic.clone(),
             offer,
-            source: Mutex::new(Source { host: host.clone(), clock, _answers: Some(receiving.answers(host)?) }),
+            source: Mutex::new(Source { host: host.clone(), clock, _acknowledgements: Some(receiving.acknowledgements(host)?) }),
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
             watch: Mutex::new(watch),
             lane,
@@ -146,7 +149,7 @@ impl Inlet {
 
     /// The publisher's host has a new gateway.
     pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>, receiving: &Receiving) {
-        *lock(&self.source) = Source { host: host.clone(), clock, _answers: receiving.answers(host).ok() };
+        *lock(&self.source) = Source { host: host.clone(), clock, _acknowledgements: receiving.acknowledgements(host).ok() };
     }
 
     /// What became of samples; as of the last look while one is just being published.
@@ -256,10 +259,9 @@ pub(super) struct Receiving {
     known: RwLock<Known>,
     /// As long as there are inlets of each.
     lanes: Mutex<HashMap<LaneKey, Weak<Lane>>>,
-    /// Of each host, as long as it has inlets here.
-    answers: Mutex<BTreeMap<HostId, Weak<Answers>>>,
-    /// Of all hosts that have none, so that no thread of Zenoh's waits for room on the way to them.
-    answers_to_strangers: Arc<Answers>,
+    acknowledgements: Mutex<BTreeMap<HostId, WayBack>>,
+    /// To all hosts that have no inlets, so that no thread of Zenoh's waits for room on the way to them. What is dropped of these is of samples that `unknown` counts.
+    to_strangers: Arc<Acknowledgements>,
     /// Where it is told that a publisher is not known.
     inbox: Arc<Inbox>,
     /// When that was last.
@@ -267,6 +269,15 @@ pub(super) struct Receiving {
     /// Samples that were not even for an inlet.
     pub(super) unknown: AtomicU64,
     pub(super) damaged: AtomicU64,
+}
+
+/// Acknowledgements to a host.
+#[derive(Default)]
+struct WayBack {
+    /// As long as the host has inlets here.
+    sender: Weak<Acknowledgements>,
+    /// Those for which there was no room, also before it had none.
+    dropped: Arc<AtomicU64>,
 }
 
 /// Publishers of other hosts, by id.
@@ -280,9 +291,9 @@ struct Known {
 impl Receiving {
     pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Result<Self, std::io::Error> {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let (lanes, answers) = (Mutex::default(), Mutex::default());
-        let answers_to_strangers = Answers::start(session.clone())?;
-        Ok(Self { session, keys, me, known: RwLock::default(), lanes, answers, answers_to_strangers, inbox, told, unknown, damaged })
+        let (lanes, acknowledgements) = (Mutex::default(), Mutex::default());
+        let to_strangers = Acknowledgements::start(session.clone(), Arc::default())?;
+        Ok(Self { session, keys, me, known: RwLock::default(), lanes, acknowledgements, to_strangers, inbox, told, unknown, damaged })
     }
 
     /// Where samples of this host's publishers with this offer are published in order.
@@ -299,15 +310,22 @@ impl Receiving {
     }
 
     /// What sends acknowledgements to this host.
-    fn answers(&self, host: &HostId) -> Result<Arc<Answers>, std::io::Error> {
-        let mut answers = lock(&self.answers);
-        answers.retain(|_, answers| answers.strong_count() > 0);
-        if let Some(answers) = answers.get(host).and_then(Weak::upgrade) {
-            return Ok(answers);
+    fn acknowledgements(&self, host: &HostId) -> Result<Arc<Acknowledgements>, std::io::Error> {
+        let mut ways = lock(&self.acknowledgements);
+        let few = ways.len() < MAX_WAYS_BACK;
+        ways.retain(|_, way| way.sender.strong_count() > 0 || few && way.dropped.load(Ordering::Relaxed) > 0);
+        let way = ways.entry(host.clone()).or_default();
+        if let Some(sender) = way.sender.upgrade() {
+            return Ok(sender);
         }
-        let new = Answers::start(self.session.clone())?;
-        answers.insert(host.clone(), Arc::downgrade(&new));
+        let new = Acknowledgements::start(self.session.clone(), way.dropped.clone())?;
+        way.sender = Arc::downgrade(&new);
         Ok(new)
+    }
+
+    /// Acknowledgements to a host for which there was no room.
+    pub(super) fn acknowledgements_dropped(&self, host: &HostId) -> u64 {
+        lock(&self.acknowledgements).get(host).map_or(0, |way| way.dropped.load(Ordering::Relaxed))
     }
 
     pub(super) fn add(&self, id: EndpointId, inlet: Arc<Inlet>) {
@@ -365,7 +383,7 @@ impl Receiving {
         }
         let outcome = inlet.map_or_else(|outcome| out_of_turn(outcome, arrived.head.place), |inlet| inlet.take(&arrived));
         let number = arrived.head.number;
-        self.answer(&arrived, offered, topic, Reply { outcome, number });
+        self.acknowledge(&arrived, offered, topic, Reply { outcome, number });
     }
 
     /// Where a sample without an inlet has its turn, if that matters.
@@ -387,7 +405,7 @@ impl Receiving {
     }
 
     /// Says what became of a sample.
-    pub(super) fn answer(&self, to: &Arrived, offered: QosMark, topic: TopicName, Reply { outcome, number }: Reply) {
+    pub(super) fn acknowledge(&self, to: &Arrived, offered: QosMark, topic: TopicName, Reply { outcome, number }: Reply) {
         if matches!(outcome, Outcome::Unknown | Outcome::NotYet) {
             self.unknown.fetch_add(1, Ordering::Relaxed);
         }
@@ -395,8 +413,8 @@ impl Receiving {
         let accepts = MAX_IN_FLIGHT as u32;
         let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
         let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
-        let answers = lock(&self.answers).get(from).and_then(Weak::upgrade);
-        answers.as_ref().unwrap_or(&self.answers_to_strangers).send(key, ack);
+        let sender = lock(&self.acknowledgements).get(from).and_then(|way| way.sender.upgrade());
+        sender.as_ref().unwrap_or(&self.to_strangers).send(key, ack);
     }
 }
 

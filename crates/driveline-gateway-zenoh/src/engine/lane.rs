@@ -2,12 +2,12 @@
 //! Samples of reliable publishers of another host, one after the other: which is taken, and a thread that publishes it, which may wait for readers.
 
 use super::inlet::{Arrived, Inlet, Receiving};
-use super::lock;
+use super::worker::{Mailbox, Worker};
 use crate::intake::{Entry, Intake, Queued};
 use crate::wire::{HostId, Outcome, QosMark};
 use driveline_types::TopicName;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Of which host's name, publishers with which offer, of which topic.
 pub(super) type LaneKey = (String, QosMark, TopicName);
@@ -21,23 +21,18 @@ pub(super) struct Reply {
 
 /// The handle. Dropping it ends the thread, after what that is just publishing.
 pub(super) struct Lane {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     offered: QosMark,
     topic: TopicName,
-    state: Mutex<State>,
-    changed: Condvar,
+    worker: Worker<Waiting>,
 }
 
+/// Samples that wait for the thread.
 #[derive(Default)]
-struct State {
+struct Waiting {
     /// Whose samples these are; another incarnation counts from elsewhere.
     from: Option<HostId>,
     /// Each with the inlet that publishes it; none where its fate is known.
     intake: Intake<(Arrived, Weak<Inlet>)>,
-    stop: bool,
 }
 
 /// What is said of a sample that will not be published, where nothing is known of those before it: a final answer would say that these have arrived, too.
@@ -45,7 +40,7 @@ pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
     if place > 1 { Outcome::NotYet } else { outcome }
 }
 
-impl State {
+impl Waiting {
     /// Takes a sample into the queue, or gives what is to be said of it; neither, if that will be said or it will come again.
     fn enter(&mut self, sample: Arrived, due: Result<Weak<Inlet>, Outcome>) -> Option<(Arrived, Reply)> {
         let (number, place, len) = (sample.head.number, sample.head.place, sample.payload.len());
@@ -66,52 +61,30 @@ impl State {
 
 impl Lane {
     pub(super) fn start(receiving: &Arc<Receiving>, offered: QosMark, topic: TopicName) -> io::Result<Arc<Self>> {
-        let shared = Arc::new(Shared { offered, topic, state: Mutex::default(), changed: Condvar::new() });
-        let (of_thread, receiving) = (shared.clone(), Arc::downgrade(receiving));
-        std::thread::Builder::new().name("dl-inlet".into()).spawn(move || of_thread.run(&receiving))?;
-        Ok(Arc::new(Self { shared }))
+        let (receiving, of_thread) = (Arc::downgrade(receiving), topic.clone());
+        let run = move |mailbox: &Mailbox<Waiting>| publish(mailbox, &receiving, offered, &of_thread);
+        Ok(Arc::new(Self { offered, topic, worker: Worker::start("dl-inlet", Waiting::default(), run)? }))
     }
 
     /// A sample has come. On Zenoh's thread.
     pub(super) fn arrives(&self, receiving: &Receiving, sample: Arrived, due: Result<Weak<Inlet>, Outcome>) {
-        let Shared { offered, topic, state, changed } = &*self.shared;
-        let reply = lock(state).enter(sample, due);
-        match reply {
-            Some((sample, reply)) => receiving.answer(&sample, *offered, topic.clone(), reply),
-            None => changed.notify_one(),
+        if let Some((sample, reply)) = self.worker.put(|waiting| waiting.enter(sample, due)) {
+            receiving.acknowledge(&sample, self.offered, self.topic.clone(), reply);
         }
     }
 }
 
-impl Drop for Lane {
-    fn drop(&mut self) {
-        lock(&self.shared.state).stop = true;
-        self.shared.changed.notify_one();
-    }
-}
-
-impl Shared {
-    fn next(&self) -> Option<Queued<(Arrived, Weak<Inlet>)>> {
-        let mut state = lock(&self.state);
-        while !state.stop {
-            if let Some(next) = state.intake.next_in_turn() {
-                return Some(next);
+/// Publishes what waits, as long as there is a handle.
+fn publish(mailbox: &Mailbox<Waiting>, receiving: &Weak<Receiving>, offered: QosMark, topic: &TopicName) {
+    let next = || Some((mailbox.next(|waiting| waiting.intake.next_in_turn())?, receiving.upgrade()?));
+    while let Some((Queued { number, place, fate, what: (sample, inlet), .. }, receiving)) = next() {
+        // An inlet that is gone may come back, or its publisher be refused, when the sample comes again.
+        let outcome = fate.unwrap_or_else(|| inlet.upgrade().map_or(Outcome::NotYet, |inlet| inlet.take(&sample)));
+        mailbox.with(|waiting| {
+            if waiting.from.as_ref() == Some(&sample.from) {
+                waiting.intake.finished(number, place, outcome);
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        None
-    }
-
-    fn run(&self, receiving: &Weak<Receiving>) {
-        while let (Some(Queued { number, place, fate, what: (sample, inlet), .. }), Some(receiving)) = (self.next(), receiving.upgrade()) {
-            // An inlet that is gone may come back, or its publisher be refused, when the sample comes again.
-            let outcome = fate.unwrap_or_else(|| inlet.upgrade().map_or(Outcome::NotYet, |inlet| inlet.take(&sample)));
-            let mut state = lock(&self.state);
-            if state.from.as_ref() == Some(&sample.from) {
-                state.intake.finished(number, place, outcome);
-            }
-            drop(state);
-            receiving.answer(&sample, self.offered, self.topic.clone(), Reply { outcome, number });
-        }
+        });
+        receiving.acknowledge(&sample, offered, topic.clone(), Reply { outcome, number });
     }
 }

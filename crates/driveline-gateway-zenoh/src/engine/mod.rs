@@ -5,7 +5,7 @@
 //! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, what arrives is
 //! published on Zenoh's, and acknowledgements to each host have a thread.
 
-mod answers;
+mod acknowledgements;
 mod conductor;
 mod counters;
 mod edge;
@@ -16,6 +16,7 @@ mod lane;
 mod news;
 mod outgoing;
 mod session;
+mod worker;
 
 pub use error::GatewayError;
 
@@ -51,6 +52,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        config.check()?;
         let conductor = conductor::Conductor::new(config)?;
         let (control, kicker, host) = (conductor.control(), conductor.kicker(), conductor.host());
         let (asked, kick) = (control.clone(), kicker.clone());

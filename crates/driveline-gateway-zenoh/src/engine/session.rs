@@ -49,9 +49,6 @@ fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), Gatewa
 /// The configuration of the session.
 pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let spec = &gateway.network;
-    if let Some(m) = spec.mistakes().first() {
-        return Err(GatewayError::Network { key: m.key, message: m.message.clone(), help: m.help.clone() });
-    }
     if let Some(path) = &spec.zenoh {
         return Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: e.to_string() });
     }
@@ -232,9 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_remedy() {
-        let text = of(r#"{"listen": ["tcp/0.0.0.0:7450"]}"#).unwrap_err().to_string();
-        assert!(text.contains("insecure: true") && text.contains("network.listen"), "{text}");
+    fn a_file_of_zenoh_s_that_cannot_be_used_is_named() {
         let text = of(r#"{"zenoh": "/nowhere/zenoh.json5"}"#).unwrap_err().to_string();
         assert!(text.contains("/nowhere/zenoh.json5"), "{text}");
     }

@@ -2,14 +2,13 @@
 //! Key expressions: names of hosts, tokens, queries and samples.
 
 use super::VERSION;
+use driveline_runtime::network::{is_domain_name, is_host_name};
 use driveline_types::{Durability, Qos, Reliability, TopicName};
 use std::fmt;
 use std::str::FromStr;
 
 /// Longest key that is looked at, in bytes.
 const MAX_KEY_LEN: usize = 512;
-/// Longest name of a host, in bytes.
-const MAX_HOST_NAME_LEN: usize = 63;
 /// What the keys of all versions begin with.
 const ROOT: &str = "driveline";
 
@@ -24,9 +23,7 @@ impl HostId {
     /// `None`: the name is not 1 to 63 letters, digits, '_' and '-'.
     #[must_use]
     pub fn new(name: &str, incarnation: u64) -> Option<Self> {
-        let fits = (1..=MAX_HOST_NAME_LEN).contains(&name.len());
-        let permitted = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-        (fits && permitted).then(|| Self { name: name.to_owned(), incarnation })
+        is_host_name(name).then(|| Self { name: name.to_owned(), incarnation })
     }
 
     /// The host's name.
@@ -163,9 +160,7 @@ impl Keys {
     /// `None`: the domain's name cannot stand in a key.
     #[must_use]
     pub fn new(domain: &str) -> Option<Self> {
-        let permitted = |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
-        let fits = (1..=64).contains(&domain.len()) && domain.bytes().all(permitted);
-        fits.then(|| Self { domain: domain.to_owned(), prefix: format!("{ROOT}/{VERSION}/{domain}/") })
+        is_domain_name(domain).then(|| Self { domain: domain.to_owned(), prefix: format!("{ROOT}/{VERSION}/{domain}/") })
     }
 
     /// The key of something.

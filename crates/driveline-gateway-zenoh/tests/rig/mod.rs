@@ -29,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-const GATEWAY: &str = env!("CARGO_BIN_EXE_driveline-gateway-zenoh");
+pub(crate) const GATEWAY: &str = env!("CARGO_BIN_EXE_driveline-gateway-zenoh");
 
 /// Waits for something that others bring about; only a failure takes that long.
 #[track_caller]

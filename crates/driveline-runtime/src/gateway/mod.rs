@@ -5,12 +5,16 @@
 //! Not here: what they carry, and how what they say is shown.
 
 mod desk;
+mod mistakes;
 mod only_one;
 mod program;
 mod report;
 mod status;
 
+pub(crate) use mistakes::TopicNumbers;
+
 pub use desk::{Notices, ReportDesk};
+pub use mistakes::ConfigMistakes;
 pub use only_one::{OnlyOne, OnlyOneError};
 pub use program::{Gateway, ZENOH_THREADS, serve};
 pub use report::{

@@ -5,6 +5,7 @@
 //! the end of the gateway. By hand the configuration is a file, and a signal ends it.
 
 use crate::account::Record;
+use crate::graph::clean;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fmt::Display;
@@ -92,7 +93,7 @@ fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
 }
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
-    serde_json::from_str(text).map_err(|e| format!("the configuration cannot be read: {e}"))
+    serde_json::from_str(text).map_err(|e| for_people(format!("the configuration cannot be read: {e}")))
 }
 
 fn from_file<G: Gateway>(path: &str) -> Result<(), String> {
@@ -126,6 +127,11 @@ fn from_launcher<G: Gateway>() -> Result<(), String> {
     run::<G>(config, Some((launcher, reader)))
 }
 
+/// What goes to a terminal: without control characters of what somebody has written, but for the ends of lines.
+fn for_people(text: impl Display) -> String {
+    text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
 fn say(launcher: &mut UnixStream, record: &Record) {
     // A launcher that is gone is noticed as the end of the socket.
     if let Ok(mut line) = serde_json::to_string(record) {
@@ -141,7 +147,7 @@ fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<Un
     let gateway = match G::start(config) {
         Ok(gateway) => gateway,
         Err(e) => {
-            let text = e.to_string();
+            let text = for_people(e);
             if let Some(launcher) = &mut to_launcher {
                 say(launcher, &Record::Failed { call: None, text: text.clone() });
             }

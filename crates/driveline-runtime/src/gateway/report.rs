@@ -252,6 +252,9 @@ pub struct HostReport {
     pub exchanges: u64,
     /// How often one of the two clocks has stepped.
     pub clock_steps: u64,
+    /// Acknowledgements to it for which there was no room.
+    #[serde(default)]
+    pub acknowledgements_dropped: u64,
     /// Why nothing is carried to or from it, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

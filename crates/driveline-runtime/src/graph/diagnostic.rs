@@ -254,7 +254,7 @@ impl Diagnostic {
 }
 
 /// Control characters in files and names must not reach the terminal; one character stays one column.
-fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

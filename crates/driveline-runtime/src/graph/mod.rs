@@ -33,6 +33,8 @@ mod topology;
 mod units;
 mod yaml;
 
+pub(crate) use diagnostic::clean;
+
 pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, closest, suggest};
 pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};

@@ -4,7 +4,7 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
 use super::units::{ByteSize, Milliseconds};
-use crate::network::NetworkSpec;
+use crate::network::{EVERY, NetworkSpec, RATE_HZ};
 use crate::ros2::Ros2Spec;
 use driveline::ParameterValue;
 pub use driveline::{Reach, Schedule, SchedulingClass};
@@ -12,7 +12,7 @@ use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
 
 /// The format that this library reads.
@@ -86,10 +86,10 @@ pub struct TopicSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct TopicNetworkSpec {
     /// Most samples each second that are sent to a host; the newest are. Default: no limit but the link's.
-    #[schemars(range(min = 0.001, max = 1_000_000.0))]
+    #[schemars(range(min = RATE_HZ[0], max = RATE_HZ[1]))]
     pub max_rate_hz: Option<f64>,
     /// Only every so many-th sample of a publisher goes to other hosts. Default: 1, all of them.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = EVERY[0], max = EVERY[1]))]
     pub every: Option<u32>,
 }
 
@@ -351,6 +351,11 @@ impl QosChange {
             checksum: self.checksum.unwrap_or(base.checksum),
         }
     }
+}
+
+/// QoS as somebody writes it: [`Qos`] itself, which is read from peers, too, would take unknown keys.
+pub(crate) fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
+    Ok(QosChange::deserialize(from)?.apply(&Qos::default()))
 }
 
 /// The JSON Schema of graph files, for editors.

@@ -32,8 +32,14 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
         [("camera/image", true, false, 2 << 20, 8, Some(10.0), Some(2)), ("lanes", false, true, 256 << 10, 12, None, None)],
         "each in the directions in which this graph has ends"
     );
-    // Of 8 pins two for tools and one to watch; of 12 also two that the subscription here may hold.
-    assert_eq!(config.topics.iter().map(|t| t.hosts).collect::<Vec<_>>(), [Some(5), Some(7)]);
+    // Of 8 pins one to watch; of 12 also two that the subscription here may hold.
+    let hosts = |text: &str| {
+        let config = GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();
+        config.topics.iter().map(|t| t.hosts.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(hosts(CAR), [7, 9]);
+    let bridged = CAR.replace("topics:\n  camera", "ros2: {topics: [{topic: /camera/image, direction: both}]}\ntopics:\n  camera");
+    assert_eq!(hosts(&bridged), [6, 9], "one pin is for the gateway to ROS 2");
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(serde_json::from_str::<GatewayConfig>(&json).unwrap(), config);
 }
@@ -63,6 +69,14 @@ fn mistakes_under_network_are_told_with_their_line() {
     finds(&with("listen: [\"tcp/0.0.0.0:7450\"]"), &[(3, "lets everybody who reaches this host", "insecure: true")]);
     finds(&with("connect: [\"tcp/10.0.0.2\"]"), &[(3, "has no port", "7450 is usual")]);
     finds(&with("host: car"), &[(3, "names no interface and no endpoint", "interface: eth0")]);
+    finds(
+        &with("connect: [\"tcp/10.0.0.2:7450#so_sndbuf=64KiB\"]"),
+        &[(3, "`64KiB` is no size of a buffer", "write how many bytes, as a number: `so_sndbuf=65536`")],
+    );
+    let tls = with("interface: eth0, tls: {authority: ca.pem, certificate: /dev/null, private_key: a.key}");
+    finds(&tls, &[(3, "ca.pem", "relative"), (3, "/dev/null: it is not a regular file", "relative"), (3, "a.key", "graph file")]);
+    let marked = tls.diagnostics.iter().map(|d| d.place.as_ref().unwrap().span.len).collect::<Vec<_>>();
+    assert_eq!(marked, ["ca.pem", "/dev/null", "a.key"].map(|path| path.len() as u32), "each is marked where it is named");
     finds(&with("zenoh: nowhere.json5"), &[(3, "nowhere.json5", "relative to the graph file")]);
     finds(&with("connect: [\"tcp/10.0.0.2:7450\"], bandwidth_mbit: 0"), &[(3, "`bandwidth_mbit` is out of range", "400000")]);
     finds(&with("lissten: []"), &[(3, "`lissten`", "did you mean `listen`?")]);

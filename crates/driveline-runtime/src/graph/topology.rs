@@ -21,11 +21,12 @@ const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
 /// Most circles that are told of.
 const MAX_CIRCLES: usize = 10;
-/// Pins beyond those of the graph's own subscriptions: for a tool that looks on, and one on its way.
-const SPARE_PINS: u32 = 2;
-
-/// Pins for the gateway of a topic with network reach: one to watch its publishers, and one for each of three other hosts.
-const GATEWAY_PINS: u32 = 4;
+/// Pins for the gateway to other hosts: one to watch a topic's publishers, and at least so many others, one for each host. Tools take none of these: each
+/// publisher has pins for them beside (`OBSERVER_PINS` of the host transport).
+const WATCH_PINS: u32 = 1;
+const LEAST_HOSTS: u32 = 3;
+/// Pins for the gateway to ROS 2, which reads a topic once for all nodes.
+const ROS2_PINS: u32 = 1;
 
 /// One end of a topic.
 pub(super) struct End {
@@ -466,19 +467,22 @@ impl<'a> Topic<'a> {
         0
     }
 
-    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions, tools and the gateway's watch have theirs.
+    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the gateways have theirs.
     fn pins(&mut self) -> (u32, u32) {
         let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
             EndKind::Subscription { max_held } => sum.saturating_add(max_held),
             EndKind::Publisher => sum,
         });
-        let of_gateway = if self.spec.reach == Reach::Network { GATEWAY_PINS } else { 0 };
-        let needed = held.saturating_add(SPARE_PINS).saturating_add(of_gateway);
+        let to_hosts = self.spec.reach == Reach::Network;
+        let to_ros = self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, false).is_some());
+        let of_gateways = if to_hosts { WATCH_PINS } else { 0 } + if to_ros { ROS2_PINS } else { 0 };
+        let beside_hosts = held.saturating_add(of_gateways);
+        let needed = beside_hosts.saturating_add(if to_hosts { LEAST_HOSTS } else { 0 });
         if needed > MAX_PINS {
             let message = format!(
                 "the subscriptions of the topic `{}` hold up to {held} samples; at most {} are possible",
                 self.name,
-                MAX_PINS - SPARE_PINS
+                MAX_PINS - (needed - held)
             );
             let help = "lower `max_held` of its inputs, or the queues of their triggers".to_owned();
             let place = self.ends.iter().find_map(|e| e.place.clone());
@@ -497,7 +501,7 @@ impl<'a> Topic<'a> {
             self.report(d, place);
         }
         let pins = self.spec.pins.unwrap_or(DEFAULT_PINS).max(needed);
-        let hosts = if of_gateway > 0 { pins.saturating_sub(held.saturating_add(SPARE_PINS + 1)) } else { 0 };
+        let hosts = if to_hosts { pins.saturating_sub(beside_hosts) } else { 0 };
         (pins, hosts)
     }
 }
@@ -527,13 +531,9 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
     }
     let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
-    let tls = spec.tls.iter().flat_map(|t| [&t.authority, &t.certificate, &t.private_key]).map(|p| ("tls", p));
-    let needed: Vec<_> = tls.chain(spec.zenoh.iter().map(|p| ("zenoh", p))).collect();
-    for (key, path) in needed {
-        if let Err(e) = std::fs::File::open(path) {
-            let d = Diagnostic::error(format!("cannot read {}: {e}", path.display()));
-            files.error(d.at(files.place(document, &["network", key], Part::Value)).help("paths are relative to the graph file"));
-        }
+    for (keys, message) in spec.unreadable_files() {
+        let place = files.place(document, &[&["network"], keys].concat(), Part::Value);
+        files.error(Diagnostic::error(message).at(place).help("paths are relative to the graph file"));
     }
     Some(spec)
 }

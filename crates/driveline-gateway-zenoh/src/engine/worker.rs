@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread that takes what waits for it, so that whoever hands it something waits for nothing.
+
+use super::lock;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// What waits for a thread, as that thread sees it.
+pub(super) struct Mailbox<Q> {
+    state: Mutex<State<Q>>,
+    changed: Condvar,
+}
+
+struct State<Q> {
+    waiting: Q,
+    stop: bool,
+}
+
+impl<Q> Mailbox<Q> {
+    /// Does something with what waits.
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut Q) -> T) -> T {
+        f(&mut lock(&self.state).waiting)
+    }
+
+    /// The next of what waits, once there is one. `None`: the handle was dropped.
+    pub(super) fn next<T>(&self, take: impl Fn(&mut Q) -> Option<T>) -> Option<T> {
+        let mut state = lock(&self.state);
+        while !state.stop {
+            if let Some(next) = take(&mut state.waiting) {
+                return Some(next);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        None
+    }
+}
+
+/// The handle. Dropping it ends the thread, after what that is just doing; what waits is left.
+pub(super) struct Worker<Q>(Arc<Mailbox<Q>>);
+
+impl<Q: Send + 'static> Worker<Q> {
+    /// A thread that does `run`, which returns when [`Mailbox::next`] gives `None`.
+    pub(super) fn start(name: &str, waiting: Q, run: impl FnOnce(&Mailbox<Q>) + Send + 'static) -> io::Result<Self> {
+        let mailbox = Arc::new(Mailbox { state: Mutex::new(State { waiting, stop: false }), changed: Condvar::new() });
+        let of_thread = mailbox.clone();
+        std::thread::Builder::new().name(name.into()).spawn(move || run(&of_thread))?;
+        Ok(Self(mailbox))
+    }
+
+    /// Changes what waits, and has the thread look.
+    pub(super) fn put<T>(&self, f: impl FnOnce(&mut Q) -> T) -> T {
+        let result = self.0.with(f);
+        self.0.changed.notify_one();
+        result
+    }
+}
+
+impl<Q> Drop for Worker<Q> {
+    fn drop(&mut self) {
+        lock(&self.0.state).stop = true;
+        self.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_thread_takes_what_waits_and_ends_with_its_handle() {
+        let (done, results) = channel();
+        let run = move |mailbox: &Mailbox<Vec<u32>>| {
+            while let Some(number) = mailbox.next(Vec::pop) {
+                done.send(number).unwrap();
+            }
+        };
+        let worker = Worker::start("test", vec![1], run).unwrap();
+        assert_eq!(results.recv(), Ok(1));
+        worker.put(|waiting| waiting.push(2));
+        assert_eq!(results.recv(), Ok(2));
+        drop(worker);
+        assert!(results.recv().is_err(), "the thread is gone");
+    }
+}
