@@ -274,7 +274,7 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
 fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is_taken_at_that() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.pem");
-    std::fs::write(&file, "none").unwrap();
+    std::fs::write(&file, "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n").unwrap();
     let start = |network: &serde_json::Value| {
         let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
         Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()

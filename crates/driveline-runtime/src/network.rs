@@ -7,6 +7,7 @@ use driveline::Reach;
 use driveline_types::{Qos, TopicName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::endpoint::{self, Use};
@@ -166,18 +167,22 @@ impl NetworkSpec {
         self.interface.is_some() || self.zenoh.is_some() || !self.listen.is_empty() || !self.connect.is_empty()
     }
 
-    /// Files that are named and cannot be read: the keys that lead to them, and why.
+    /// Files that are named and cannot be read, or are not what they should be: the keys that lead to them, and why.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String)> {
         let tls = self.tls.iter().flat_map(|t| {
             [
-                (&["tls", "authority"][..], &t.authority),
-                (&["tls", "certificate"], &t.certificate),
-                (&["tls", "private_key"], &t.private_key),
+                (&["tls", "authority"][..], &t.authority, Some("CERTIFICATE")),
+                (&["tls", "certificate"], &t.certificate, Some("CERTIFICATE")),
+                (&["tls", "private_key"], &t.private_key, Some("PRIVATE KEY")),
             ]
         });
-        let named = tls.chain(self.zenoh.iter().map(|path| (&["zenoh"][..], path)));
-        named.filter_map(|(keys, path)| Some((keys, format!("cannot read {}: {}", path.display(), unreadable(path)?)))).collect()
+        let named = tls.chain(self.zenoh.iter().map(|path| (&["zenoh"][..], path, None)));
+        let wrong = |(keys, path, pem): (_, &PathBuf, Option<&str>)| {
+            let why = unreadable(path).or_else(|| pem.and_then(|label| lacks_pem(path, label)))?;
+            Some((keys, format!("cannot read {}: {why}", path.display())))
+        };
+        named.filter_map(wrong).collect()
     }
 
     /// The same with paths that are relative to `directory` made relative to the working directory.
@@ -326,6 +331,20 @@ impl GatewayConfig {
     }
 }
 
+/// Certificates and keys are no longer than this.
+const MAX_PEM_LEN: u64 = 1 << 20;
+
+/// Why a file has nothing of this kind in PEM. Zenoh says nothing of that where it connects.
+fn lacks_pem(path: &Path, label: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    if let Err(e) = std::fs::File::open(path).and_then(|file| file.take(MAX_PEM_LEN).read_to_end(&mut bytes)) {
+        return Some(e.to_string());
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let has = text.lines().any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----")));
+    (!has).then(|| format!("it has no `-----BEGIN {label}-----`: write it in PEM (`openssl x509`, `openssl pkey`)"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -431,7 +450,7 @@ mod tests {
     fn files_that_are_not_there_are_named_with_their_keys() {
         let dir = tempfile::tempdir().unwrap();
         let (here, pipe) = (dir.path().join("here.pem"), dir.path().join("pipe"));
-        std::fs::write(&here, "").unwrap();
+        std::fs::write(&here, "-----BEGIN CERTIFICATE-----\n").unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
         let tls = TlsSpec { authority: here, certificate: "/nowhere/a.pem".into(), private_key: pipe };
         let spec = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() };
@@ -440,6 +459,36 @@ mod tests {
             matches!(found.as_slice(), [(["tls", "certificate"], missing), (["tls", "private_key"], pipe)]
                 if missing.contains("/nowhere/a.pem: No such file") && pipe.ends_with("not a regular file")),
             "{found:?}"
+        );
+    }
+
+    #[test]
+    fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = |certificate: &[u8], key: &[u8]| {
+            let file = |name: &str, bytes: &[u8]| {
+                std::fs::write(dir.path().join(name), bytes).unwrap();
+                dir.path().join(name)
+            };
+            let (certificate, private_key) = (file("a.pem", certificate), file("a.key", key));
+            let tls = TlsSpec { authority: certificate.clone(), certificate, private_key };
+            let found = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() }.unreadable_files();
+            found.into_iter().map(|(keys, why)| (keys[1], why)).collect::<Vec<_>>()
+        };
+        let certificate = b"Subject: CN=a\n-----BEGIN CERTIFICATE-----\r\nMII\n";
+        for kind in ["", "EC ", "RSA "] {
+            assert_eq!(found(certificate, format!("-----BEGIN {kind}PRIVATE KEY-----\nMII").as_bytes()), []);
+        }
+        for key in [&b"\x30\x82\xff"[..], certificate, b""] {
+            let found = found(certificate, key);
+            assert!(
+                matches!(&found[..], [("private_key", why)] if why.contains("a.key: it has no `-----BEGIN PRIVATE KEY-----`")),
+                "{found:?}"
+            );
+        }
+        assert_eq!(
+            found(b"\x30\x82", b"-----BEGIN PRIVATE KEY-----").iter().map(|(key, _)| *key).collect::<Vec<_>>(),
+            ["authority", "certificate"]
         );
     }
 
