@@ -167,6 +167,12 @@ impl NetworkSpec {
         self.interface.is_some() || self.zenoh.is_some() || !self.listen.is_empty() || !self.connect.is_empty()
     }
 
+    /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it is a router.
+    #[must_use]
+    pub fn may_be_router(&self) -> bool {
+        self.zenoh.is_some()
+    }
+
     /// Files that are named and cannot be read, or are not what they should be: the keys that lead to them, and why.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String)> {
@@ -302,7 +308,12 @@ impl GatewayConfig {
             })
             .collect();
         let network = graph.network.clone().unwrap_or_default();
-        (!topics.is_empty()).then(|| Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), network, topics })
+        (!topics.is_empty() || network.may_be_router()).then(|| Self {
+            domain: domain.to_owned(),
+            domain_dir: domain_dir.to_owned(),
+            network,
+            topics,
+        })
     }
 
     /// Looks whether a gateway can be started with it. Opens the files that it names, and nothing else.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of the README beside this directory as they stand there, and looks at what they print. Only the pause in which a
-reader lets the hosts find each other becomes a look whether they have.
+"""Runs the commands of the README beside this directory as they stand there, and looks at what they print, also into files. Only the pause in
+which a reader lets the hosts find each other becomes a look whether they have.
 
 Usage: check_two_hosts.py BIN LIBRARIES    directories with `driveline`, and with libfirst_component.so. DRIVELINE_GATEWAY names the gateway.
 Needs root, for network namespaces.
@@ -19,6 +19,9 @@ ROOT = HERE.parent.parent
 BEGIN, END = "<!-- commands:begin -->\n```\n", "```\n<!-- commands:end -->"
 TIME_OUT = 180
 PAUSE = "\nsleep 4\n"
+# When the run under the roof has ended.
+WAIT = "\nwait %2\n"
+ENDED = "@ended"
 
 
 class CheckError(Exception):
@@ -37,13 +40,14 @@ def must(condition, what, output):
         raise CheckError(f"{what}; this was printed:\n{output}")
 
 
-def check(output):
-    ages = [int(us) for us in re.findall(r"% edges, picture is (-?\d+) us old", output)]
+def check(output, roof, trunk):
+    ages = [int(us) for us in re.findall(r"% edges, picture is (-?\d+) us old", roof)]
     # Of 1000 pictures in 20 s, five each second.
-    must(25 <= len(ages) <= 150, f"what was seen in some 100 pictures comes back, and {len(ages)} did", output)
-    must(min(ages) >= 0, "a picture is from the future: the clocks are not translated", output)
-    must("ended: 'pattern' has finished" in output, "the run under the roof does not end as it should", output)
-    first, last = output.split("ended: 'pattern' has finished")[0], output.split("ended: 'pattern' has finished")[1]
+    must(25 <= len(ages) <= 150, f"what was seen in some 100 pictures comes back, and {len(ages)} did", roof)
+    must(min(ages) >= 0, "a picture is from the future: the clocks are not translated", roof)
+    must("ended: 'pattern' has finished" in roof, "the run under the roof does not end as it should", roof)
+    must("host 'roof' is gone" in trunk, "the gateway in the trunk does not tell that the roof is gone", trunk)
+    first, last = output.split(ENDED)
     for topic, way in (("camera/image", "→ trunk (best effort, volatile): "), ("perception/lanes", "← trunk, published there by 'lane'")):
         must(topic in first and way in first, f"`gateway list --explain` does not tell that '{topic}' is carried", output)
     must(re.search(r"→ trunk \(.*\): [1-9][\d.]* samples/s", first), "the list shows no rate", output)
@@ -63,9 +67,14 @@ def main():
     script = commands().replace("build/bin/driveline", str(bin_dir / "driveline"))
     tool = bin_dir / "driveline"
     carried = f"examples/two_hosts/hosts.sh on roof {tool} gateway list --domain two_hosts | grep -q '→ trunk *carried'"
-    must(script.count(PAUSE) == 1, f"the README has no `{PAUSE.strip()}`", script)
-    script = script.replace(PAUSE, f"\nuntil {carried}; do sleep 0.2; done\n")
+    for line in (PAUSE, WAIT):
+        must(script.count(line) == 1, f"the README has no `{line.strip()}`", script)
+    script = script.replace(PAUSE, f"\nuntil {carried}; do sleep 0.2; done\n").replace(WAIT, f"{WAIT}echo {ENDED}\n")
     with tempfile.TemporaryDirectory() as scratch:
+        logs = [Path(scratch) / name for name in ("roof.log", "trunk.log")]
+        for log in logs:
+            must(script.count(f"> {log.name} 2>&1") == 1, f"the README writes no {log.name}", script)
+            script = script.replace(f"> {log.name}", f"> {log}")
         sudo = Path(scratch) / "sudo"
         sudo.write_text('#!/bin/bash\nexec "$@"\n')
         sudo.chmod(0o755)
@@ -84,7 +93,7 @@ def main():
                 )
             output = out.read_text()
             must(done.returncode == 0, f"the commands of the README end with status {done.returncode}", output)
-            check(output)
+            check(output, *(log.read_text() for log in logs))
         except subprocess.TimeoutExpired as e:
             raise CheckError(f"the commands of the README take longer than {TIME_OUT} s; this was printed:\n{out.read_text()}") from e
         finally:

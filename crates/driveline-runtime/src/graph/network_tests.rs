@@ -64,6 +64,14 @@ fn a_gateway_alone_carries_topics_of_programs_outside_of_the_graph() {
 }
 
 #[test]
+fn a_router_carries_no_topics_of_its_own() {
+    let text = "driveline: 1\ndomain: pilot\nnetwork: {host: junction, zenoh: router.json5}\n";
+    let files = Fixture::new(&[("g.yaml", text), ("router.json5", "{ mode: 'router' }")]);
+    let config = GatewayConfig::of_graph(&sound(files.load()), "pilot", Path::new("/d")).unwrap();
+    assert_eq!((config.topics.len(), config.network.zenoh), (0, Some(files.dir.path().join("router.json5"))));
+}
+
+#[test]
 fn mistakes_under_network_are_told_with_their_line() {
     let with = |network: &str| graph(&CAR.replace("host: car, connect: [\"tcp/10.0.0.2:7450\"], zenoh: null", network));
     finds(&with("listen: [\"tcp/0.0.0.0:7450\"]"), &[(3, "lets everybody who reaches this host", "insecure: true")]);

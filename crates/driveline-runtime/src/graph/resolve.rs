@@ -145,12 +145,14 @@ impl<'a> Resolver<'a> {
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
-        let bridge = ros2.as_ref().is_some_and(Ros2Spec::has_rules) || topics.values().any(|t| t.reach == Reach::Network);
+        let to_hosts =
+            topics.values().any(|t| t.reach == Reach::Network) || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
+        let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);
         if specs.is_empty() && !bridge {
             let place = self.files.place(0, &["modules"], Part::Key);
             let d = Diagnostic::warning("the graph has no modules, so there is nothing to run").at(place);
             self.files.error(
-                d.help("add `modules:`; gateways alone run for rules under `ros2:`, and for topics with `reach: network, external: true`"),
+                d.help("add `modules:`; gateways alone run for rules under `ros2:`, for topics with `reach: network, external: true`, and as routers"),
             );
         }
         let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());

@@ -523,9 +523,11 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
     }
     let place = files.place(document, &["network"], Part::Key);
     // Of one that is declared and has no end, its declaration is told.
-    if reaching.is_none() && !files.topics.values().any(|t| t.spec.reach == Reach::Network) {
+    if reaching.is_none() && !spec.may_be_router() && !files.topics.values().any(|t| t.spec.reach == Reach::Network) {
         let d = Diagnostic::warning("`network:` says how this host is reached, and no topic has `reach: network`").at(place.clone());
-        files.error(d.help("give the topics that other hosts need `reach: network`"));
+        files.error(
+            d.help("give the topics that other hosts need `reach: network`; a router needs none, and `zenoh:` with its configuration"),
+        );
     } else if !spec.reaches_anybody() {
         let d = Diagnostic::warning("`network:` names no interface and no endpoint, so no other host is reached").at(place.clone());
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
