@@ -11,7 +11,7 @@ use driveline::types::{MonotonicNs, Qos, Reliability};
 use rig::net::Net;
 use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
 use rig::readings::{deep, small};
-use rig::stopwatch::{Stopwatch, this_thread, waited_of};
+use rig::stopwatch::{Stopwatch, Took, this_thread, waited_of};
 use rig::talk::{LOCAL, RECOVERY, Speech, Talk};
 use rig::{Carried, Host, Rig, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
@@ -385,4 +385,68 @@ fn a_host_that_stands_still_delays_no_other() {
     others[1].stand_still(false);
     let before = turn()[1];
     eventually("received by both again", || turn()[1] >= before + 10);
+}
+
+/// Zenoh ends a connection only when nobody waits for room in it any more, which takes as long as a large sample may. One of its threads stands there meanwhile.
+#[test]
+fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
+    const LARGE: usize = 4 << 20;
+    const SMALL: usize = 64;
+    const MBIT: u32 = 20;
+    /// A sample comes each 10 ms; this is far less than the large one has.
+    const GAP: Duration = Duration::from_millis(500);
+    let _alone = alone();
+    let Some(mut net) = Net::new(3) else { return };
+    let wires = [net.wire(0, 1), net.wire(0, 2)];
+    let dir = tempfile::tempdir().unwrap();
+    let qos = Qos::default();
+    let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
+    let of_a = [carried("camera", true, false, LARGE as u64, &qos), carried("wheel", true, false, SMALL as u64, &qos)];
+    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens, "bandwidth_mbit": MBIT }), &of_a);
+    let host = |name: &str, n: usize, topic: &str, len: usize| {
+        let topics = [carried(topic, false, true, len as u64, &qos)];
+        Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wires[n - 1].endpoint(0)] }), &topics)
+    };
+    let (mut b, mut c) = (host("b", 1, "camera", LARGE), host("c", 2, "wheel", SMALL));
+    [&mut a, &mut b, &mut c].into_iter().for_each(Host::start);
+    net.limit(wires[0], MBIT);
+    let publish = |topic: &str, len: usize| a.node.bytes_publisher(topic, "raw", publisher_options(&qos, len)).unwrap();
+    let (mut camera, mut wheel) = (publish("camera", LARGE), publish("wheel", SMALL));
+    let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut heard = c.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || camera.matched() == 2 && wheel.matched() == 2);
+    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+    let mut turn = || {
+        for (publisher, len) in [(&mut camera, LARGE), (&mut wheel, SMALL)] {
+            let loan = publisher.loan(len).unwrap();
+            publisher.publish(loan).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        if heard.take().unwrap().is_some() {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+        longest
+    };
+    // So the next one is on its way.
+    eventually("a large one has arrived", || {
+        turn();
+        seen.take().unwrap().is_some()
+    });
+    net.drop_silently(wires[0], true);
+    let watch = Stopwatch::start();
+    let gone = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let is_gone = || a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("b.") && !h.alive));
+            eventually("known to be gone", is_gone);
+            gone.store(true, SeqCst);
+        });
+        while !gone.load(SeqCst) {
+            turn();
+        }
+    });
+    let took = Took { time: turn(), ..watch.read() };
+    println!("beside a connection that ended, nothing for at most {:?}, without a processor for {:?}", took.time, took.waited);
+    assert!(took.is_within(GAP), "nothing was heard for {took:?} beside a connection that ended");
 }

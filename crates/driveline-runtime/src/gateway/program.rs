@@ -22,9 +22,10 @@ const MAX_CONFIG_LEN: u64 = 4 << 20;
 /// How often it is looked whether there is something to tell.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Zenoh's threads that receive. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on such a thread, and
-/// has two: with two connections gone, nothing was heard from anybody (`docs/protocols/network.md`, section 7). There is no setting for either but this.
-pub const ZENOH_THREADS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 8))");
+/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
+/// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
+/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network.md`, section 7). There is no setting for any of that but this.
+pub const ZENOH_THREADS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
