@@ -387,6 +387,12 @@ fn a_host_that_stands_still_delays_no_other() {
     eventually("received by both again", || turn()[1] >= before + 10);
 }
 
+/// Until a host is known to be gone on another.
+fn until_gone(on: &Host, name: &str) {
+    let is_gone = || on.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with(&format!("{name}.")) && !h.alive));
+    eventually("known to be gone", is_gone);
+}
+
 /// Zenoh ends a connection only when nobody waits for room in it any more, which takes as long as a large sample may. One of its threads stands there meanwhile.
 #[test]
 fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
@@ -438,8 +444,7 @@ fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
     let gone = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let is_gone = || a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("b.") && !h.alive));
-            eventually("known to be gone", is_gone);
+            until_gone(&a, "b");
             gone.store(true, SeqCst);
         });
         while !gone.load(SeqCst) {
@@ -449,4 +454,64 @@ fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
     let took = Took { time: turn(), ..watch.read() };
     println!("beside a connection that ended, nothing for at most {:?}, without a processor for {:?}", took.time, took.waited);
     assert!(took.is_within(GAP), "nothing was heard for {took:?} beside a connection that ended");
+}
+
+/// The way to the silent host is full, and it is asked for the time again and again.
+#[test]
+fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
+    const LARGE: usize = 4 << 20;
+    const SMALL: usize = 64;
+    const SOON: Duration = Duration::from_millis(700);
+    /// No more is put down to the machine: together that is less than the 1.5 s for which a thread waits that finds no room.
+    const MACHINE: Duration = Duration::from_millis(500);
+    let _alone = alone();
+    let Some(mut net) = Net::new(3) else { return };
+    let wires = [net.wire(0, 1), net.wire(0, 2)];
+    let dir = tempfile::tempdir().unwrap();
+    let qos = Qos::default();
+    let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
+    let [camera, back, new] = [("camera", LARGE), ("back", SMALL), ("new", SMALL)]
+        .map(|(t, len)| move |send: bool| carried(t, send, !send, len as u64, &Qos::default()));
+    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens }), &[camera(true), back(false), new(false)]);
+    let connects = |name: &str, n: usize| json!({ "host": name, "connect": [wires[n].endpoint(0)] });
+    let mut b = Host::new(dir.path(), "b", net.on(1), &connects("b", 0), &[camera(false), back(true)]);
+    let mut c = Host::new(dir.path(), "c", net.on(2), &connects("c", 1), &[new(true)]);
+    [&mut a, &mut b, &mut c].into_iter().for_each(Host::start);
+    net.limit(wires[0], 20);
+    let mut publisher = a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LARGE)).unwrap();
+    let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut show = || {
+        let loan = publisher.loan(LARGE).unwrap();
+        publisher.publish(loan).unwrap();
+    };
+    let heard_anew = |more: &mut dyn FnMut()| {
+        let watch = Stopwatch::start();
+        let mut publisher = c.node.bytes_publisher("new", "raw", publisher_options(&qos, SMALL)).unwrap();
+        let mut subscription = a.node.bytes_subscription("new", "raw", subscription_options(&qos)).unwrap();
+        eventually("heard", || {
+            let loan = publisher.loan(SMALL).unwrap();
+            publisher.publish(loan).unwrap();
+            more();
+            subscription.take().unwrap().is_some()
+        });
+        watch.read()
+    };
+    heard_anew(&mut show);
+    eventually("a large one has arrived", || {
+        show();
+        seen.take().unwrap().is_some()
+    });
+    net.drop_silently(wires[0], true);
+    let (gone, mut all) = (AtomicBool::new(false), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until_gone(&a, "b");
+            gone.store(true, SeqCst);
+        });
+        while !gone.load(SeqCst) {
+            all.push(heard_anew(&mut show));
+        }
+    });
+    println!("beside a silent host, a new publisher was heard after at most {:?}", all.iter().map(|took| took.time).max());
+    assert!(all.iter().all(|took| took.time <= SOON + took.waited.min(MACHINE)), "{all:?}");
 }

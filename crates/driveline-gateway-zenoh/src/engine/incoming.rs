@@ -330,7 +330,8 @@ fn ask_for_time(common: &Common, host: &HostId, clock: Arc<Mutex<ClockEstimate>>
     let (inbox, host) = (common.inbox.clone(), host.clone());
     let sent = MonotonicNs::now();
     let get = common.session.get(key).timeout(TIME_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
-    let asked = get.express(true).callback(move |reply| {
+    // Not `express`: then each would fill one of two batches, and this thread wait for room where a host reads nothing.
+    let asked = get.callback(move |reply| {
         let returned = MonotonicNs::now();
         let Ok(sample) = reply.result() else { return };
         let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes()) else { return };

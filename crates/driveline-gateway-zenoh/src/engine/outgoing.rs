@@ -397,5 +397,6 @@ fn tell_of_change(common: &Common, lists: &Lists, topic: &SentTopic) {
     let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: name.clone() });
     // Whoever does not get it sees from the next one, or from an answer to its question for the time, that it has missed something.
     let put = common.session.put(key, change.to_le_bytes().to_vec()).congestion_control(CongestionControl::Drop);
-    let _ = put.priority(Priority::RealTime).express(true).allowed_destination(Locality::Remote).wait();
+    // Not `express`, as questions for the time.
+    let _ = put.priority(Priority::RealTime).allowed_destination(Locality::Remote).wait();
 }
