@@ -2,6 +2,10 @@
 //! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
 //! listen on without saying so, in the same words for every gateway.
 
+use std::path::Path;
+
+/// The protocol of sockets that are files.
+const UNIX: &str = "unixsock-stream";
 /// Longest endpoint.
 const MAX_LEN: usize = 256;
 /// Longest path of a Unix socket, its end included.
@@ -9,6 +13,9 @@ const SOCKET_PATH_LEN: usize = 108;
 
 /// Settings of an endpoint that are numbers of bytes. Of what connects, Zenoh would not tell that they are not.
 const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
+
+/// Settings of when an endpoint is tried again, which the gateway has its own of. With these it would not start before somebody is there, or try without a pause.
+const AGAIN: [&str; 4] = ["exit_on_failure", "retry_period_init_ms", "retry_period_max_ms", "retry_period_increase_factor"];
 
 /// What kinds of endpoints a gateway takes.
 pub(crate) struct Rules {
@@ -40,6 +47,11 @@ fn parts(endpoint: &str) -> Option<(&str, &str)> {
     Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
 }
 
+/// Where an endpoint's socket is, if it is one of a host's own.
+pub(crate) fn socket_path(endpoint: &str) -> Option<&Path> {
+    parts(endpoint).filter(|(protocol, _)| *protocol == UNIX).map(|(_, path)| Path::new(path))
+}
+
 /// Zenoh's settings of an endpoint.
 fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
     let settings = endpoint.split_once('#').map_or("", |(_, settings)| settings);
@@ -67,7 +79,11 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         let help = format!("the gateway speaks {}", rules.protocols.join(", "));
         return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
     }
-    if protocol == "unixsock-stream" {
+    if let Some((key, _)) = settings(endpoint).find(|(key, _)| AGAIN.contains(key)) {
+        let help = "leave it out: what is not there is tried again until it is";
+        return Some((format!("`{endpoint}`: when it is tried again is not for `{key}` to say"), help.into()));
+    }
+    if protocol == UNIX {
         let fits = address.starts_with('/') && address.len() < SOCKET_PATH_LEN;
         return (!fits).then(|| (format!("`{endpoint}` names no socket"), "write an absolute path of at most 107 bytes".into()));
     }

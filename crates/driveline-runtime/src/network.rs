@@ -8,6 +8,7 @@ use driveline_types::{Qos, TopicName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::endpoint::{self, Use};
@@ -173,9 +174,10 @@ impl NetworkSpec {
         self.zenoh.is_some()
     }
 
-    /// Files that are named and cannot be read, or are not what they should be: the keys that lead to them, and why.
+    /// Files that are named and cannot be read, are not what they should be, or are where a socket is to be: the keys that lead to them, why, and what to do
+    /// unless it is the path that is wrong.
     #[must_use]
-    pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String)> {
+    pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String, Option<&'static str>)> {
         let tls = self.tls.iter().flat_map(|t| {
             [
                 (&["tls", "authority"][..], &t.authority, Some("CERTIFICATE")),
@@ -186,9 +188,19 @@ impl NetworkSpec {
         let named = tls.chain(self.zenoh.iter().map(|path| (&["zenoh"][..], path, None)));
         let wrong = |(keys, path, pem): (_, &PathBuf, Option<&str>)| {
             let why = unreadable(path).or_else(|| pem.and_then(|label| lacks_pem(path, label)))?;
-            Some((keys, format!("cannot read {}: {why}", path.display())))
+            Some((keys, format!("cannot read {}: {why}", path.display()), None))
         };
-        named.filter_map(wrong).collect()
+        // Zenoh removes what is in the way of its socket.
+        let sockets = self.listen.iter().filter_map(|endpoint| endpoint::socket_path(endpoint));
+        let in_the_way = |path: &&Path| std::fs::symlink_metadata(path).is_ok_and(|about| !about.file_type().is_socket());
+        let lost = |path: &Path| {
+            (
+                &["listen"][..],
+                format!("{} is there and is no socket: it would be lost", path.display()),
+                Some("move it, or name another path"),
+            )
+        };
+        named.filter_map(wrong).chain(sockets.filter(in_the_way).map(lost)).collect()
     }
 
     /// The same with paths that are relative to `directory` made relative to the working directory.
@@ -329,11 +341,11 @@ impl GatewayConfig {
         for m in self.network.mistakes() {
             found.add(&format!("network.{}", m.key), &m.message, &m.help);
         }
-        for (keys, message) in self.network.unreadable_files() {
+        for (keys, message, help) in self.network.unreadable_files() {
             found.add(
                 &format!("network.{}", keys.join(".")),
                 &message,
-                "paths are relative to the directory in which the gateway is started",
+                help.unwrap_or("paths are relative to the directory in which the gateway is started"),
             );
         }
         let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
@@ -396,6 +408,8 @@ mod tests {
             (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
             (r#"{"listen": ["udp/[::]:7450#iface=eth0"]}"#, "listen", "insecure: true"),
             (r#"{"listen": ["tcp/10.0.0.1:7450#iface=eth0;so_sndbuf=64 KiB"]}"#, "listen", "`so_sndbuf=65536`"),
+            (r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;exit_on_failure=true"]}"#, "connect", "leave it out"),
+            (r#"{"connect": ["unixsock-stream//run/gw#retry_period_init_ms=0"]}"#, "connect", "leave it out"),
             (r#"{"connect": ["tcp/10.0.0.1:7450#so_rcvbuf"]}"#, "connect", "`so_rcvbuf=65536`"),
             (r#"{"zenoh": "z.json5", "listen": ["tcp/10.0.0.1:1"]}"#, "zenoh", "keep one of the two"),
         ] {
@@ -467,10 +481,23 @@ mod tests {
         let spec = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() };
         let found = spec.unreadable_files();
         assert!(
-            matches!(found.as_slice(), [(["tls", "certificate"], missing), (["tls", "private_key"], pipe)]
+            matches!(found.as_slice(), [(["tls", "certificate"], missing, None), (["tls", "private_key"], pipe, None)]
                 if missing.contains("/nowhere/a.pem: No such file") && pipe.ends_with("not a regular file")),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_file_that_is_where_a_socket_is_to_be_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, socket, free) = (dir.path().join("notes"), dir.path().join("socket"), dir.path().join("free"));
+        std::fs::write(&file, "").unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let listen = [&socket, &free, &file].map(|path| format!("unixsock-stream/{}", path.display()));
+        let spec =
+            NetworkSpec { listen: listen.into(), connect: vec![format!("unixsock-stream/{}", file.display())], ..NetworkSpec::default() };
+        let found = spec.unreadable_files();
+        assert!(matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is no socket")), "{found:?}");
     }
 
     #[test]
@@ -484,7 +511,7 @@ mod tests {
             let (certificate, private_key) = (file("a.pem", certificate), file("a.key", key));
             let tls = TlsSpec { authority: certificate.clone(), certificate, private_key };
             let found = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() }.unreadable_files();
-            found.into_iter().map(|(keys, why)| (keys[1], why)).collect::<Vec<_>>()
+            found.into_iter().map(|(keys, why, _)| (keys[1], why)).collect::<Vec<_>>()
         };
         let certificate = b"Subject: CN=a\n-----BEGIN CERTIFICATE-----\r\nMII\n";
         for kind in ["", "EC ", "RSA "] {

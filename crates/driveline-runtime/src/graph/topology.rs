@@ -533,9 +533,9 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
     }
     let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
-    for (keys, message) in spec.unreadable_files() {
+    for (keys, message, help) in spec.unreadable_files() {
         let place = files.place(document, &[&["network"], keys].concat(), Part::Value);
-        files.error(Diagnostic::error(message).at(place).help("paths are relative to the graph file"));
+        files.error(Diagnostic::error(message).at(place).help(help.unwrap_or("paths are relative to the graph file")));
     }
     Some(spec)
 }
