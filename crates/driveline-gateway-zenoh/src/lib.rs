@@ -12,5 +12,6 @@ pub mod directory;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod intake;
+pub mod probing;
 pub mod window;
 pub mod wire;

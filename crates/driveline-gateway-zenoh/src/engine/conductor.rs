@@ -6,16 +6,18 @@ use super::incoming::Incoming;
 use super::inlet::Receiving;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
-use super::{KIND, session};
+use super::{KIND, lock, session};
+use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
@@ -53,21 +55,47 @@ impl Common {
     }
 }
 
-/// What the gateway's owner can ask of the conductor.
+/// What the gateway's owner can ask of the conductor, also of one that follows another.
 pub(super) struct Control {
     stop: AtomicBool,
     desk: ReportDesk,
     notices: Arc<Notices>,
+    /// The present one, and what the host is called since it has begun.
+    present: Mutex<Option<(Kicker, String)>>,
 }
 
 impl Control {
+    pub(super) fn new() -> Arc<Self> {
+        let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
+        Arc::new(Self { stop: AtomicBool::new(false), desk: ReportDesk::new(first), notices: Arc::default(), present: Mutex::default() })
+    }
+
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        self.kick();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn kick(&self) {
+        if let Some((kicker, _)) = &*lock(&self.present) {
+            kicker.kick();
+        }
     }
 
     /// The report, or the one before if the conductor is busy.
-    pub(super) fn report(&self, kicker: &Kicker) -> Report {
-        self.desk.ask(|| kicker.kick())
+    pub(super) fn report(&self) -> Report {
+        self.desk.ask(|| self.kick())
+    }
+
+    pub(super) fn host(&self) -> String {
+        lock(&self.present).as_ref().map(|(_, host)| host.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn tell(&self, line: String) {
+        self.notices.tell(line);
     }
 
     pub(super) fn take_notices(&self) -> Vec<String> {
@@ -92,7 +120,8 @@ pub(super) struct Conductor {
 }
 
 impl Conductor {
-    pub(super) fn new(config: GatewayConfig) -> Result<Self, GatewayError> {
+    /// `tried`: hosts for which the gateway has been started anew.
+    pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<HostId>) -> Result<Self, GatewayError> {
         let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
         let zenoh = session::config(&config)?;
         let network = NetworkReport { listens: session::listens(&zenoh), connects: session::connects(&zenoh), ..NetworkReport::default() };
@@ -107,17 +136,17 @@ impl Conductor {
         let only = OnlyOne::new(participant.domain_dir(), KIND)?;
         participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
         let mut set = WaitSet::new(WaitBackend::Auto)?;
-        let notices = Arc::new(Notices::default());
+        let notices = control.notices.clone();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
         let session = zenoh::open(zenoh).wait().map_err(|e| GatewayError::Open { reason: e.to_string() })?;
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
-        let common = Common { session, participant, node, keys, me, kicker, inbox, notices: notices.clone(), window_bytes };
+        let common = Common { session, participant, node, keys, me, kicker, inbox, notices, window_bytes };
         let receiving = Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone());
         let receiving = Arc::new(receiving.map_err(|source| GatewayError::System { action: "start a thread", source })?);
         let mut outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
-        let incoming = Incoming::new(&config.topics, receiving.clone());
+        let incoming = Incoming::new(&config.topics, receiving.clone(), tried);
         declare(&common, &outgoing.inboxes, &outgoing.lists, &receiving)?;
         let key = common.keys.key(&Parsed::Host(common.me.clone()));
         let token = common.session.liveliness().declare_token(key.clone()).wait();
@@ -131,31 +160,19 @@ impl Conductor {
             network,
             ..Report::default()
         };
-        let desk = ReportDesk::new(about.clone());
-        let control = Arc::new(Control { stop: AtomicBool::new(false), desk, notices });
+        *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
         let started = MonotonicNs::now();
         let topics = config.topics;
         Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, topics, _only: only, _token: token })
-    }
-
-    pub(super) fn control(&self) -> Arc<Control> {
-        self.control.clone()
-    }
-
-    pub(super) fn kicker(&self) -> Kicker {
-        self.common.kicker.clone()
     }
 
     pub(super) fn domain_dir(&self) -> PathBuf {
         self.common.participant.domain_dir().to_owned()
     }
 
-    pub(super) fn host(&self) -> String {
-        self.common.me.to_string()
-    }
-
-    pub(super) fn run(mut self) {
-        while !self.control.stop.load(Ordering::Acquire) {
+    /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be started anew, with these as `tried`.
+    pub(super) fn run(mut self) -> Option<BTreeSet<HostId>> {
+        while !self.control.is_stopped() {
             let now = MonotonicNs::now();
             for what in self.common.inbox.take() {
                 self.news(what, now);
@@ -163,9 +180,22 @@ impl Conductor {
             self.outgoing.look(&self.common);
             let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now)];
             self.control.desk.answer(|| self.report(now));
+            if let Some(silent) = self.incoming.silent().cloned() {
+                self.common.tell(format!(
+                    "host '{}' is there and has answered none of {SILENT_AFTER} questions: a connection is broken, and this gateway starts anew",
+                    silent.name()
+                ));
+                self.leave();
+                return Some(self.incoming.tried(silent));
+            }
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
         }
-        // Others shall know before the segments go.
+        self.leave();
+        None
+    }
+
+    /// Others shall know before the segments go.
+    fn leave(&self) {
         let _ = self.common.session.close().wait();
     }
 

@@ -5,8 +5,9 @@ use super::conductor::Common;
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
-use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
+use crate::clock::{ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
+use crate::probing::Probing;
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal};
 use driveline_runtime::network::CarriedTopic;
@@ -22,10 +23,6 @@ use zenoh::qos::{CongestionControl, Priority};
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 /// … and one for a list, which is longer.
 const LIST_WITHIN: Duration = Duration::from_secs(5);
-/// The first questions for the time come fast, so that there is an estimate when the first sample comes.
-const QUICK_PROBES: u32 = 5;
-const QUICK_PROBE: Duration = Duration::from_millis(50);
-
 /// Of which host, publishers with which offer, of which topic.
 type WantKey = (HostId, QosMark, TopicName);
 
@@ -33,20 +30,11 @@ fn want_key(p: &Publisher<Arc<Inlet>>) -> WantKey {
     (p.host.clone(), QosMark::of(&p.inlet.offer.qos), p.topic.clone())
 }
 
-/// When a host is asked for the time.
-#[derive(Clone, Copy)]
-struct Probing {
-    /// When the host came: it is asked anew then.
-    since: MonotonicNs,
-    probes: u32,
-    next: MonotonicNs,
-}
-
 /// See the module.
 pub(super) struct Incoming {
     topics: BTreeMap<TopicName, CarriedTopic>,
     directory: Directory<Arc<Inlet>>,
-    probing: BTreeMap<HostId, Probing>,
+    probing: Probing,
     wants: BTreeMap<WantKey, (QosMark, LivelinessToken)>,
     receiving: Arc<Receiving>,
     /// As it was told to `receiving`.
@@ -93,12 +81,13 @@ impl Inlets for Making<'_> {
 }
 
 impl Incoming {
-    pub(super) fn new(topics: &[CarriedTopic], receiving: Arc<Receiving>) -> Self {
+    /// `tried`: hosts for which the gateway has been started anew.
+    pub(super) fn new(topics: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<HostId>) -> Self {
         let topics: BTreeMap<_, _> = topics.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
         Self {
             directory: Directory::new(topics.keys().cloned()),
             topics,
-            probing: BTreeMap::new(),
+            probing: Probing::new(tried),
             wants: BTreeMap::new(),
             receiving,
             refused: BTreeSet::new(),
@@ -148,6 +137,7 @@ impl Incoming {
 
     /// A host was asked for the time, and has told as well how many changes of its lists there were.
     pub(super) fn counted(&mut self, host: &HostId, changes: u64, now: MonotonicNs) {
+        self.probing.answered(host);
         self.directory.counted(host, changes, now);
     }
 
@@ -181,24 +171,25 @@ impl Incoming {
         [forgotten, asked, probed].into_iter().flatten().min()
     }
 
-    /// Asks the hosts that send something which is received here for the time, and whether their lists have changed.
+    /// Asks the hosts that are there for the time, and whether their lists have changed.
     fn probe(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
-        self.probing.retain(|id, _| hosts.contains_key(id));
-        let mut next: Option<MonotonicNs> = None;
-        for (id, host) in hosts.iter().filter(|(_, h)| h.alive && h.sends_something()) {
-            let probing = self.probing.entry(id.clone()).or_insert(Probing { since: host.changed, probes: 0, next: now });
-            if probing.since != host.changed {
-                *probing = Probing { since: host.changed, probes: 0, next: now };
-            }
-            if now >= probing.next {
-                probing.probes = probing.probes.saturating_add(1);
-                probing.next = now + if probing.probes < QUICK_PROBES { QUICK_PROBE } else { ASK_EVERY };
-                ask_for_time(common, id, host.clock.clone());
-            }
-            next = Some(next.map_or(probing.next, |n| n.min(probing.next)));
+        let there = hosts.iter().filter(|(_, h)| h.alive).map(|(id, h)| (id, h.changed));
+        let (due, next) = self.probing.due(there, now);
+        for (id, host) in due.iter().filter_map(|id| hosts.get_key_value(id)) {
+            ask_for_time(common, id, host.clock.clone());
         }
         next
+    }
+
+    /// A host that is there and answers nothing: a connection is broken that Zenoh takes for whole.
+    pub(super) fn silent(&self) -> Option<&HostId> {
+        self.probing.silent()
+    }
+
+    /// What the next one begins with, when the gateway is started anew for this host.
+    pub(super) fn tried(self, silent: HostId) -> BTreeSet<HostId> {
+        self.probing.tried(silent)
     }
 
     /// Says what of other hosts is wanted here.

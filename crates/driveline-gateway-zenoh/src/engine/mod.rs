@@ -20,14 +20,19 @@ mod worker;
 
 pub use error::GatewayError;
 
+use conductor::{Conductor, Control};
 use driveline_runtime::gateway::{Report, StatusSocket};
 use driveline_runtime::network::GatewayConfig;
-use driveline_shm::Kicker;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What this gateway is called among those of a domain.
 const KIND: &str = "zenoh";
+
+/// The pause after a gateway that has to start anew could not: what it listened on may not be free yet.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -39,10 +44,8 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Any process can hold one: where one process owns all the traffic, it needs no other. Its own endpoints do not count
 /// as local then: a gateway does not carry what the same [`driveline_shm::Participant`] publishes, but it makes one of its own.
 pub struct Gateway {
-    control: Arc<conductor::Control>,
-    kicker: Kicker,
+    control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
-    host: String,
     status: Option<StatusSocket>,
 }
 
@@ -53,34 +56,51 @@ impl Gateway {
     /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         config.check()?;
-        let conductor = conductor::Conductor::new(config)?;
-        let (control, kicker, host) = (conductor.control(), conductor.kicker(), conductor.host());
-        let (asked, kick) = (control.clone(), kicker.clone());
-        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || asked.report(&kick))
+        let control = Control::new();
+        let conductor = Conductor::new(config.clone(), control.clone(), BTreeSet::new())?;
+        let asked = control.clone();
+        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || asked.report())
             .map_err(|source| GatewayError::System { action: "listen on gateway-zenoh.status in the domain's directory", source })?;
+        let of_thread = control.clone();
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
-            .spawn(move || conductor.run())
+            .spawn(move || run(conductor, &config, &of_thread))
             .map_err(|source| GatewayError::System { action: "start a thread", source })?;
-        Ok(Self { control, kicker, thread: Some(thread), host, status: Some(status) })
+        Ok(Self { control, thread: Some(thread), status: Some(status) })
     }
 
-    /// This host as the others see it: its name and the number of this start.
+    /// This host as the others see it: its name and the number of this start, which is another after the gateway had to start anew.
     #[must_use]
-    pub fn host(&self) -> &str {
-        &self.host
+    pub fn host(&self) -> String {
+        self.control.host()
     }
 
     /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
-        self.control.report(&self.kicker)
+        self.control.report()
     }
 
     /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         self.control.take_notices()
+    }
+}
+
+/// Has one conductor after the other, until it is stopped.
+fn run(first: Conductor, config: &GatewayConfig, control: &Arc<Control>) {
+    let mut tried = first.run();
+    while let Some(hosts) = tried {
+        tried = match Conductor::new(config.clone(), control.clone(), hosts.clone()) {
+            Ok(next) => next.run(),
+            Err(_) if control.is_stopped() => None,
+            Err(e) => {
+                control.tell(format!("cannot start anew yet: {e}"));
+                std::thread::park_timeout(AGAIN);
+                Some(hosts)
+            }
+        };
     }
 }
 
@@ -96,7 +116,7 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     }
 
     fn greeting(&self) -> String {
-        format!("this host is '{}' for others", self.host)
+        format!("this host is '{}' for others", self.host())
     }
 
     fn take_notices(&self) -> Vec<String> {
@@ -113,8 +133,8 @@ impl Drop for Gateway {
         // While there is a conductor to answer for it.
         drop(self.status.take());
         self.control.stop();
-        self.kicker.kick();
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // A panic in it has been reported already.
             let _ = thread.join();
         }

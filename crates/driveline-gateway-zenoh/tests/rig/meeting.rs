@@ -30,8 +30,15 @@ pub(crate) struct Meeting {
 
 /// What the stranger offers.
 pub(crate) struct Offered {
-    _queryables: [Queryable<()>; 2],
+    answers: Vec<Queryable<()>>,
     _tokens: [LivelinessToken; 2],
+}
+
+impl Offered {
+    /// No question is answered any more, though the stranger is still there.
+    pub(crate) fn fall_silent(&mut self) {
+        self.answers.clear();
+    }
 }
 
 impl Meeting {
@@ -92,8 +99,8 @@ impl Meeting {
             let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
             query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
         });
-        let queryables = [lists.wait().expect("lists"), clock.wait().expect("a clock")];
-        Offered { _queryables: queryables, _tokens: [self.token(&Parsed::Host(self.me.clone())), self.token(&self.topic())] }
+        let answers = vec![lists.wait().expect("lists"), clock.wait().expect("a clock")];
+        Offered { answers, _tokens: [self.token(&Parsed::Host(self.me.clone())), self.token(&self.topic())] }
     }
 
     /// What is said of each sample that the gateway sends the stranger, as long as the subscriber exists.

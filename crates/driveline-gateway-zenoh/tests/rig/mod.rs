@@ -429,6 +429,10 @@ pub(crate) fn carried(topic: &str, send: bool, receive: bool, max_payload: u64, 
 
 impl Drop for Host {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // For whoever has to find out why.
+            eprintln!("its gateway says: {:#?}", ask(&self.domain_dir, Duration::from_secs(5)));
+        }
         self.kill_gateway();
     }
 }
