@@ -20,7 +20,7 @@ use crate::graph::model::{Access, written_qos};
 pub const PORT: u16 = 7450;
 /// What a run calls the gateway's process; no module has this name.
 pub const PROCESS: &str = "gateway";
-const LOOPBACK: &str = "tcp/127.0.0.1:0";
+const LOOPBACK: &str = "127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
@@ -159,7 +159,7 @@ impl NetworkSpec {
         let protocol = if self.tls.is_some() { "tls" } else { "tcp" };
         let at_interface = self.interface.iter().map(|i| format!("{protocol}/0.0.0.0:{PORT}#iface={i}"));
         let all: Vec<String> = at_interface.chain(self.listen.iter().cloned()).collect();
-        if all.is_empty() { vec![LOOPBACK.into()] } else { all }
+        if all.is_empty() { vec![format!("{protocol}/{LOOPBACK}")] } else { all }
     }
 
     /// Whether any other host can come to know of this one.
@@ -539,6 +539,8 @@ mod tests {
         let tls = serde_json::from_str(r#"{"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}"#).unwrap();
         let spec = NetworkSpec { tls: Some(tls), ..spec };
         assert_eq!(spec.listen_endpoints(), ["tls/0.0.0.0:7450#iface=eth0"], "whoever has certificates does not listen without");
+        let spec = NetworkSpec { interface: None, ..spec };
+        assert_eq!(spec.listen_endpoints(), ["tls/127.0.0.1:0"], "not even for this host's own users");
         assert!(is_host_name(&machine_name()));
     }
 }
