@@ -4,69 +4,81 @@
 use crate::archive::{Archive, Case};
 use crate::plan;
 use crate::table::minutes;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, Write};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::io::{IsTerminal, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two lines where there is no terminal.
 const LINES: Duration = Duration::from_secs(10);
 
+/// Width of the bar, in characters.
+const BAR: usize = 30;
+
 /// Told on standard error. Counts expected time, so that long and short cases move it alike.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    lines: Lines,
+    told: Option<Instant>,
+    /// Shared with the bar, which draws itself every second.
+    state: Arc<Mutex<State>>,
 }
 
-/// When which line is due.
-struct Lines {
+/// What is known of the time that a measurement takes.
+#[derive(Clone, Copy)]
+struct State {
     runs: u64,
     made: u64,
-    /// Expected of all runs that are missing at the beginning, and of those that were made since.
+    /// Expected of all runs that were there at the beginning, of those that were missing, and of those that were made since.
+    before_s: f64,
     expected_s: f64,
     done_s: f64,
     began: Instant,
-    told: Option<Instant>,
+    /// The run that goes on: how long it is expected to take, since when, and how much slower than expected those before it were.
+    run_s: f64,
+    run_began: Instant,
+    pace: f64,
 }
 
 impl Progress {
     /// Of what is missing in an archive.
     pub(crate) fn new(archive: &Archive) -> Self {
-        let (mut total, mut missing, mut runs, mut made) = (0.0, 0.0, 0, 0);
+        let mut state = State::new(Instant::now());
         for e in &archive.manifest.experiments {
             for case in &e.cases {
                 let there = (0..e.rounds).filter(|round| archive.has(&e.scenario.id, case, *round)).count() as u64;
                 let each = plan::expected_seconds(case);
-                total += each * e.rounds as f64;
-                missing += each * e.rounds.saturating_sub(there) as f64;
-                (runs, made) = (runs + e.rounds, made + there);
+                state.before_s += each * there as f64;
+                state.expected_s += each * e.rounds.saturating_sub(there) as f64;
+                state.runs += e.rounds;
+                state.made += there;
             }
         }
-        let lines = Lines { runs, made, expected_s: missing, done_s: 0.0, began: Instant::now(), told: None };
-        Self { bar: std::io::stderr().is_terminal().then(|| bar(total, total - missing)), lines }
+        let state = Arc::new(Mutex::new(state));
+        Self { bar: std::io::stderr().is_terminal().then(|| bar(Arc::clone(&state))), told: None, state }
     }
 
     /// A run begins.
     pub(crate) fn begins(&mut self, experiment: &str, round: u64, rounds: u64, case: &Case) {
         let what = format!("{experiment} · round {} of {rounds} · {}", round + 1, case.id);
+        let now = Instant::now();
+        let state = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.begins(now, plan::expected_seconds(case));
+            *state
+        };
         match &self.bar {
             Some(bar) => bar.set_message(what),
-            None => {
-                if let Some(line) = self.lines.due(Instant::now(), &what) {
-                    // Who reads it may have gone: that ends no measurement.
-                    let _ = writeln!(std::io::stderr(), "{line}");
-                }
+            None if is_due(&mut self.told, now) => {
+                // Who reads it may have gone: that ends no measurement.
+                let _ = writeln!(std::io::stderr(), "{}", state.line(now, &what));
             }
+            None => {}
         }
     }
 
     /// A run has ended.
-    pub(crate) fn made(&mut self, case: &Case) {
-        let seconds = plan::expected_seconds(case);
-        self.lines.made += 1;
-        self.lines.done_s += seconds;
-        if let Some(bar) = &self.bar {
-            bar.inc((seconds * 1000.0) as u64);
-        }
+    pub(crate) fn made(&mut self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).made();
     }
 }
 
@@ -78,27 +90,67 @@ impl Drop for Progress {
     }
 }
 
-impl Lines {
-    /// The first one at once, then one every [`LINES`].
-    fn due(&mut self, now: Instant, what: &str) -> Option<String> {
-        if self.told.is_some_and(|told| now.saturating_duration_since(told) < LINES) {
-            return None;
+/// The first line at once, then one every [`LINES`].
+fn is_due(told: &mut Option<Instant>, now: Instant) -> bool {
+    let due = told.is_none_or(|told| now.saturating_duration_since(told) >= LINES);
+    if due {
+        *told = Some(now);
+    }
+    due
+}
+
+impl State {
+    fn new(now: Instant) -> Self {
+        Self { runs: 0, made: 0, before_s: 0.0, expected_s: 0.0, done_s: 0.0, began: now, run_s: 0.0, run_began: now, pace: 1.0 }
+    }
+
+    fn begins(&mut self, now: Instant, run_s: f64) {
+        if self.done_s > 0.0 {
+            // As much slower, or faster, as it was until now.
+            self.pace = now.saturating_duration_since(self.began).as_secs_f64() / self.done_s;
         }
-        self.told = Some(now);
-        let left = self.expected_s - self.done_s;
-        // As much slower, or faster, as it was until now.
-        let pace = if self.done_s > 0.0 { now.saturating_duration_since(self.began).as_secs_f64() / self.done_s } else { 1.0 };
-        Some(format!("{} of {} runs made, about {} left · {what}", self.made, self.runs, minutes(left.max(0.0) * pace)))
+        (self.run_s, self.run_began) = (run_s, now);
+    }
+
+    fn made(&mut self) {
+        self.made += 1;
+        self.done_s += self.run_s;
+        self.run_s = 0.0;
+    }
+
+    /// What is expected of the part of the run that has passed: at most all of it, however long it takes.
+    fn of_run_s(&self, now: Instant) -> f64 {
+        let passed_s = now.saturating_duration_since(self.run_began).as_secs_f64();
+        if self.pace > 0.0 { (passed_s / self.pace).min(self.run_s) } else { self.run_s }
+    }
+
+    fn left_s(&self, now: Instant) -> f64 {
+        (self.expected_s - self.done_s - self.of_run_s(now)).max(0.0) * self.pace
+    }
+
+    fn line(&self, now: Instant, what: &str) -> String {
+        format!("{} of {} runs made, about {} left · {what}", self.made, self.runs, minutes(self.left_s(now)))
+    }
+
+    /// `██████░░░░░░░░  42 %, about 7 s left`, which moves within a run, too.
+    fn bar(&self, now: Instant) -> String {
+        let all_s = self.before_s + self.expected_s;
+        let share = if all_s > 0.0 { (self.before_s + self.done_s + self.of_run_s(now)) / all_s } else { 0.0 };
+        let full = ((share * BAR as f64) as usize).min(BAR);
+        let percent = ((share * 100.0) as u32).min(100);
+        format!("{}{} {percent:>3} %, about {} left", "█".repeat(full), "░".repeat(BAR - full), minutes(self.left_s(now)))
     }
 }
 
-fn bar(total_s: f64, done_s: f64) -> ProgressBar {
-    let bar = ProgressBar::new((total_s * 1000.0) as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %, {eta} left · {wide_msg}") {
-        bar.set_style(style);
+fn bar(state: Arc<Mutex<State>>) -> ProgressBar {
+    // Not its own estimate: that knows nothing before the first run has ended.
+    let bar = ProgressBar::new(1);
+    let how_far = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
+        let _ = to.write_str(&state.lock().unwrap_or_else(PoisonError::into_inner).bar(Instant::now()));
+    };
+    if let Ok(style) = ProgressStyle::with_template("{how_far} · {wide_msg}") {
+        bar.set_style(style.with_key("how_far", how_far));
     }
-    bar.set_position((done_s * 1000.0) as u64);
-    bar.reset_eta();
     bar.enable_steady_tick(Duration::from_secs(1));
     bar
 }
@@ -111,14 +163,39 @@ mod tests {
     fn a_line_comes_at_once_and_then_every_ten_seconds_with_the_time_that_is_left() {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
-        let mut lines = Lines { runs: 40, made: 8, expected_s: 64.0, done_s: 0.0, began, told: None };
-        assert_eq!(lines.due(at(0), "x").unwrap(), "8 of 40 runs made, about 64 s left · x");
-        assert_eq!(lines.due(at(9), "x"), None);
+        let mut told = None;
+        assert_eq!([0, 9, 10, 19, 20].map(|s| is_due(&mut told, at(s))), [true, false, true, false, true]);
+        let mut state = State { runs: 40, made: 8, expected_s: 64.0, ..State::new(began) };
+        state.begins(at(0), 5.0);
+        assert_eq!(state.line(at(0), "x"), "8 of 40 runs made, about 64 s left · x");
         // Twice as slow as expected.
-        (lines.made, lines.done_s) = (12, 5.0);
-        assert_eq!(lines.due(at(10), "y").unwrap(), "12 of 40 runs made, about 2 min left · y");
-        assert_eq!(lines.due(at(19), "y"), None);
-        (lines.made, lines.done_s) = (40, 64.0);
-        assert_eq!(lines.due(at(60), "z").unwrap(), "40 of 40 runs made, about 0 s left · z");
+        state.made();
+        state.begins(at(10), 59.0);
+        assert_eq!(state.line(at(10), "y"), "9 of 40 runs made, about 2 min left · y");
+        state.made();
+        assert_eq!(state.line(at(60), "z"), "10 of 40 runs made, about 0 s left · z");
+    }
+
+    #[test]
+    fn a_bar_says_from_the_start_how_long_it_takes_and_moves_within_a_run() {
+        let began = Instant::now();
+        let at = |s: u64| began + Duration::from_secs(s);
+        let mut state = State { runs: 2, expected_s: 24.0, ..State::new(began) };
+        let told = |state: &State, s| state.bar(at(s)).trim_start_matches(['█', '░']).trim_start().to_owned();
+        assert_eq!(told(&state, 0), "0 %, about 24 s left");
+        state.begins(at(0), 12.0);
+        assert_eq!(told(&state, 6), "25 %, about 18 s left");
+        assert!(state.bar(at(6)).starts_with(&format!("{}{} ", "█".repeat(7), "░".repeat(23))), "{}", state.bar(at(6)));
+        // A run that takes longer than expected stands still, and takes nothing from the next one.
+        assert_eq!(told(&state, 12), told(&state, 18));
+        state.made();
+        state.begins(at(18), 12.0);
+        assert_eq!(told(&state, 18), "50 %, about 18 s left");
+        assert_eq!(told(&state, 27), "75 %, about 9 s left");
+        state.made();
+        assert_eq!(told(&state, 40), "100 %, about 0 s left");
+        // What was there before counts.
+        let resumed = State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
+        assert_eq!(told(&resumed, 0), "75 %, about 10 s left");
     }
 }

@@ -335,7 +335,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                     return Ok(archive);
                 }
                 archive.add(id, case, &run, &observations)?;
-                progress.made(case);
+                progress.made();
             }
         }
     }

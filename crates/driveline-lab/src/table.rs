@@ -22,10 +22,10 @@ pub(crate) fn date(time: &str) -> String {
     format!("{} UTC", whole.replace('T', " "))
 }
 
-/// How long something takes, roughly.
+/// How long something takes, roughly; only what takes no time takes 0 s.
 pub(crate) fn minutes(seconds: f64) -> String {
     match seconds {
-        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 90.0 => format!("{:.0} s", if s > 0.0 { s.max(1.0) } else { 0.0 }),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
         s if s < 48.0 * 3600.0 => format!("{:.1} h", s / 3600.0),
         s => format!("{:.0} days", s / 86_400.0),
@@ -178,6 +178,11 @@ mod tests {
     fn what_people_copy_is_one_word_and_dates_go_to_the_second() {
         assert_eq!(["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))), ["a/b-1", "'my car'", "'it'\\''s'"]);
         assert_eq!(["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date), ["2020-01-01 00:00:00 UTC"; 2]);
+    }
+
+    #[test]
+    fn only_what_takes_no_time_takes_0_s() {
+        assert_eq!([0.0, 0.2, 1.4, 89.0, 600.0, 7200.0].map(minutes), ["0 s", "1 s", "1 s", "89 s", "10 min", "2.0 h"]);
     }
 
     #[test]

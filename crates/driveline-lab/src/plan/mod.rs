@@ -107,9 +107,10 @@ pub fn expected_seconds(case: &Case) -> f64 {
     let ends: usize = case.links.iter().map(|l| l.subscribers + 1).sum();
     let start = if case.links.is_empty() {
         0.0
-    } else if own {
+    } else if own && case.links.iter().all(|l| l.reach != Reach::Network) {
         0.02
     } else {
+        // Between hosts Driveline has gateways to start.
         0.2
     };
     case.links.iter().map(link).fold(observed.max(chained), f64::max) + start + ends as f64 * EACH_END_S

@@ -134,6 +134,9 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     // An open loop: its schedule and its rests.
     let scheduled = |l: &mut Link| (l.pace, l.messages, l.warm_up, l.subscribers) = (Pace::RateHz(10.0), 19, 1, 10);
     assert!(close(with(&own, &scheduled), 2.0 + 0.15 + 0.02 + 0.055), "{}", with(&own, &scheduled));
+    // Between hosts gateways start first.
+    let between_hosts = |l: &mut Link| l.reach = Reach::Network;
+    assert!(close(with(&own, &between_hosts), expected_seconds(&own) + 0.18), "{}", with(&own, &between_hosts));
     // The links of a run go on at the same time.
     let mut twice = own.clone();
     twice.links.extend(own.links.clone());
