@@ -58,7 +58,8 @@ pub fn parse_document<T: DeserializeOwned + JsonSchema>(path: &Path, text: Strin
         return Err(found);
     };
     let schema = schemars::schema_for!(T).to_value();
-    for f in shape::check(&root, &schema) {
+    let findings = shape::another_kind(&root, &schema, path).map_or_else(|| shape::check(&root, &schema), |other| vec![other]);
+    for f in findings {
         found.push(Diagnostic::error(f.message).at(at(f.span)).maybe_help(f.help));
     }
     if found.errors() > 0 {

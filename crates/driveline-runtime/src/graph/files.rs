@@ -217,6 +217,10 @@ impl Files {
         let (root, faults) = yaml::parse(&text);
         self.faults(file, faults);
         let Some(root) = root else { return };
+        if let Some(f) = shape::another_kind(&root, &SCHEMA, path) {
+            let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            return self.error(d);
+        }
         let findings = shape::check(&root, &SCHEMA);
         let sound = findings.is_empty();
         for f in findings {

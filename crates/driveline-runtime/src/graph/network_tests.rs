@@ -48,7 +48,13 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
 fn a_graph_without_network_topics_has_no_gateway() {
     let text = CAR.replace("reach: network", "reach: host, external: true");
     let loaded = graph(&text);
-    finds(&loaded, &[(3, "no topic has `reach: network`", "reach: network")]);
+    finds(
+        &loaded,
+        &[
+            (3, "no topic has `reach: network`", "reach: network"),
+            (5, "`network` of the topic `camera/image` has no effect", "reach: network"),
+        ],
+    );
     assert_eq!(GatewayConfig::of_graph(&loaded.graph.unwrap(), "pilot", Path::new("/d")), None);
 }
 
@@ -108,4 +114,30 @@ fn a_receiver_must_know_how_much_may_come() {
     sound(graph(&text));
     let text = text.replace(", max_payload: 2 MiB", "");
     finds(&graph(&text), &[(5, "needs `max_payload`", "max_payload: 2 MiB")]);
+}
+
+#[test]
+fn how_a_topic_goes_to_other_hosts_is_told_in_vain_where_it_does_not() {
+    for reach in ["reach: host, ", ""] {
+        let text = format!(
+            "driveline: 1\ntopics:\n  image: {{{reach}max_payload: 9, network: {{every: 2}}}}\nmodules:\n  m:\n    components:\n      camera: {{library: libdemo.so, class: Camera, outputs: {{image: image}}}}\n      lane: {{library: libdemo.so, class: Lane, inputs: {{image: image}}}}\n"
+        );
+        let loaded = graph(&text);
+        finds(&loaded, &[(3, "`network` of the topic `image` has no effect", "give it `reach: network`, or remove `network`")]);
+        assert!(loaded.graph.is_some(), "a warning");
+    }
+}
+
+#[test]
+fn pins_that_are_raised_say_for_whom() {
+    let text = "driveline: 1\nnetwork: {listen: [\"tcp/127.0.0.1:7450\"]}\ntopics:\n  g: {reach: network, external: true, max_payload: 2 MiB, pins: 1}\n";
+    finds(&graph(text), &[(4, "`pins` of the topic `g` is raised from 1 to 4: the gateway to other hosts needs 4", "write `pins: 4`")]);
+    let read = CAR.replace("pins: 12", "pins: 2");
+    finds(
+        &graph(&read),
+        &[(6, "raised from 2 to 6: its subscriptions hold up to 2 samples, the gateway to other hosts needs 4", "pins: 6")],
+    );
+    let bridged = text.replace("topics:", "ros2: {topics: [{topic: /g, direction: both}]}\ntopics:");
+    let told = graph(&bridged).diagnostics.render(Colour::No);
+    assert!(told.contains("from 1 to 5: the gateway to other hosts needs 4, the gateway to ROS 2 needs 1"), "{told}");
 }

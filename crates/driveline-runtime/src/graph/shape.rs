@@ -9,6 +9,7 @@ use super::units::ByteSize;
 use super::yaml::{Node, Value, shorten};
 use driveline_types::TopicName;
 use serde_json::Value as Json;
+use std::path::Path;
 
 /// A structural finding.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,27 @@ pub(super) struct Finding {
     pub(super) span: Span,
     pub(super) message: String,
     pub(super) help: Option<String>,
+}
+
+/// Files that are easily taken for each other: the key that each has at its top, what it is, and what checks it.
+const KINDS: [(&str, &str, [&str; 2]); 2] =
+    [("driveline", "graph", ["driveline validate ", ""]), ("scenario", "scenario", ["driveline bench run ", " --dry-run"])];
+
+/// That the file is of another kind than `schema`'s, which is said instead of what is unknown in it.
+pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Finding> {
+    let expected = KINDS.iter().find(|(key, ..)| !schema["properties"][key].is_null())?;
+    let (is, found) = KINDS.iter().find_map(|kind| Some((kind, root.entry(kind.0)?)))?;
+    if is.0 == expected.0 || root.entry(expected.0).is_some() {
+        return None;
+    }
+    // A word without `/` or `.` would be an experiment's name.
+    let path = if path.components().count() == 1 { Path::new(".").join(path) } else { path.to_owned() };
+    let [before, after] = is.2;
+    Some(Finding {
+        span: found.key_span,
+        message: format!("this is a {}, not a {}", is.1, expected.1),
+        help: Some(format!("`{before}{}{after}` checks it", path.display())),
+    })
 }
 
 /// Everything in `root` that does not fit `schema`.

@@ -282,6 +282,29 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
 }
 
 #[test]
+fn a_topic_that_is_declared_itself_is_not_what_another_declared_one_means() {
+    let text = "driveline: 1\ntopics:\n  f: {max_payload: 9}\n  g: {max_payload: 9}\nmodules:\n  m:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: f}}\n      lane: {library: libdemo.so, class: Lane, inputs: {image: f}}\n";
+    finds(&graph(text), &[(4, "no component uses the topic `g`", "remove it, or connect a port to it")]);
+}
+
+#[test]
+fn a_name_that_no_topic_can_have_is_told_in_the_order_of_words() {
+    let loaded = graph(
+        "driveline: 1\ntopics:\n  /abs/name: {}\nmodules:\n  m:\n    components:\n      maker: {library: libdemo.so, class: Maker, outputs: {value: v}}\n      taker: {library: libdemo.so, class: Taker, inputs: {value: v}}\n",
+    );
+    let found = loaded.diagnostics.iter().next().unwrap();
+    assert!(found.message.starts_with("the name \"/abs/name\" is not valid: it starts with '/'"), "{}", found.message);
+}
+
+#[test]
+fn a_scenario_of_the_lab_is_one_finding() {
+    let scenario = "# A scenario\nscenario: 1\nid: mine\ntitle: t\nsystems: [driveline]\ncases: {a: {}}\n";
+    finds(&graph(scenario), &[(2, "this is a scenario, not a graph", "g.yaml --dry-run` checks it")]);
+    // One key of the other kind in a graph is a mistake in it.
+    assert!(graph("driveline: 1\nscenario: 1\nmodules: {}\n").diagnostics.iter().any(|d| d.message.contains("unknown key `scenario`")));
+}
+
+#[test]
 fn references_that_lead_nowhere_come_with_a_suggestion() {
     let cases: &[Case] = &[
         (&[("class: Lane", "class: Lanes")], &[(21, "has no component class `Lanes`", "did you mean `Lane`?")]),

@@ -3,7 +3,7 @@
 
 use super::diagnostic::{Diagnostic, Place, closest};
 use super::files::{Files, Part};
-use super::model::TopicSpec;
+use super::model::{TopicNetworkSpec, TopicSpec};
 use super::resolved::{ResolvedGraph, ResolvedTopic};
 use super::units::ByteSize;
 use crate::network::NetworkSpec;
@@ -157,16 +157,23 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
     let place = files.place(document, &["topics", name], Part::Key);
     let Ok(parsed) = name.parse::<TopicName>() else {
         if let Err(e) = name.parse::<TopicName>() {
-            files.error(Diagnostic::error(format!("topic {e}")).at(place));
+            files.error(Diagnostic::error(e.to_string()).at(place));
         }
         return;
     };
+    if spec.reach < Reach::Network && spec.network != TopicNetworkSpec::default() {
+        let place = files.place(document, &["topics", name, "network"], Part::Key);
+        let message = format!("`network` of the topic `{name}` has no effect: it does not leave this host");
+        files.error(Diagnostic::warning(message).at(place).help("give it `reach: network`, or remove `network`"));
+    }
     // A file with topics only is there to be included.
     let alone = files.modules.is_empty() && files.network.is_none() && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
     if !used.contains_key(&parsed) && !alone {
         let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
         let rule = misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
-        d = match (closest(name, used.keys().map(|k| k.as_str())), rule) {
+        // One with an entry of its own is what it is called.
+        let undeclared: Vec<&str> = used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect();
+        d = match (closest(name, undeclared), rule) {
             (Some(near), _) => d.help(format!("did you mean `{near}`?")),
             (None, Some((rule, place, meant))) => {
                 d.related("no rule covers it", place).help(format!("the rule for `{rule}` nearly does: did you mean `{meant}` there?"))
@@ -492,10 +499,18 @@ impl<'a> Topic<'a> {
             && declared < needed
             && self.spec.reach >= Reach::Host
         {
-            let message = format!(
-                "`pins` of the topic `{}` is raised from {declared} to {needed}: its subscriptions hold up to {held} samples",
-                self.name
-            );
+            let of_hosts = if to_hosts { WATCH_PINS + LEAST_HOSTS } else { 0 };
+            let of_ros = if to_ros { ROS2_PINS } else { 0 };
+            let holders: Vec<String> = [
+                (held, format!("its subscriptions hold up to {held} samples")),
+                (of_hosts, format!("the gateway to other hosts needs {of_hosts}")),
+                (of_ros, format!("the gateway to ROS 2 needs {of_ros}")),
+            ]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(_, words)| words)
+            .collect();
+            let message = format!("`pins` of the topic `{}` is raised from {declared} to {needed}: {}", self.name, holders.join(", "));
             let d = Diagnostic::warning(message).help(format!("write `pins: {needed}`, or leave it out"));
             let place = self.declared_at("pins");
             self.report(d, place);
