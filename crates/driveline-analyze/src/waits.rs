@@ -31,8 +31,12 @@ pub struct Wait {
     pub stage: String,
     /// The input on which it lay.
     pub input: String,
-    /// How long, on average of those calls in which this input brought the oldest data.
+    /// How long, on average of those calls in which this input brought the oldest data: not of all, so it may be more than the mean age.
     pub mean_us: f64,
+    /// How many calls of the component those are.
+    pub calls: u64,
+    /// Of how many that had data of this origin.
+    pub of_calls: u64,
     /// The topics whose samples trigger the component; none if only time does.
     pub triggered_by: Vec<String>,
     /// All of it as one sentence for people.
@@ -86,7 +90,10 @@ pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &En
         match upstream {
             // It has waited longer somewhere before.
             Some(publisher) if before > most.here_ns && publisher != stage => stage = publisher,
-            _ if most.here_ns > 0 => return Some(Wait::at(run, stage, input, most, origin, figures)),
+            _ if most.here_ns > 0 => {
+                let of_calls = carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.calls));
+                return Some(Wait::at(run, stage, input, (most, of_calls), origin, figures));
+            }
             _ => return None,
         }
     }
@@ -94,23 +101,31 @@ pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &En
 }
 
 impl Wait {
-    fn at(run: &Collector, stage: &str, input: &str, carrier: &Carrier, origin: TopicId, figures: &EndToEnd) -> Self {
+    /// All figures of its sentence are means: in a median, an age of two modes, with a wait and without, has no share of it.
+    fn at(run: &Collector, stage: &str, input: &str, (carrier, of_calls): (&Carrier, u64), origin: TopicId, figures: &EndToEnd) -> Self {
         let mean_us = round_us(carrier.here_ns as f64 / 1e3 / carrier.calls.max(1) as f64);
         let triggered_by: Vec<String> = run.triggers_of(stage).map(|t| t.to_string()).collect();
         let until = match triggered_by.as_slice() {
             [] => format!("for the next tick of {stage}"),
             topics => format!("for {stage} to be triggered by the next {}", topics.join(" or ")),
         };
-        let share = (figures.mean.idle_us / figures.mean.total_us() * 100.0).round();
-        let (age, newest) = (ms(figures.age_us.p50), ms(figures.newest_age_us.p50));
-        let origin = run.topic_name(origin);
+        let (idle, age) = (figures.mean.idle_us, figures.mean.total_us());
+        let share = (idle / age * 100.0).round();
+        let calls = match carrier.calls {
+            all if all == of_calls => "in every call".to_owned(),
+            some => format!("in {some} of {of_calls} calls"),
+        };
         let text = format!(
-            "{share} % of the age of {origin} at {} is waiting, not work: the oldest data waited {} ({stage}.{input}, mean) {until}; \
-             the newest data is {newest} old, the oldest {age} (p50).",
+            "On average, {} of the {} that {} is old at {} are waiting, not work ({share} %): {calls} of {stage} the oldest data came by \
+             {stage}.{input}, where it had waited {} on average {until}; the newest data is {} old on average.",
+            ms(idle),
+            ms(age),
+            run.topic_name(origin),
             figures.stage,
             ms(mean_us),
+            ms(figures.newest_age_us.mean),
         );
-        Self { stage: stage.to_owned(), input: input.to_owned(), mean_us, triggered_by, text }
+        Self { stage: stage.to_owned(), input: input.to_owned(), mean_us, calls: carrier.calls, of_calls, triggered_by, text }
     }
 }
 
