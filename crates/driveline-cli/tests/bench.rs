@@ -194,6 +194,59 @@ fn a_mistake_in_a_scenario_is_told_once_and_cannot_write_over_the_screen() {
 }
 
 #[test]
+fn a_plan_and_the_mistakes_of_a_scenario_are_json_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("systems: [driveline]", "systems: [driveline, fastdds]")).unwrap();
+    let json = |arguments: &[&str]| {
+        let (code, text, err) = ended(dir.path(), arguments);
+        (code, serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{e}: {text}{err}")), err)
+    };
+    let (code, plan, err) = json(&["bench", "run", "./mine.yaml", "--dry-run", "--json"]);
+    assert!(code == 0 && err.is_empty(), "{err}");
+    let e = &plan["experiments"][0];
+    assert_eq!((&e["id"], &e["title"], &e["rounds"]), (&"mine".into(), &"A small link".into(), &5.into()), "{plan}");
+    let cases = e["cases"].as_array().unwrap();
+    let own = cases.iter().find(|c| c["system"] == "driveline").unwrap();
+    assert_eq!((cases.len(), &own["id"], &own["role"]), (4, &"small · driveline".into(), &"measured".into()), "{plan}");
+    // 22 samples at 100 Hz, in each of 5 rounds.
+    assert!(own["expected_s"].as_f64().is_some_and(|s| s > 0.2) && e["expected_s"].as_f64() > Some(1.0), "{plan}");
+    assert_eq!(plan["expected_s"], e["expected_s"]);
+    let left_out = e["left_out"].as_array().unwrap();
+    assert!(left_out.iter().any(|l| l["what"] == "fastdds" && l["reason"].as_str().unwrap().contains("not installed")), "{plan}");
+
+    for (change, line, help) in [("fastdds", 6, "did you mean"), ("rounds: 5", 10, "")] {
+        let wrong = SCENARIO.replace("[driveline]", "[driveline, fastds]").replace("rounds: 5", "rounds: 0");
+        let wrong = if change == "fastdds" { wrong.replace("rounds: 0", "rounds: 5") } else { wrong.replace(", fastds", "") };
+        std::fs::write(dir.path().join("mine.yaml"), wrong).unwrap();
+        for arguments in [&["--json", "bench", "run", "./mine.yaml", "--dry-run"][..], &["bench", "run", "./mine.yaml", "--json"]] {
+            let (code, found, err) = json(arguments);
+            assert_eq!((code, &found["kind"], err.as_str()), (1, &"diagnostics".into(), ""), "{found}");
+            let first = &found["diagnostics"][0];
+            assert_eq!((&first["severity"], &first["place"]["line"]), (&"error".into(), &line.into()), "{found}");
+            assert!(help.is_empty() || first["help"].as_str().is_some_and(|h| h.contains(help)), "{found}");
+        }
+    }
+}
+
+#[test]
+fn a_graph_is_no_scenario_and_a_scenario_is_no_graph_and_one_line_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = "driveline: 1\nname: g\ntopics: {a: {}}\nmodules: {m: {components: {c: {library: l, class: C}}}}\n";
+    std::fs::write(dir.path().join("g.yaml"), graph).unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO).unwrap();
+    let (code, out, err) = ended(dir.path(), &["bench", "run", "./g.yaml", "--dry-run"]);
+    assert!(code == 1 && out.is_empty() && err.matches("error: ").count() == 1, "{code} {out}{err}");
+    assert!(
+        err.starts_with("error: this is a graph, not a scenario\n") && err.contains("`driveline validate ./g.yaml` checks it"),
+        "{err}"
+    );
+    let (code, out, err) = ended(dir.path(), &["validate", "mine.yaml"]);
+    assert!(code == 3 && err.is_empty() && out.ends_with("mine.yaml: 1 error, 0 warnings\n"), "{code} {out}{err}");
+    let help = "`driveline bench run ./mine.yaml --dry-run` checks it";
+    assert!(out.starts_with("error: this is a scenario, not a graph\n") && out.contains(help), "{out}");
+}
+
+#[test]
 fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("[driveline]", "[fastds]")).unwrap();

@@ -57,8 +57,11 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
         // Not begun, and under way; once it is over, the bar is gone.
         assert!(told.first().is_some_and(|t| t.0 == 0) && told.iter().any(|t| (1..100).contains(&t.0)), "{shown:#?}");
-        let is_time = |eta: &&str| eta.ends_with(['s', 'm']) && eta.starts_with(|c: char| c.is_ascii_digit());
+        let is_time =
+            |eta: &&str| eta.ends_with(['s', 'm', 'n', 'h']) && eta.trim_start_matches("about ").starts_with(|c: char| c.is_ascii_digit());
         assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");
+        // What is planned is expected to take a time, before anything has been measured.
+        assert!(arguments == link || told[0].1 != "about 0 s" && told[0].1.starts_with("about "), "{told:?}");
         assert!(shown.iter().any(|piece| piece.contains(" left · ") && piece.contains(names)), "{shown:#?}");
         assert!(shown.last().is_some_and(|piece| !piece.contains(" left · ")), "{shown:#?}");
     }

@@ -18,6 +18,7 @@ use driveline_bench::peers;
 use driveline_bench::stats::Random;
 use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial, UsageError};
 use driveline_runtime::launch::find_gateway;
+use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ pub struct RunArgs {
     /// Only tell what would be measured, and how long that takes
     #[arg(long)]
     pub dry_run: bool,
-    /// Print a summary as JSON instead of a table
+    /// Print a summary as JSON instead of a table; with --dry-run, the plan
     #[arg(long)]
     pub json: bool,
 }
@@ -119,7 +120,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     if args.dry_run {
         let experiments = plan_all(args)?.0;
         something(&experiments)?;
-        say(&outline(&experiments))?;
+        say(&if args.json { serde_json::to_string_pretty(&outline_json(&experiments))? + "\n" } else { outline(&experiments) })?;
         return Ok(Ending::Valid);
     }
     let archive = match &args.resume {
@@ -191,6 +192,22 @@ fn outline(experiments: &[Experiment]) -> String {
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
     text
+}
+
+/// Likewise, for programs.
+fn outline_json(experiments: &[Experiment]) -> serde_json::Value {
+    let case = |c: &Case| json!({ "id": c.id, "cell": c.cell, "system": c.system.to_string(), "role": c.role, "expected_s": plan::expected_seconds(c) });
+    let of = |e: &Experiment| {
+        json!({
+            "id": e.scenario.id,
+            "title": e.scenario.title,
+            "rounds": e.rounds,
+            "cases": e.cases.iter().map(case).collect::<Vec<_>>(),
+            "left_out": e.left_out,
+            "expected_s": seconds(e),
+        })
+    };
+    json!({ "experiments": experiments.iter().map(of).collect::<Vec<_>>(), "expected_s": experiments.iter().map(seconds).sum::<f64>() })
 }
 
 /// Refuses what would measure nothing but floors.

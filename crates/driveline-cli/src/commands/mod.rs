@@ -66,6 +66,7 @@ fn with_words(command: clap::Command) -> clap::Command {
 }
 
 pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
+    let json = screen.json || matches!(&command, Bench::Run(run) if run.json);
     let outcome = match command {
         Bench::Link(mut link) => {
             link.json |= screen.json;
@@ -104,7 +105,13 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
         }),
     };
     outcome.unwrap_or_else(|e| {
-        screen.error(format!("{e:#}"));
+        match driveline_lab::scenario::LoadError::mistakes(&e) {
+            // As `run` tells those of a graph.
+            Some(found) if json => {
+                screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": found.iter().collect::<Vec<_>>() }))
+            }
+            _ => screen.error(format!("{e:#}")),
+        }
         driveline_bench::exit_code_of(&e)
     })
 }

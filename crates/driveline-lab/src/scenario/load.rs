@@ -16,10 +16,19 @@ pub enum LoadError {
     /// The word is no experiment's, and no file's.
     NoSuchExperiment(String),
     /// The file cannot be read, or has mistakes.
-    File(String),
+    File(Diagnostics),
 }
 
 impl LoadError {
+    /// The mistakes of a scenario file, if it is these that something failed for.
+    #[must_use]
+    pub fn mistakes(error: &anyhow::Error) -> Option<&Diagnostics> {
+        match error.downcast_ref()? {
+            Self::File(found) => Some(found),
+            Self::NoSuchExperiment(_) => None,
+        }
+    }
+
     /// As the error of a command whose word was to be loaded.
     pub(crate) fn in_command_line(self) -> anyhow::Error {
         match self {
@@ -31,8 +40,14 @@ impl LoadError {
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::NoSuchExperiment(text) | Self::File(text)) = self;
-        f.write_str(text.trim_end())
+        match self {
+            Self::NoSuchExperiment(text) => f.write_str(text.trim_end()),
+            Self::File(found) => {
+                // Whoever shows it says that it is an error.
+                let text = found.render(Colour::No);
+                f.write_str(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+            }
+        }
     }
 }
 
@@ -40,9 +55,7 @@ impl std::error::Error for LoadError {}
 
 impl From<Diagnostics> for LoadError {
     fn from(found: Diagnostics) -> Self {
-        // Whoever shows it says that it is an error.
-        let text = found.render(Colour::No);
-        Self::File(text.strip_prefix("error: ").map_or_else(|| text.clone(), str::to_owned))
+        Self::File(found)
     }
 }
 
