@@ -111,7 +111,7 @@ impl Verdict {
             Self::MachineChanged => "as the floor did",
             Self::NoDifferenceShown => "no difference shown",
             Self::TooFewRounds => "too few rounds",
-            Self::UnequalRounds => "n of rounds differs",
+            Self::UnequalRounds => "round too short",
             Self::TooFewSamples => "n too small",
         }
     }
@@ -412,6 +412,20 @@ fn text(c: &Differences) -> String {
     for w in &c.warnings {
         let _ = writeln!(text, "WARNING  {w}");
     }
+    // What to do about rows that say nothing, before all those rows.
+    let any = |v: Verdict| c.rows.iter().any(|r| r.verdict == v);
+    if any(Verdict::TooFewRounds) {
+        let n = ENOUGH_ROUNDS;
+        let _ = writeln!(text, "Where there are fewer than {n} rounds nothing is said: measure with --rounds {n} or more.");
+    }
+    if any(Verdict::UnequalRounds) {
+        let least = Rank::P99.needs;
+        let _ = writeln!(
+            text,
+            "p99 of some rows says nothing: their rounds have fewer than {least} samples, and not equally many. Measure both longer, or with `messages:` in place of `seconds:`."
+        );
+    }
+    text.push_str(if text.is_empty() { "" } else { "\n" });
     let mut last = String::new();
     let mut columns = Columns::new(&["", "A", "B", "B ÷ A", "p, corrected", "verdict"]);
     for r in &c.rows {
@@ -441,18 +455,6 @@ fn text(c: &Differences) -> String {
     );
     if floors > 0 {
         let _ = writeln!(text, "{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
-    }
-    if c.rows.iter().any(|r| r.verdict == Verdict::UnequalRounds) {
-        let _ = writeln!(
-            text,
-            "Where the rounds of both have different numbers of samples, and too few, nothing is said: measure both alike, and longer."
-        );
-    }
-    if c.rows.iter().any(|r| r.verdict == Verdict::TooFewRounds) {
-        let _ = writeln!(
-            text,
-            "Where there are fewer than {ENOUGH_ROUNDS} rounds nothing is said: measure with --rounds {ENOUGH_ROUNDS} or more."
-        );
     }
     let _ = writeln!(text, "{}", c.method);
     text

@@ -8,7 +8,9 @@ use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::Observations;
 use driveline_bench::stats::Random;
 use driveline_lab::archive::{Archive, Role, Run};
-use driveline_lab::compare::{Verdict, archives};
+use driveline_lab::compare::{CompareArgs, Verdict, archives, compare};
+use std::path::Path;
+
 use fixture::{case, experiment, floors, latencies, link, manifest, pair, pair_of, peer, run, tool_run};
 
 fn verdicts(rounds: u64, factors: (f64, f64), noise: f64, seeds: (u64, u64)) -> Vec<(String, Verdict)> {
@@ -75,6 +77,36 @@ fn a_percentile_of_rounds_of_different_length_is_not_compared() {
             assert_eq!(r.verdict, expected, "{a} and {b} samples in a round: {} {}", r.system, r.rank);
         }
     }
+}
+
+/// What is printed of two archives.
+fn printed(dir: &Path) -> String {
+    compare(&CompareArgs { a: dir.join("a"), b: dir.join("b"), json: false }).unwrap()
+}
+
+#[test]
+fn rounds_that_are_too_short_are_called_that_and_not_unlike() {
+    let dir = tempfile::tempdir().unwrap();
+    // As of rounds that last equally many seconds.
+    for (name, samples) in [("a", 200), ("b", 260)] {
+        pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
+    }
+    let text = printed(dir.path());
+    assert!(text.contains("round too short") && !text.contains("differs, and") && !text.contains("n of rounds differs"), "{text}");
+    let why = "p99 of some rows says nothing: their rounds have fewer than 300 samples, and not equally many. Measure both longer, or with `messages:` in place of `seconds:`.";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
+fn what_to_do_about_rows_that_say_nothing_stands_before_them() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, seed) in [("a", 1), ("b", 2)] {
+        pair(&dir.path().join(name), 2, 2.0, 0.0, seed);
+    }
+    let text = printed(dir.path());
+    let remedy = text.find("Where there are fewer than 5 rounds nothing is said: measure with --rounds 5 or more.").unwrap();
+    assert!(remedy < text.find("B ÷ A").unwrap(), "{text}");
+    assert_eq!(text.matches("fewer than 5 rounds").count(), 1, "{text}");
 }
 
 #[test]
