@@ -100,7 +100,7 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
         assert!(told.errors.is_empty(), "{told:?}");
         assert!(told.fetched.is_empty(), "{told:?}");
         assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
-        assert_eq!((told.dark, told.sections), (dark, 6));
+        assert_eq!((told.dark, told.sections), (dark, 7));
         assert!(told.page_width <= told.width, "the page is wider than the window: {} > {}", told.page_width, told.width);
         assert!(told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
         // Five rows of names, axis and legend; curves are higher.
@@ -162,6 +162,9 @@ fn the_page_says_what_a_sceptic_asks() {
         "Driveline has the least median latency in all 5 cells",
         "loan-only: payload untouched",
         "filled and read",
+        // In both experiments: told once, and linked from each.
+        "<section id=\"left-out\"><h2>Left out</h2>",
+        "<th scope=row>ecal</th><td>not installed: apt install &lt;ecal&gt; (in X1; refsys)</td>",
         "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
         "not installed: apt install &lt;ecal&gt;",
         "SCHED_FIFO was refused",
@@ -178,6 +181,13 @@ fn the_page_says_what_a_sceptic_asks() {
         assert!(body.contains(what), "the page lacks '{what}'");
     }
     assert!(!body.contains("<b>no</b>"));
+    assert_eq!(body.matches("apt install &lt;ecal&gt;").count(), 1);
+    assert_eq!(body.matches("<a href=\"#left-out\">").count(), 3, "from the contents and from each experiment");
+    // Nothing stands beside itself, and a table without heads has no strip for them.
+    let own = body.split("<th scope=row>Driveline").nth(1).unwrap().split("</tr>").next().unwrap();
+    assert!(own.contains("<td></td>") && !own.contains("<td>1</td>"), "{own}");
+    assert!(!body.contains("<td>1.00×</td></tr>"), "a published figure beside Driveline itself");
+    assert!(!body.contains("<th scope=col></th><th scope=col></th>"), "an empty head");
     for what in [
         "iceoryx2/ipc",
         "INVALID  64 B · untouched · iceoryx2/ipc in round 1",

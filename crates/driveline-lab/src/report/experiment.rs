@@ -10,13 +10,14 @@ use crate::table::{TOO_SMALL, bounds, controls, goodput, label, quantity, ratio}
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
-use driveline_bench::{Metric, Verdict};
+use driveline_bench::{LeftOut, Metric, Verdict};
 use std::fmt::Write as _;
 
 /// What a car drives while a sample is on its way: speeds in km/h.
 const SPEEDS_KMH: [f64; 2] = [64.0, 112.0];
 
-pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
+/// `shared` is what several experiments leave out, which the page tells once.
+pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]) -> String {
     let mut out = format!(
         "<p class=question>{}</p><p class=source>{}</p><div class=answer>{}</div>\n",
         escape(&e.question),
@@ -36,7 +37,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks) -> String {
     out.push_str(&control(e));
     out.push_str(&own_tools(e));
     out.push_str(&invalid(e));
-    out.push_str(&left_out(e));
+    out.push_str(&left_out_of(e, shared));
     if !e.notes.is_empty() {
         let items: String = e.notes.iter().map(|n| format!("<li>{}</li>", escape(n))).collect();
         let _ = write!(out, "<h3>To know</h3><ul>{items}</ul>");
@@ -291,7 +292,9 @@ fn published(e: &ExperimentResult) -> String {
                 cells.push(escape(&[us(*p50_us), us(*mean_us)].into_iter().flatten().collect::<Vec<_>>().join(" / ")));
                 let p99 = p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&duration_ns(x * 1000.0)));
                 cells.extend(Some(p99).filter(|_| p99_here));
-                cells.push(times(*ratio));
+                // Beside itself nothing stands; beside its other reach it does.
+                let is_itself = |r: &f64| p.beside.as_deref() == Some("driveline") && *r == 1.0;
+                cells.push(times(ratio.filter(|r| !is_itself(r))));
             }
             None => {
                 cells.push(p.beside.as_ref().map_or_else(String::new, |b| format!("{} was not measured", escape(b))));
@@ -430,13 +433,29 @@ fn invalid(e: &ExperimentResult) -> String {
     if table.is_empty() { String::new() } else { format!("<h3>Invalid runs</h3>{}", table.finish()) }
 }
 
-fn left_out(e: &ExperimentResult) -> String {
-    let mut table = Table::new("", &["what", "why, and how to add it"], false);
-    for l in &e.left_out {
-        table.row(&escape(&l.what), &[escape(&l.told())]);
+fn left_out_of(e: &ExperimentResult, shared: &[LeftOut]) -> String {
+    let (told_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) = e.left_out.iter().partition(|l| l.is_among(shared));
+    let mut out = left_out(own);
+    if !told_once.is_empty() {
+        let _ = write!(out, "<p>What is left out of other experiments as well stands <a href=\"#{LEFT_OUT}\">once for all</a>.</p>");
     }
-    let place = if e.left_out.iter().any(|l| l.reason.contains("not installed")) { driveline_bench::peers::PLACE } else { "" };
-    if table.is_empty() { String::new() } else { format!("<h3>Left out</h3>{}<p class=legend>{}</p>", table.finish(), escape(place)) }
+    if out.is_empty() { out } else { format!("<h3>Left out</h3>{out}") }
+}
+
+/// Where the page tells once what several experiments leave out.
+pub(super) const LEFT_OUT: &str = "left-out";
+
+/// What is not measured, and why; nothing if everything is.
+pub(super) fn left_out<'a>(list: impl IntoIterator<Item = &'a LeftOut>) -> String {
+    let mut table = Table::new("", &["what", "why, and how to add it"], false);
+    let mut place = "";
+    for l in list {
+        table.row(&escape(&l.what), &[escape(&l.told())]);
+        if l.reason.contains("not installed") {
+            place = driveline_bench::peers::PLACE;
+        }
+    }
+    if table.is_empty() { String::new() } else { format!("{}<p class=legend>{}</p>", table.finish(), escape(place)) }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                         cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
                         cells.extend(beside.columns.iter().map(|column| match beside.ratio(c, *column) {
                             Some(i) if beside.is_floor() => ratio_of(Some(i)),
-                            i => ratio_cell(i, c.is_driveline() && !beside.is_floor()),
+                            i => ratio_cell(i),
                         }));
                     }
                     None => {
@@ -144,9 +144,9 @@ fn without_handling(cell: &str) -> String {
     cell_without(cell, |word| matches!(word, "untouched" | "filled"))
 }
 
-fn ratio_cell(r: Option<&Interval>, driveline: bool) -> String {
+/// Of Driveline itself nothing: it stands beside itself.
+fn ratio_cell(r: Option<&Interval>) -> String {
     match r {
-        None if driveline => "1".into(),
         None => String::new(),
         Some(i) => {
             let class = match standing(i) {

@@ -23,6 +23,9 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(caption: &str, head: &[&str], numbers: bool) -> Self {
+        if head.iter().all(|h| h.is_empty()) {
+            return Self::with_head(caption, "", numbers);
+        }
         let cells: String = head.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
         Self::with_head(caption, &format!("<tr>{cells}</tr>"), numbers)
     }
@@ -30,7 +33,8 @@ impl Table {
     /// With a head of several rows.
     pub(super) fn with_head(caption: &str, rows: &str, numbers: bool) -> Self {
         let caption = if caption.is_empty() { String::new() } else { format!("<caption>{}</caption>", escape(caption)) };
-        Self { head: format!("{caption}<thead>{rows}</thead>"), body: String::new(), numbers }
+        let head = if rows.is_empty() { String::new() } else { format!("<thead>{rows}</thead>") };
+        Self { head: caption + &head, body: String::new(), numbers }
     }
 
     /// A row over the whole width.

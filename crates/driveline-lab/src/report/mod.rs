@@ -16,6 +16,7 @@ mod views;
 use crate::analysis::Analysis;
 use crate::archive::Manifest;
 use crate::table::remarks;
+use driveline_bench::LeftOut;
 use html::{escape, section};
 use look::Looks;
 use std::fmt::Write as _;
@@ -42,12 +43,17 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     for e in &a.experiments {
         let _ = write!(body, "<li><a href=\"#{0}\">{0}</a></li>", escape(&e.id));
     }
-    for (anchor, name) in setting::SECTIONS {
+    let shared = LeftOut::shared(a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice())));
+    let everywhere = (experiment::LEFT_OUT, "Left out");
+    for (anchor, name) in (!shared.is_empty()).then_some(everywhere).into_iter().chain(setting::SECTIONS) {
         let _ = write!(body, "<li><a href=\"#{anchor}\">{name}</a></li>");
     }
     body.push_str("</ul></nav>\n<main>\n");
     for e in &a.experiments {
-        body.push_str(&section(&e.id, &format!("{} · {}", e.id, e.title), &experiment::experiment(e, &looks)));
+        body.push_str(&section(&e.id, &format!("{} · {}", e.id, e.title), &experiment::experiment(e, &looks, &shared)));
+    }
+    if !shared.is_empty() {
+        body.push_str(&section(everywhere.0, everywhere.1, &experiment::left_out(&shared)));
     }
     body.push_str(&setting::sections(m, a));
     body.push_str("</main>\n");
