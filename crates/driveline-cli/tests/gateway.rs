@@ -77,5 +77,5 @@ fn one_that_is_stopped_is_named_with_what_lets_it_go_on() {
         "{err}"
     );
     let answers: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((answers[0]["state"].as_str(), answers[0]["pid"].as_u64()), (Some("silent"), Some(pid.into())), "{answers}");
+    assert_eq!((answers[0]["state"].as_str(), answers[0]["pid"].as_u64()), (Some("stopped"), Some(pid.into())), "{answers}");
 }

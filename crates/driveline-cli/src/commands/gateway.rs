@@ -11,6 +11,7 @@ use super::list::print_table;
 use super::services::servers;
 use crate::arguments::Gateway;
 use crate::exit;
+use crate::process;
 use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::{Align, bytes};
@@ -84,7 +85,10 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         let told = |answer: &Answer| match answer {
             Answer::Report(report) => as_json(report, &earlier(report)),
             Answer::Dead { kind } => json!({ "gateway": kind, "state": "dead" }),
-            Answer::Silent { kind, pid, reason } => json!({ "gateway": kind, "state": "silent", "pid": pid, "reason": reason }),
+            Answer::Silent { kind, pid, reason } => {
+                let state = if pid.is_some_and(process::is_stopped) { "stopped" } else { "silent" };
+                json!({ "gateway": kind, "state": state, "pid": pid, "reason": reason })
+            }
         };
         screen.print_json(&now.iter().map(told).collect::<Vec<_>>());
         return Ok(down::tell(&now, &place, screen));
@@ -292,6 +296,14 @@ fn clock(h: &HostReport) -> String {
     }
 }
 
+/// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that are told of it.
+fn listening(endpoint: &str) -> String {
+    match endpoint.strip_suffix(":0") {
+        Some(address) => format!("{address} (any free port)"),
+        None => endpoint.to_owned(),
+    }
+}
+
 fn dropped(drops: &[(&str, u64)]) -> String {
     if drops.is_empty() {
         "-".into()
@@ -303,6 +315,7 @@ fn dropped(drops: &[(&str, u64)]) -> String {
 fn show(report: &Report, before: &Report, screen: &Screen) {
     let listed = |list: &[String]| if list.is_empty() { "-".to_owned() } else { cut(&list.join(", "), 4 * NAME) };
     let n = &report.network;
+    let listens: Vec<String> = n.listens.iter().map(|endpoint| listening(endpoint)).collect();
     let routers = if n.routers > 0 { format!(" and {}", count(n.routers as u64, "router")) } else { String::new() };
     screen.print(&format!(
         "gateway {} (process {}): host '{}' of domain '{}', for {}\nlistens on {}; connects to {}; connected to {}{routers}\n",
@@ -311,7 +324,7 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         cut(&report.host, NAME),
         cut(&report.domain, NAME),
         seconds(report.up_ms),
-        listed(&n.listens),
+        listed(&listens),
         listed(&n.connects),
         count(n.peers as u64, "peer"),
     ));
@@ -400,6 +413,12 @@ mod tests {
         show(&report, &Report::default(), &Screen::new(false));
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
+    }
+
+    #[test]
+    fn no_port_0_is_shown_to_people() {
+        let shown = ["tcp/[::1]:0", "tcp/10.0.0.1:10", "unixsock-stream//run/x"].map(listening);
+        assert_eq!(shown, ["tcp/[::1] (any free port)", "tcp/10.0.0.1:10", "unixsock-stream//run/x"]);
     }
 
     #[test]
