@@ -31,7 +31,7 @@ OWN = ("driveline", "futex", "spin", "memcpy")
 OPTIONAL_WORKS = ("S7",)
 WORK_MISSING = re.compile(r"the work \S+ is not there: ")
 # Answers of what came to nothing.
-NO_ANSWER = ("Nothing can be measured here", "Not run yet", "No valid run")
+NO_ANSWER = ("Nothing can be measured here", "Not run yet", "Only floors were measured", "No valid run")
 
 
 def complaints(run):

@@ -164,7 +164,7 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
         } else {
             format!("{} too many", accounted - published)
         };
-        a.invalid.push(format!("{who}: {published} samples were published, {r} received and {m} reported missed: {what}"));
+        a.invalid.push(format!("{who}: {published} samples were published, {r} received and {m} reported lost: {what}"));
     }
 }
 

@@ -144,8 +144,8 @@ fn table(e: &ExperimentResult) -> Columns {
         _ => c.ratios.first().cloned(),
     };
     let ratios = if is_compared { ratio_columns(compared) } else { ratio_columns(&with_floors().filter_map(of).collect::<Vec<_>>()) };
-    // Nobody wonders whether samples were missed: that stands there even of none.
-    let losses = || LOSSES.into_iter().filter(|(name, of)| *name == "missed" || e.measured().any(|c| of(&c.totals) > 0));
+    // Nobody wonders whether samples were lost: that stands there even of none.
+    let losses = || LOSSES.into_iter().filter(|(name, of)| *name == "lost" || e.measured().any(|c| of(&c.totals) > 0));
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::headline).map(|(of, _)| of.label().to_owned()).collect();
     labels.dedup();
     let mut head = vec![if let [one] = labels.as_slice() { one.clone() } else { String::new() }, "system".into(), "n".into()];

@@ -148,16 +148,8 @@ fn handling(text: &mut String, outcomes: &[&Outcome]) {
 }
 
 fn costs(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows = Columns::new(&[
-        "cost per sample",
-        "publish() µs",
-        "CPU µs, sender",
-        "CPU µs, receiver",
-        "wake calls",
-        "sent",
-        "missed",
-        "not sent",
-    ]);
+    let mut rows =
+        Columns::new(&["cost per sample", "publish() µs", "CPU µs, sender", "CPU µs, receiver", "wake calls", "sent", "lost", "not sent"]);
     for o in outcomes {
         let accounts: Vec<_> = o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
         if accounts.is_empty() {

@@ -166,7 +166,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         let published = shape.writers.get(topic.as_str()).and_then(|w| told.get(*w)).map_or(0, |w| w.end.published);
         let (r, m) = (input.received, input.missed);
         if r + m != published {
-            wrong(format!("of '{topic}' {published} messages were published, {r} received and {m} missed"));
+            wrong(format!("of '{topic}' {published} messages were published, {r} received and {m} lost"));
         }
         if input.damaged > 0 {
             wrong(format!("{} messages of '{topic}' were damaged", input.damaged));

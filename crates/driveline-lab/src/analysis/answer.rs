@@ -14,6 +14,9 @@ pub(super) const MOST_TOLD: usize = 6;
 /// Rounds below which an interval says nothing at all, and is not told.
 pub(super) const FEWEST_ROUNDS: usize = 3;
 
+/// How far an A/A control may be from 1, either way, before what stands beside it says nothing.
+const MOST_OFF: f64 = 1.25;
+
 /// How a system stands beside Driveline, by the interval of the ratio of their medians.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -45,9 +48,24 @@ fn contains_one(i: &Interval) -> bool {
 
 /// What the question is about first, then latencies: a line for each thing, and indented what belongs to the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
-    let mut lines = super::question::answered(e, about);
+    let mut lines: Vec<String> = restless(e).into_iter().collect();
+    lines.extend(super::question::answered(e, about));
     lines.extend(latencies(e));
     lines.join("\n")
+}
+
+/// That a machine on which two equal things differ by so much shows no smaller differences: before anything that it seems to show.
+fn restless(e: &ExperimentResult) -> Option<String> {
+    let said = e.measured().any(|c| c.headline().is_some());
+    let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
+    let controls = crate::table::controls(e).filter_map(|(c, r)| Some((c, r.p50.filter(|i| off(i) > MOST_OFF)?)));
+    let (case, i) = controls.max_by(|a, b| off(&a.1).total_cmp(&off(&b.1))).filter(|_| said)?;
+    Some(format!(
+        "The machine was too restless to tell: the same floor, measured twice, takes {} times as long the second time (A/A control, {}). \
+         Measure on a quiet machine; what follows is what was seen on this one.",
+        times(i.estimate),
+        case.case.cell
+    ))
 }
 
 fn latencies(e: &ExperimentResult) -> Vec<String> {
@@ -230,6 +248,7 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
         let why = match () {
             () if e.measured().next().is_none() => "Nothing can be measured here: see what is left out.",
             () if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.",
+            () if e.measured().all(|c| c.runs.is_empty()) => "Only floors were measured: there is nothing to say of any system yet.",
             () => "No valid run: there is nothing to say yet.",
         };
         parts.push(why.to_owned());

@@ -48,7 +48,7 @@ fn rules(m: &Manifest) -> String {
          <li>Every round measures all systems in a new random order, each in fresh processes.</li>\
          <li>Loan-only: the payload is not touched, so a middleware without copies has nothing to do that grows with size. Filled and read: every byte is written and read, sequence and checksum are verified outside the timed window.</li>\
          <li>Each middleware is configured as its own documentation recommends; its settings stand below with why.</li>\
-         <li>Rates are open loops with absolute deadlines: a slow receiver does not slow the sender, and what is missed is counted.</li>\
+         <li>Rates are open loops with absolute deadlines: a slow receiver does not slow the sender, and what is lost is counted.</li>\
          <li>Percentiles are exact, of all samples of all valid runs; none is an average of percentiles. p95 needs 60 samples, p99 300, p99.9 3 000, p99.99 30 000.</li>\
          <li>Intervals: 95 %, bootstrap (expanded percentiles) that draws whole rounds, of both systems together, of those rounds in which the runs of both count.</li></ul>\
          <h3>Validity, declared beforehand</h3><p>{}</p>\n",
