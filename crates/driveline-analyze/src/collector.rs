@@ -188,7 +188,8 @@ pub(crate) struct InputSeries {
 
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
-    pub(crate) highest_sequence: u64,
+    /// The first and the newest number that was heard of; those of samples that were missed belong to it.
+    sequences: Option<(u64, u64)>,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
     /// Whether its samples are their own origin: a sensor's topic.
@@ -232,7 +233,9 @@ impl Collector {
             }
             self.clock_error_ns = self.clock_error_ns.max(input.header.clock_error_ns);
             let topic = self.topics.entry(input.topic).or_default();
-            topic.highest_sequence = topic.highest_sequence.max(input.header.sequence);
+            let number = input.header.sequence;
+            let (first, newest) = topic.sequences.unwrap_or((number, number));
+            topic.sequences = Some((first.min(number.saturating_sub(input.missed)), newest.max(number)));
             topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
             if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
                 stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
@@ -348,11 +351,12 @@ impl Collector {
 }
 
 impl TopicSeries {
-    /// The publishers' word, which comes once a second, or what the sequence numbers prove, if that is more: for a topic
-    /// that is published from outside, it is all there is.
+    /// The publishers' word, which comes once a second, or what the sequence numbers prove, if that is more. For a topic that is
+    /// published from outside they are all there is: what was published before this run heard of it is no part of it.
     pub(crate) fn published(&self) -> u64 {
         let counted = self.publishers.values().flat_map(|p| [p.before_restart, p.since]).fold(0, u64::saturating_add);
-        counted.max(self.highest_sequence)
+        let Some((first, newest)) = self.sequences else { return counted };
+        if self.publishers.is_empty() { (newest - first).saturating_add(1) } else { counted.max(newest) }
     }
 }
 

@@ -152,6 +152,20 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
 }
 
 #[test]
+fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_ever_published() {
+    let mut run = Collector::new(RunFacts { stages: vec![stage("lane", &[("image", "image")], &["lanes"])], ..RunFacts::default() });
+    for (sequence, missed) in [(340, 0), (341, 0), (345, 3)] {
+        let image = published("image", sequence, &[], sequence * MS, sequence * MS);
+        let (start, end) = (MonotonicNs((sequence + 1) * MS), MonotonicNs((sequence + 2) * MS));
+        let inputs = [input("image", "image", Arrival::Triggered, &image, missed)];
+        run.add(&StageRecord { stage: "lane", start, end, inputs: &inputs, ..StageRecord::default() });
+    }
+    let s = run.summary();
+    let x = &s.subscriptions[0];
+    assert_eq!((s.published["image"], x.received, x.missed), (6, 3, 3));
+}
+
+#[test]
 fn a_sample_seen_again_is_received_once() {
     let mut run = Collector::new(facts());
     let image = published("image", 1, &[], 0, MS);
