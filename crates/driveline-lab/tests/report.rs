@@ -103,6 +103,7 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
         assert_eq!((told.dark, told.sections), (dark, 7));
         assert!(told.page_width <= told.width, "the page is wider than the window: {} > {}", told.page_width, told.width);
         assert!(told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
+        assert!((told.cut > 0 || width > 420) && told.cut_unseen == 0, "{told:?}");
         // Five rows of names, axis and legend; curves are higher.
         assert!((150.0..400.0).contains(&told.overview_height), "{told:?}");
         // An overview and two explorers, of three layers each.

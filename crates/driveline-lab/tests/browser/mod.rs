@@ -40,6 +40,9 @@ pub(crate) struct Told {
     pub(crate) sections: usize,
     pub(crate) fetched: Vec<String>,
     pub(crate) scrolling: Vec<String>,
+    /// Tables of which not all is to be seen, and those of them that do not show it.
+    pub(crate) cut: usize,
+    pub(crate) cut_unseen: usize,
 }
 
 /// Clicks through everything and notes what it sees; its value is a [`Told`].
@@ -85,6 +88,10 @@ const PROBE: &str = r#"(async () => {
   told.fetched = performance.getEntriesByType("resource").map((r) => r.name);
   // What has a scroll bar of its own along its lines; tables may.
   told.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
+  const cut = [...document.querySelectorAll(".wide")].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1);
+  told.cut = cut.length;
+  // A shade stays at the edge while what covers it scrolls.
+  told.cut_unseen = cut.filter((e) => !["local", "scroll"].every((a) => getComputedStyle(e).backgroundAttachment.includes(a))).length;
   return told;
 })()"#;
 
