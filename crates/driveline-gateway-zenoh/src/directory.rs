@@ -61,6 +61,8 @@ pub struct Host {
     pub outages: u64,
     /// … and how long it was gone until then.
     pub outage: Duration,
+    /// When the newest question for the time was asked that it has answered since it came: it was there then.
+    answered: Option<MonotonicNs>,
     /// It was there at some time.
     met: bool,
     /// Its clock.
@@ -100,6 +102,12 @@ struct Listing {
 }
 
 impl Host {
+    /// Since when it is there, or gone. Zenoh tells of a host that fell silent no sooner than the lease is over, and of what went and came while this
+    /// process stood still both at once: it is gone since it last answered. One that never answered is gone since that was told.
+    pub fn since(&self) -> MonotonicNs {
+        if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
+    }
+
     /// Whether it says that it sends a topic which is received here.
     pub fn sends_something(&self) -> bool {
         self.listings.values().any(|l| l.announced)
@@ -193,6 +201,7 @@ impl<I> Directory<I> {
             changed: now,
             outages: 0,
             outage: Duration::ZERO,
+            answered: None,
             met: false,
             clock: Arc::default(),
             change: None,
@@ -213,7 +222,10 @@ impl<I> Directory<I> {
         }
         if alive && host.met {
             host.outages += 1;
-            host.outage += now.since(host.changed);
+            host.outage += now.since(host.since());
+        }
+        if alive {
+            host.answered = None;
         }
         host.met |= alive;
         (host.alive, host.changed, host.change) = (alive, now, None);
@@ -264,9 +276,10 @@ impl<I> Directory<I> {
         }
     }
 
-    /// A host was asked for the time, and has answered that its lists had so many changes.
-    pub fn counted(&mut self, id: &HostId, changes: u64, now: MonotonicNs) {
+    /// A host was asked for the time at `asked`, and has answered that its lists had so many changes.
+    pub fn counted(&mut self, id: &HostId, changes: u64, asked: MonotonicNs, now: MonotonicNs) {
         let Some(host) = self.hosts.get_mut(id).filter(|h| h.alive) else { return };
+        host.answered = host.answered.max(Some(asked));
         match host.change {
             // What changes after this answer is told with the next numbers, so lists that are asked for from now on miss nothing.
             None => host.change = Some(changes),

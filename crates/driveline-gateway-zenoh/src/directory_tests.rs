@@ -92,7 +92,7 @@ impl Side {
         for name in ["t", "u"] {
             self.directory.topic_is(host, &topic(name), true, now).unwrap();
         }
-        self.directory.counted(host, 0, now);
+        self.directory.counted(host, 0, now, now);
     }
 
     fn goes(&mut self, host: &HostId, now: MonotonicNs) {
@@ -146,6 +146,32 @@ fn how_often_and_how_long_a_host_was_gone_is_known() {
 }
 
 #[test]
+fn a_host_is_gone_since_it_last_answered() {
+    let (mut side, a) = (Side::new(), host("a", 1));
+    let gone = |side: &Side| (side.directory.hosts()[&a].since(), side.directory.hosts()[&a].outage.as_millis());
+    side.directory.host_is(&a, true, at(0)).unwrap();
+    for (asked, answered) in [(500, 501), (1_500, 1_502), (1_000, 1_503)] {
+        side.directory.counted(&a, 0, at(asked), at(answered));
+    }
+    assert_eq!(gone(&side), (at(0), 0), "it is there since it came");
+    // The lease is over.
+    side.goes(&a, at(3_600));
+    side.directory.counted(&a, 0, at(2_000), at(3_700));
+    assert_eq!(gone(&side), (at(1_500), 0));
+    side.directory.host_is(&a, true, at(7_500)).unwrap();
+    assert_eq!(gone(&side), (at(7_500), 6_000));
+    // Gone again before it was asked: what it answered before the outage was before it came back.
+    side.goes(&a, at(7_600));
+    side.directory.host_is(&a, true, at(7_700)).unwrap();
+    assert_eq!(gone(&side), (at(7_700), 6_100));
+    // This process stood still for 11 s, and is told both at once.
+    side.directory.counted(&a, 0, at(9_000), at(9_001));
+    side.goes(&a, at(20_000));
+    side.directory.host_is(&a, true, at(20_000)).unwrap();
+    assert_eq!(gone(&side), (at(20_000), 17_100));
+}
+
+#[test]
 fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
     let a = host("a", 1);
     let mut side = Side::new();
@@ -153,7 +179,7 @@ fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
     side.directory.topic_is(&a, &topic("t"), true, at(0)).unwrap();
     side.directory.topic_is(&a, &topic("elsewhere"), true, at(0)).unwrap();
     assert_eq!(side.directory.questions(at(0)), (Vec::new(), None), "what it changes before would be missed");
-    side.directory.counted(&a, 3, at(1));
+    side.directory.counted(&a, 3, at(1), at(1));
     let (questions, next) = side.directory.questions(at(1));
     assert_eq!((questions.len(), next), (1, Some(at(501))));
     assert!(side.reasons()[0].contains("has not answered"), "{:?}", side.reasons());
@@ -216,7 +242,7 @@ fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
     }
     assert!(both(&mut side, at(20_000)).is_empty());
     // And nobody told of number 5, but the answer for the time.
-    side.directory.counted(&a, 5, at(20_000));
+    side.directory.counted(&a, 5, at(20_000), at(20_000));
     assert_eq!(both(&mut side, at(20_000)).len(), 2);
 }
 
@@ -225,7 +251,7 @@ fn an_answer_may_be_older_than_what_was_missed_since_its_question() {
     let a = host("a", 1);
     let mut side = Side::with(&[&a]);
     let first = side.asks(at(0)).unwrap();
-    side.directory.counted(&a, 5, at(1));
+    side.directory.counted(&a, 5, at(1), at(1));
     side.answers(&first, &list("t", 0, &[]), at(2));
     let second = side.asks(at(30)).expect("nobody knows whether that was all");
     side.answers(&second, &list("t", 0, &[]), at(31));
@@ -233,7 +259,7 @@ fn an_answer_may_be_older_than_what_was_missed_since_its_question() {
     // An answer that comes after the next question is none to that one.
     side.directory.unknown(&a, &topic("t"), at(20_000));
     let third = side.asks(at(20_000)).unwrap();
-    side.directory.counted(&a, 6, at(20_001));
+    side.directory.counted(&a, 6, at(20_001), at(20_001));
     assert!(side.asks(at(20_500)).is_some());
     side.answers(&third, &list("t", 0, &[]), at(20_501));
     assert!(side.asks(at(21_500)).is_some(), "that was not answered");

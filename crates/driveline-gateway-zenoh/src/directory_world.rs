@@ -128,7 +128,7 @@ impl World {
         let (side, now) = (&mut self.side, self.now);
         match flight {
             Flight::Changed(host, t, change) => side.directory.changed(&host, &topic(TOPICS[t]), change, now),
-            Flight::Counted(host, changes) => side.directory.counted(&host, changes, now),
+            Flight::Counted(host, changes) => side.directory.counted(&host, changes, now, now),
             Flight::Answer(q, list) => side.answers(&q, &list, now),
         }
     }

@@ -51,6 +51,7 @@ fn outages(speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &[u64]) {
     let mut talk = Talk::new(&rig.a, &rig.b, speech);
     talk.until_heard(20);
     for &ms in lengths_ms {
+        let before = [&rig.a, &rig.b].map(out_of_reach);
         if !cut(&rig, true) {
             rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
             return;
@@ -59,9 +60,21 @@ fn outages(speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &[u64]) {
         talk.heard.perhaps_from = talk.heard.numbers.last().copied().filter(|_| ms >= KEPT_MS);
         cut(&rig, false);
         talk.recovers(&talk.now(), &format!("{how} for {ms} ms"));
+        let after = [&rig.a, &rig.b].map(out_of_reach);
+        let told = after.iter().zip(before).all(|(after, before)| *after >= before + Duration::from_millis(ms));
+        assert!(told || ms < TOLD_MS, "{how} for {ms} ms: of {before:?} there are {after:?}");
     }
     talk.all_accounted_for();
     no_dead_routes(&rig);
+}
+
+/// A link that was away for so long was told of as gone, whatever was on its way.
+const TOLD_MS: u64 = 15_000;
+
+/// How long the other host was gone, as this one says.
+fn out_of_reach(host: &Host) -> Duration {
+    let report = host.report().expect("a report");
+    Duration::from_millis(report.hosts.iter().map(|h| h.outage_ms).sum())
 }
 
 /// As long as what a host has published is kept for its return, which is a little later than the cut.

@@ -202,7 +202,7 @@ impl Conductor {
     fn news(&mut self, what: News, now: MonotonicNs) {
         match what {
             News::List { question, bytes } => self.incoming.listed(&self.common, &question, &bytes, now),
-            News::Counted { host, changes } => self.incoming.counted(&host, changes, now),
+            News::Counted { host, changes, asked } => self.incoming.counted(&host, changes, asked, now),
             News::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
             News::Changed { host, topic, change } => self.incoming.changed(&host, &topic, change, now),
             News::Foreign { host, version, alive } => self.incoming.foreign_token(&self.common, host, version, alive),

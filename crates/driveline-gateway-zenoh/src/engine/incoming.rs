@@ -136,9 +136,9 @@ impl Incoming {
     }
 
     /// A host was asked for the time, and has told as well how many changes of its lists there were.
-    pub(super) fn counted(&mut self, host: &HostId, changes: u64, now: MonotonicNs) {
+    pub(super) fn counted(&mut self, host: &HostId, changes: u64, asked: MonotonicNs, now: MonotonicNs) {
         self.probing.answered(host);
-        self.directory.counted(host, changes, now);
+        self.directory.counted(host, changes, asked, now);
     }
 
     /// A sample came whose publisher is not known.
@@ -224,7 +224,7 @@ impl Incoming {
             HostReport {
                 host: id.to_string(),
                 alive: h.alive,
-                for_ms: now.since(h.changed).as_millis() as u64,
+                for_ms: now.since(h.since()).as_millis() as u64,
                 outages: h.outages,
                 outage_ms: h.outage.as_millis() as u64,
                 offset_ns: offset.map(|o| o.ns),
@@ -328,7 +328,7 @@ fn ask_for_time(common: &Common, host: &HostId, clock: Arc<Mutex<ClockEstimate>>
         let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes()) else { return };
         lock(&clock).exchange(&Exchange { sent, received, answered, returned });
         // Now its samples can be wanted.
-        inbox.push(News::Counted { host: host.clone(), changes });
+        inbox.push(News::Counted { host: host.clone(), changes, asked: sent });
     });
     // It is asked again soon.
     let _ = asked.wait();

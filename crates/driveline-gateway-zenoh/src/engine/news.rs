@@ -9,7 +9,7 @@ use crate::directory::Question;
 use crate::wire::{HostId, Keys, Parsed};
 use driveline_runtime::gateway::Notices;
 use driveline_shm::Kicker;
-use driveline_types::TopicName;
+use driveline_types::{MonotonicNs, TopicName};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -32,8 +32,8 @@ pub(super) enum News {
     Changed { host: HostId, topic: TopicName, change: u64 },
     /// The answer to a question.
     List { question: Question, bytes: Vec<u8> },
-    /// A host that was asked for the time has told how many changes there were.
-    Counted { host: HostId, changes: u64 },
+    /// A host that was asked for the time, then, has told how many changes there were.
+    Counted { host: HostId, changes: u64, asked: MonotonicNs },
     /// A sample came whose publisher is not known.
     Unknown { from: HostId, topic: TopicName },
 }
@@ -153,7 +153,7 @@ mod tests {
         let kept = (0..100_000).filter(|n| waiting.push(change(*n))).count();
         let answers = (0..10_000).filter(|_| waiting.push(list(256 << 10))).count();
         assert_eq!((kept, answers), (MAX_CHANGES, MAX_ANSWER_BYTES / (256 << 10)));
-        assert!(waiting.push(News::Counted { host: host(1), changes: 7 }) && waiting.push(token(1)));
+        assert!(waiting.push(News::Counted { host: host(1), changes: 7, asked: MonotonicNs(0) }) && waiting.push(token(1)));
         let first: Vec<_> = waiting.into_iter().take(1).collect();
         assert_eq!(first, [token(1)], "what matters most comes first");
         let mut waiting = Waiting::default();
