@@ -286,4 +286,8 @@ fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is
     assert!(told.contains("ss -ltnp") && !told.contains("PEM"), "{told}");
     let told = start(&json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }));
     assert!(told.contains("`ip link` lists") && !told.contains("ss -ltnp"), "{told}");
+    assert!(told.contains("No such device (os error 19)") && !told.contains(".rs"), "as people write it: {told}");
+    // Here Zenoh does not say of which endpoint.
+    let told = start(&json!({ "listen": ["tcp/nosuch.invalid:7450"] }));
+    assert!(told.contains("tcp/nosuch.invalid:7450") && !told.contains(".rs"), "{told}");
 }

@@ -10,7 +10,7 @@ use super::{KIND, lock, session};
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
-use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport};
+use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName};
@@ -48,7 +48,7 @@ impl Common {
         match self.session.liveliness().declare_token(key.clone()).wait() {
             Ok(token) => Some(token),
             Err(e) => {
-                self.tell(format!("cannot announce '{key}': {e}"));
+                self.tell(format!("cannot announce '{key}': {}", zenoh_says(&e)));
                 None
             }
         }
@@ -138,7 +138,9 @@ impl Conductor {
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
-        let session = zenoh::open(zenoh).wait().map_err(|e| GatewayError::Open { reason: e.to_string() })?;
+        let opened = zenoh::open(zenoh).wait();
+        let endpoints = || [&network.listens[..], &network.connects].concat();
+        let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
@@ -150,7 +152,7 @@ impl Conductor {
         declare(&common, &outgoing.inboxes, &outgoing.lists, &receiving)?;
         let key = common.keys.key(&Parsed::Host(common.me.clone()));
         let token = common.session.liveliness().declare_token(key.clone()).wait();
-        let token = token.map_err(|e| GatewayError::Declare { what: key, reason: e.to_string() })?;
+        let token = token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         outgoing.announce(&common)?;
         let about = Report {
             gateway: KIND.into(),
@@ -267,7 +269,7 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
     let (session, keys, me) = (&common.session, &common.keys, &common.me);
     let failed = |what: &str| {
         let what = what.to_owned();
-        move |e: zenoh::Error| GatewayError::Declare { what, reason: e.to_string() }
+        move |e: zenoh::Error| GatewayError::Declare { what, reason: zenoh_says(&e) }
     };
 
     let receiving = receiving.clone();

@@ -40,8 +40,10 @@ pub enum GatewayError {
         reason: String,
     },
     /// The session does not open.
-    #[error("cannot take part in the network: {reason}{}", advice(reason))]
+    #[error("cannot take part in the network{}: {reason}{}", unnamed(endpoints, reason), advice(reason))]
     Open {
+        /// Where it was to listen and to connect to.
+        endpoints: Vec<String>,
         /// What Zenoh says.
         reason: String,
     },
@@ -83,6 +85,13 @@ pub enum GatewayError {
     Wait(#[from] driveline_shm::WaitSetError),
 }
 
+/// The endpoints, if Zenoh's words name none of them.
+fn unnamed(endpoints: &[String], reason: &str) -> String {
+    let address = |endpoint: &str| endpoint.split_once('/').map_or(String::new(), |(_, address)| address.to_owned());
+    let named = endpoints.iter().any(|e| reason.contains(&address(e)));
+    if named || endpoints.is_empty() { String::new() } else { format!(" at {}", endpoints.join(", ")) }
+}
+
 /// What to look at when Zenoh cannot listen: it says why in words only.
 fn advice(reason: &str) -> &'static str {
     // An address that is taken, or is not one of this host's.
@@ -90,6 +99,8 @@ fn advice(reason: &str) -> &'static str {
         "; is the address of `listen` one of this host's (`ip address`), and is nobody else there (`ss -ltnp`)?"
     } else if reason.contains("No such device") {
         "; `ip link` lists the interfaces of this host"
+    } else if reason.contains("failed to lookup address") {
+        "; is the name known (`getent hosts NAME`)?"
     } else if reason.contains("TLS") {
         "; are `authority` and `certificate` under `tls:` certificates in PEM (`openssl x509 -in FILE -noout`), and is `private_key` the key of `certificate`?"
     } else {

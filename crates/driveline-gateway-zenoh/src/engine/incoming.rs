@@ -9,7 +9,7 @@ use crate::clock::{ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
 use crate::probing::Probing;
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};
-use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal};
+use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -312,7 +312,7 @@ fn ask(common: &Common, question: Question) {
         }
     });
     if let Err(e) = get.wait() {
-        common.tell(format!("cannot ask host '{name}' for its publishers: {e}"));
+        common.tell(format!("cannot ask host '{name}' for its publishers: {}", zenoh_says(&e)));
     }
 }
 

@@ -6,7 +6,7 @@ use super::edge::{Edge, EdgeInbox, EdgeParts, access};
 use super::error::GatewayError;
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer, Parsed, QosMark};
-use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal};
+use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
@@ -204,7 +204,7 @@ impl Outgoing {
         for (topic, sent) in &mut self.topics {
             let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: topic.clone() });
             let token = common.session.liveliness().declare_token(key.clone()).wait();
-            sent._token = Some(token.map_err(|e| GatewayError::Declare { what: key, reason: e.to_string() })?);
+            sent._token = Some(token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use super::GatewayError;
 use crate::wire::MAX_LIST_LEN;
+use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec};
 use serde_json::Value;
 use zenoh::Config;
@@ -43,14 +44,14 @@ fn rest_within_us(len: u64, mbit: u32) -> u64 {
 }
 
 fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), GatewayError> {
-    config.insert_json5(key, value).map_err(|e| GatewayError::ZenohRefuses { key, value: value.to_owned(), reason: e.to_string() })
+    config.insert_json5(key, value).map_err(|e| GatewayError::ZenohRefuses { key, value: value.to_owned(), reason: zenoh_says(&e) })
 }
 
 /// The configuration of the session.
 pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let spec = &gateway.network;
     if let Some(path) = &spec.zenoh {
-        return Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: e.to_string() });
+        return Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: zenoh_says(&e) });
     }
     let mut config = Config::default();
     let longest = gateway.topics.iter().map(|t| t.max_payload).fold(MAX_LIST_LEN as u64, u64::max);

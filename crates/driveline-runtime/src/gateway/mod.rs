@@ -10,6 +10,7 @@ mod only_one;
 mod program;
 mod report;
 mod status;
+mod zenoh_text;
 
 pub(crate) use mistakes::TopicNumbers;
 
@@ -22,3 +23,4 @@ pub use report::{
     Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport, Ros2TopicReport, TopicReport,
 };
 pub use status::{Answer, MAX_REPORT_LEN, StatusSocket, ask};
+pub use zenoh_text::zenoh_says;

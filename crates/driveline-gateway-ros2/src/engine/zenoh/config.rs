@@ -2,6 +2,7 @@
 //! The session's settings: rmw_zenoh's, with bounds.
 
 use super::GatewayError;
+use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::ros2::Ros2ZenohSpec;
 use zenoh::Config;
 
@@ -40,7 +41,7 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
         ("transport/link/rx/max_message_size", longest.as_str()),
     ] {
-        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: format!("{key} = {value}"), reason: e.to_string() };
+        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: format!("{key} = {value}"), reason: zenoh_says(&e) };
         config.insert_json5(key, value).map_err(refused)?;
     }
     Ok(config)

@@ -17,7 +17,7 @@ use crate::discovery_info::Gid;
 use crate::names::RosNode;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use discovery::Discovery;
-use driveline_runtime::gateway::NetworkReport;
+use driveline_runtime::gateway::{NetworkReport, zenoh_says};
 use driveline_runtime::ros2::Ros2ZenohSpec;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ fn text(e: impl ToString) -> String {
 impl Session {
     /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found later, and `waiting` is woken.
     pub(super) fn open(spec: &Ros2ZenohSpec, domain: u32, longest: u64, waiting: Arc<Waiting>) -> Result<Self, GatewayError> {
-        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: spec.listen.join(", "), reason: e.to_string() };
+        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: spec.listen.join(", "), reason: zenoh_says(&e) };
         let session = zenoh::open(config::session(spec, longest)?).wait().map_err(refused)?;
         let discovery = Arc::new(Discovery::new(session.zid().to_string(), waiting));
         let found = discovery.clone();
