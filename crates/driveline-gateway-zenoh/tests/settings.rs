@@ -291,3 +291,27 @@ fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is
     let told = start(&json!({ "listen": ["tcp/nosuch.invalid:7450"] }));
     assert!(told.contains("tcp/nosuch.invalid:7450") && !told.contains(".rs"), "{told}");
 }
+
+#[test]
+fn a_host_that_finds_nobody_says_so_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let endpoint = format!("unixsock-stream/{}/nobody", dir.path().display());
+    let start = |connect: &[&str]| {
+        let network = json!({ "host": "roof", "listen": ["tcp/127.0.0.1:0"], "connect": connect });
+        let config = json!({ "domain": "car", "domain_dir": dir.path().join(connect.len().to_string()), "network": network, "topics": [] });
+        Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
+    };
+    let (waits, alone) = (start(&[]), start(&[&endpoint]));
+    let mut told = Vec::new();
+    eventually("told", || {
+        told.extend(alone.take_notices());
+        !told.is_empty()
+    });
+    assert_eq!(
+        told,
+        [format!(
+            "no other host was reached yet, and the gateway goes on trying: nobody answers at {endpoint}, or lets this host in; does a gateway run there, and does a firewall let it through?"
+        )]
+    );
+    assert_eq!(waits.take_notices(), Vec::<String>::new(), "where others connect, none may be expected");
+}

@@ -2,6 +2,7 @@
 //! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
 //! listen on without saying so, in the same words for every gateway.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The protocol of sockets that are files.
@@ -65,6 +66,13 @@ fn is_everywhere(host: &str) -> bool {
 /// Whether this can be the name of a network interface, alone and in an endpoint's settings.
 pub(crate) fn is_interface(name: &str) -> bool {
     (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b':'))
+}
+
+/// The name of a host in an endpoint, if it has one, and not an address.
+pub(crate) fn name(endpoint: &str) -> Option<&str> {
+    let (protocol, address) = parts(endpoint)?;
+    let (host, _) = address.rsplit_once(':').filter(|_| protocol != UNIX)?;
+    (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)
 }
 
 /// Why this is no endpoint for that, and what to do about it.

@@ -23,6 +23,9 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 use zenoh::{Session, Wait};
 
+/// Where nobody was reached for so long, that is told: all start together, and this one may be the first.
+const ALONE_AFTER: Duration = Duration::from_secs(5);
+
 /// What both directions need.
 pub(super) struct Common {
     pub(super) session: Session,
@@ -113,6 +116,8 @@ pub(super) struct Conductor {
     /// Of its reports, what does not change.
     about: Report,
     started: MonotonicNs,
+    /// When to tell that no other host was reached yet.
+    alone_at: Option<MonotonicNs>,
     topics: Vec<CarriedTopic>,
     /// The only gateway of the domain on this host, as long as this is open.
     _only: OnlyOne,
@@ -124,7 +129,12 @@ impl Conductor {
     pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<HostId>) -> Result<Self, GatewayError> {
         let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
         let zenoh = session::config(&config)?;
-        let network = NetworkReport { listens: session::listens(&zenoh), connects: session::connects(&zenoh), ..NetworkReport::default() };
+        let network = NetworkReport {
+            listens: session::listens(&zenoh),
+            connects: session::connects(&zenoh),
+            interface: config.network.interface.clone(),
+            ..NetworkReport::default()
+        };
         let name = session::host_name(&config.network);
         let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
         let me = HostId::new(&name, random.0 as u64).ok_or_else(|| GatewayError::Network {
@@ -164,8 +174,11 @@ impl Conductor {
         };
         *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
         let started = MonotonicNs::now();
+        // Where others only connect to this one, none may be expected.
+        let looks = about.network.interface.is_some() || !about.network.connects.is_empty();
+        let alone_at = looks.then(|| started + ALONE_AFTER);
         let topics = config.topics;
-        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, topics, _only: only, _token: token })
+        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, alone_at, topics, _only: only, _token: token })
     }
 
     pub(super) fn domain_dir(&self) -> PathBuf {
@@ -180,7 +193,7 @@ impl Conductor {
                 self.news(what, now);
             }
             self.outgoing.look(&self.common);
-            let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now)];
+            let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now), self.look_for_others(now)];
             self.control.desk.answer(|| self.report(now));
             if let Some(silent) = self.incoming.silent().cloned() {
                 self.common.tell(format!(
@@ -199,6 +212,16 @@ impl Conductor {
     /// Others shall know before the segments go.
     fn leave(&self) {
         let _ = self.common.session.close().wait();
+    }
+
+    /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives when to look again.
+    fn look_for_others(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
+        let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
+        self.alone_at = at.filter(|at| now < *at);
+        if at.is_some() && self.alone_at.is_none() {
+            self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
+        }
+        self.alone_at
     }
 
     fn news(&mut self, what: News, now: MonotonicNs) {

@@ -100,6 +100,11 @@ impl Incoming {
         self.directory.host(id, now).map(|h| h.clock.clone())
     }
 
+    /// Whether any other host was ever there, of whatever version.
+    pub(super) fn has_met_a_host(&self) -> bool {
+        !self.directory.hosts().is_empty() || !self.foreign.is_empty()
+    }
+
     /// A gateway has come or gone.
     pub(super) fn host_token(&mut self, common: &Common, id: &HostId, alive: bool, now: MonotonicNs) {
         let others = self.directory.hosts().iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a gateway says about itself, to tools. Keys that one side does not know are ignored, and missing ones are empty.
 
+use crate::endpoint;
 use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +50,32 @@ pub struct Report {
 const MOST_LOSSES: usize = 32;
 
 impl Report {
+    /// Why no other host is there, as far as that can be seen from here.
+    #[must_use]
+    pub fn alone(&self) -> String {
+        let NetworkReport { connects, peers, routers, .. } = &self.network;
+        match (connects.as_slice(), peers.saturating_add(*routers)) {
+            (connects @ [_, ..], 0) => {
+                let name = connects.iter().find_map(|e| endpoint::name(e));
+                let known = name.map(|n| format!(", is the name known (`getent hosts {n}`)")).unwrap_or_default();
+                let at = connects.join(", ");
+                format!(
+                    "nobody answers at {at}, or lets this host in; does a gateway run there{known}, and does a firewall let it through?"
+                )
+            }
+            ([], 0) => match &self.network.interface {
+                Some(name) => format!(
+                    "nobody answers the multicast at interface {name}; does a gateway run there, and does a firewall let it through?"
+                ),
+                None => "nobody has connected yet".to_owned(),
+            },
+            (_, n) => {
+                let neighbours = if n == 1 { "neighbour" } else { "neighbours" };
+                format!("of {n} {neighbours} none serves domain '{}': hosts exchange topics where `domain` is the same", self.domain)
+            }
+        }
+    }
+
     /// Outages of the network and what was lost between hosts since this gateway was started, a line for each host and topic, for whoever sums up a run. What
     /// was told not to be sent is no loss. Starts of another host's gateway are one host here.
     #[must_use]
@@ -220,6 +247,8 @@ pub struct NetworkReport {
     pub listens: Vec<String>,
     /// Where it was told to connect to.
     pub connects: Vec<String>,
+    /// The network interface on which it looks for others.
+    pub interface: Option<String>,
     /// Neighbours that it is connected to as equals …
     pub peers: usize,
     /// … and as routers.

@@ -5,7 +5,7 @@ use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, secon
 use crate::commands::list::qos;
 use crate::text::{count, cut};
 use driveline_analyze::text::bytes;
-use driveline_runtime::gateway::{EdgeReport, InletReport, InletState, Report, TopicReport};
+use driveline_runtime::gateway::{EdgeReport, HostReport, InletReport, InletState, Report, TopicReport};
 
 /// A paragraph for each topic.
 pub(super) fn topics(report: &Report, before: &Report) -> String {
@@ -46,7 +46,9 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
         let why = if t.publishers.is_empty() {
             "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
         } else {
-            format!("no other host wants it: none has a subscription that matches{}", others(report))
+            // Who refuses it does not tell.
+            let refuses = if is_alone(report) { "" } else { ", or one refuses it: `driveline gateway list` there says why" };
+            format!("no other host wants it: none has a subscription that matches{refuses}{}", others(report))
         };
         lines.push(format!("  not sent: {why}"));
     }
@@ -56,20 +58,21 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     lines.iter().map(|l| l.clone() + "\n").collect()
 }
 
+/// Hosts that something can go to, and come from.
+fn there(report: &Report) -> impl Iterator<Item = &HostReport> {
+    report.hosts.iter().filter(|h| h.alive && h.problem.is_none())
+}
+
+fn is_alone(report: &Report) -> bool {
+    there(report).next().is_none()
+}
+
 /// Who could.
 fn others(report: &Report) -> String {
-    let there: Vec<_> = report.hosts.iter().filter(|h| h.alive && h.problem.is_none()).map(|h| format!("'{}'", short(&h.host))).collect();
-    if !there.is_empty() {
-        return format!("; known: {}", there.join(", "));
+    if !is_alone(report) {
+        return format!("; known: {}", there(report).map(|h| format!("'{}'", short(&h.host))).collect::<Vec<_>>().join(", "));
     }
-    let n = &report.network;
-    let neighbours = n.peers.saturating_add(n.routers);
-    let why = match (n.connects.is_empty(), neighbours) {
-        (_, 1..) => format!(", and of {} none serves domain '{}'", count(neighbours as u64, "neighbour"), cut(&report.domain, NAME)),
-        (true, 0) => ": nobody has connected yet".to_owned(),
-        (false, 0) => format!(": nobody answers at {}, or lets this host in", cut(&n.connects.join(", "), 4 * NAME)),
-    };
-    format!("; no other host is there{why}")
+    format!("; no other host is there: {}", cut(&report.alone(), REASON))
 }
 
 fn mark(mark: &str) -> String {
@@ -148,7 +151,7 @@ fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{EdgeFigures, HostReport, InletFigures, NetworkReport, PublisherReport, Refusal};
+    use driveline_runtime::gateway::{EdgeFigures, InletFigures, NetworkReport, PublisherReport, Refusal};
     use driveline_types::Qos;
 
     fn topic_report(send: bool, receive: bool, publishers: Vec<PublisherReport>) -> TopicReport {
@@ -205,7 +208,31 @@ mod tests {
         says(&unwanted, &before, &["published here by 'eye': Image, best effort", "no other host wants it", "no other host is there"]);
         let alone = NetworkReport { connects: vec!["tcp/10.0.0.1:7450".into()], ..NetworkReport::default() };
         says(&Report { network: alone, ..unwanted.clone() }, &before, &["nobody answers at tcp/10.0.0.1:7450, or lets this host in"]);
-        says(&Report { hosts: vec![host(true)], ..unwanted.clone() }, &before, &["none has a subscription that matches; known: 'trunk'"]);
+        let named = NetworkReport { connects: vec!["tcp/roof:7450".into(), "tcp/[::1]:7450".into()], ..NetworkReport::default() };
+        says(
+            &Report { network: named, ..unwanted.clone() },
+            &before,
+            &[
+                "nobody answers at tcp/roof:7450, tcp/[::1]:7450, or lets this host in; does a gateway run there, is the name known (`getent hosts roof`), and",
+            ],
+        );
+        let searched = NetworkReport { interface: Some("eth0".into()), ..NetworkReport::default() };
+        says(
+            &Report { network: searched, ..unwanted.clone() },
+            &before,
+            &["no other host is there: nobody answers the multicast at interface eth0; does"],
+        );
+        let elsewhere = NetworkReport { peers: 1, ..NetworkReport::default() };
+        says(
+            &Report { network: elsewhere, ..unwanted.clone() },
+            &before,
+            &["of 1 neighbour none serves domain 'd': hosts exchange topics where `domain` is the same"],
+        );
+        says(
+            &Report { hosts: vec![host(true)], ..unwanted.clone() },
+            &before,
+            &["none has a subscription that matches, or one refuses it: `driveline gateway list` there says why; known: 'trunk'"],
+        );
         let refused = Refusal {
             topic: "camera".into(),
             host: "trunk.01".into(),

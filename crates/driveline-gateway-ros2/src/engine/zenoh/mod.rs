@@ -121,6 +121,7 @@ impl Session {
         NetworkReport {
             listens: info.locators().wait().iter().map(ToString::to_string).collect(),
             connects: self.connects.clone(),
+            interface: None,
             peers: info.peers_zid().wait().count(),
             routers: info.routers_zid().wait().count(),
             router_missing: lock(&self.routers).is_missing(),
