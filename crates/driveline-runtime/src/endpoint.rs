@@ -2,7 +2,8 @@
 //! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
 //! listen on without saying so, in the same words for every gateway.
 
-use std::net::IpAddr;
+use crate::graph::suggest;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 /// The protocol of sockets that are files.
@@ -17,6 +18,9 @@ const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
 
 /// Settings of when an endpoint is tried again, which the gateway has its own of. With these it would not start before somebody is there, or try without a pause.
 const AGAIN: [&str; 4] = ["exit_on_failure", "retry_period_init_ms", "retry_period_max_ms", "retry_period_increase_factor"];
+
+/// All settings of an endpoint. Zenoh passes over what it does not know, and takes more of TLS, by which one endpoint could do without the other end's certificate.
+const SETTINGS: [&str; 5] = ["iface", "bind", BYTES[0], BYTES[1], "dscp"];
 
 /// What kinds of endpoints a gateway takes.
 pub(crate) struct Rules {
@@ -56,7 +60,7 @@ pub(crate) fn socket_path(endpoint: &str) -> Option<&Path> {
 /// Zenoh's settings of an endpoint.
 fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
     let settings = endpoint.split_once('#').map_or("", |(_, settings)| settings);
-    settings.split(';').map(|setting| setting.split_once('=').unwrap_or((setting, "")))
+    settings.split(';').filter(|setting| !setting.is_empty()).map(|setting| setting.split_once('=').unwrap_or((setting, "")))
 }
 
 fn is_everywhere(host: &str) -> bool {
@@ -75,6 +79,22 @@ pub(crate) fn name(endpoint: &str) -> Option<&str> {
     (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)
 }
 
+/// A host and a port, as far as there is one. An address of IPv6 stands in brackets.
+fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
+    let brackets = "has brackets that are not around an address of IPv6";
+    let Some(rest) = address.strip_prefix('[') else {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        return if host.contains(['[', ']']) { Err(brackets) } else { Ok((host, port)) };
+    };
+    let (inside, port) = rest.split_once(']').ok_or(brackets)?;
+    let is_address = inside.split('%').next().is_some_and(|a| a.parse::<Ipv6Addr>().is_ok());
+    match (port.strip_prefix(':'), is_address) {
+        (Some(port), true) => Ok((&address[..inside.len() + 2], port)),
+        (None, true) if port.is_empty() => Ok((address, "")),
+        _ => Err(brackets),
+    }
+}
+
 /// Why this is no endpoint for that, and what to do about it.
 pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(String, String)> {
     if endpoint.len() > MAX_LEN {
@@ -83,6 +103,11 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     let Some((protocol, address)) = parts(endpoint) else {
         return Some((format!("`{endpoint}` is not an endpoint"), rules.form.into()));
     };
+    let blank = |text: &str| text.contains(char::is_whitespace);
+    // The path of a socket may have one inside.
+    if endpoint.trim() != endpoint || blank(protocol) || (protocol != UNIX && blank(address)) {
+        return Some((format!("`{endpoint}` has a blank"), "remove it".into()));
+    }
     if !rules.protocols.contains(&protocol) {
         let help = format!("the gateway speaks {}", rules.protocols.join(", "));
         return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
@@ -91,12 +116,29 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         let help = "leave it out: what is not there is tried again until it is";
         return Some((format!("`{endpoint}`: when it is tried again is not for `{key}` to say"), help.into()));
     }
+    if let Some((key, _)) = settings(endpoint).find(|(key, _)| !SETTINGS.contains(key)) {
+        let is_tls = ["certificate", "private_key", "mtls", "verify_name"].iter().any(|part| key.contains(part));
+        let help = if is_tls && rules.protocols.contains(&"tls") {
+            "certificates of all endpoints stand under `tls:`, and both ends always show theirs".to_owned()
+        } else {
+            suggest(key, "settings", SETTINGS)
+        };
+        return Some((format!("`{endpoint}`: an endpoint has no setting `{key}`"), help));
+    }
     if protocol == UNIX {
         let fits = address.starts_with('/') && address.len() < SOCKET_PATH_LEN;
         return (!fits).then(|| (format!("`{endpoint}` names no socket"), "write an absolute path of at most 107 bytes".into()));
     }
-    let Some((host, Ok(port))) = address.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) else {
+    let (host, port) = match host_and_port(address) {
+        Ok(parts) => parts,
+        Err(why) => return Some((format!("`{endpoint}` {why}"), format!("write an IPv6 address as in `{protocol}/[::1]:{}`", rules.port))),
+    };
+    if port.is_empty() {
         return Some((format!("`{endpoint}` has no port"), format!("{}; {} is usual", rules.form, rules.port)));
+    }
+    let Some(port) = port.parse::<u16>().ok().filter(|_| port.bytes().all(|b| b.is_ascii_digit())) else {
+        let help = format!("a port is a number from 1 to 65535; {} is usual", rules.port);
+        return Some((format!("`{endpoint}`: `{port}` is no port"), help));
     };
     if let Some((key, value)) = settings(endpoint).find(|(key, value)| BYTES.contains(key) && value.parse::<u32>().is_err()) {
         let help = format!("write how many bytes, as a number: `{key}=65536`");

@@ -71,6 +71,8 @@ pub struct TlsSpec {
 pub struct Mistake {
     /// The key that it is about.
     pub key: &'static str,
+    /// Which one of a list.
+    pub index: Option<usize>,
     /// What is the matter.
     pub message: String,
     /// What to do about it.
@@ -105,9 +107,9 @@ impl NetworkSpec {
     #[must_use]
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        let mut add = |key, message: String, help: String| found.push(Mistake { key, message, help });
+        let mut add = |key, index, message: String, help: String| found.push(Mistake { key, index, message, help });
         if let Some(name) = self.host.as_ref().filter(|n| !is_host_name(n)) {
-            add("host", format!("`{name}` cannot be the name of a host"), "use 1 to 63 letters, digits, `_` and `-`".into());
+            add("host", None, format!("`{name}` cannot be the name of a host"), "use 1 to 63 letters, digits, `_` and `-`".into());
         }
         let endpoints = self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
         let named = endpoints || self.tls.is_some() || self.insecure || self.bandwidth_mbit.is_some();
@@ -115,16 +117,17 @@ impl NetworkSpec {
             let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
             add(
                 "zenoh",
+                None,
                 message,
                 "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`, `insecure`".into(),
             );
         }
         if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
-            add("interface", format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them".into());
+            add("interface", None, format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them".into());
         }
         if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
             let help = format!("write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000");
-            add("bandwidth_mbit", format!("no link carries {mbit} Mbit/s"), help);
+            add("bandwidth_mbit", None, format!("no link carries {mbit} Mbit/s"), help);
         }
         let rules = endpoint::Rules {
             protocols: &["tcp", "tls", "udp", "unixsock-stream"],
@@ -136,11 +139,11 @@ impl NetworkSpec {
         };
         for (key, list, what_for) in [("listen", &self.listen, Use::Listen), ("connect", &self.connect, Use::Connect)] {
             if list.len() > MAX_ENDPOINTS {
-                add(key, format!("{} endpoints are too many", list.len()), format!("at most {MAX_ENDPOINTS} are possible"));
+                add(key, None, format!("{} endpoints are too many", list.len()), format!("at most {MAX_ENDPOINTS} are possible"));
             }
-            for endpoint in list.iter().take(MAX_ENDPOINTS) {
+            for (i, endpoint) in list.iter().take(MAX_ENDPOINTS).enumerate() {
                 if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
-                    add(key, message, help);
+                    add(key, Some(i), message, help);
                 }
             }
         }
@@ -172,6 +175,16 @@ impl NetworkSpec {
     #[must_use]
     pub fn may_be_router(&self) -> bool {
         self.zenoh.is_some()
+    }
+
+    /// The network interface that is named, if it can be one and this computer has none of that name now.
+    #[must_use]
+    pub fn missing_interface(&self) -> Option<&str> {
+        let name = self.interface.as_deref().filter(|i| endpoint::is_interface(i))?;
+        let devices = Path::new("/sys/class/net");
+        // After the colon stands another name of the same device.
+        let device = name.split(':').next().unwrap_or(name);
+        (devices.is_dir() && !devices.join(device).exists()).then_some(name)
     }
 
     /// Files that are named and cannot be read, are not what they should be, or are where a socket is to be: the keys that lead to them, why, and what to do
@@ -339,7 +352,8 @@ impl GatewayConfig {
             found.add("domain", &message, "use 1 to 64 letters, digits, `_`, `-` and `.`");
         }
         for m in self.network.mistakes() {
-            found.add(&format!("network.{}", m.key), &m.message, &m.help);
+            let item = m.index.map_or(String::new(), |i| format!("[{i}]"));
+            found.add(&format!("network.{}{item}", m.key), &m.message, &m.help);
         }
         for (keys, message, help) in self.network.unreadable_files() {
             found.add(
@@ -383,7 +397,7 @@ mod tests {
         for good in [
             "{}",
             r#"{"host": "car-1", "interface": "eth0"}"#,
-            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0", "tcp/[fe80::1]:7450#iface=eth0"]}"#,
+            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#", "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10"]}"#,
             r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
             r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
             r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
@@ -401,6 +415,21 @@ mod tests {
             (r#"{"listen": ["192.168.1.10:7450"]}"#, "listen", "write protocol and address"),
             (r#"{"listen": ["quic/192.168.1.10:7450"]}"#, "listen", "tcp, tls, udp"),
             (r#"{"connect": ["tcp/192.168.1.10"]}"#, "connect", "has no port"),
+            (r#"{"connect": ["tcp/192.168.1.10:"]}"#, "connect", "has no port"),
+            (r#"{"connect": ["tcp/1.2.3.4:99999"]}"#, "connect", "`99999` is no port (a port is a number from 1 to 65535"),
+            (r#"{"connect": ["tcp/1.2.3.4:+7450"]}"#, "connect", "`+7450` is no port"),
+            (r#"{"listen": ["tcp/[::1]:70000#iface=eth0"]}"#, "listen", "`70000` is no port"),
+            (r#"{"connect": ["tcp/10.0.0.1:7450 "]}"#, "connect", "has a blank (remove it"),
+            (r#"{"connect": [" tcp/10.0.0.1:7450"]}"#, "connect", "has a blank (remove it"),
+            (r#"{"connect": ["tcp/10.0.0.1 :7450#iface=eth0"]}"#, "connect", "has a blank (remove it"),
+            (
+                r#"{"connect": ["tcp/[::1:7450"]}"#,
+                "connect",
+                "has brackets that are not around an address of IPv6 (write an IPv6 address as in `tcp/[::1]:7450`",
+            ),
+            (r#"{"connect": ["tcp/::1]:7450"]}"#, "connect", "brackets"),
+            (r#"{"connect": ["tcp/[::1]x:7450"]}"#, "connect", "brackets"),
+            (r#"{"connect": ["tcp/[roof]:7450"]}"#, "connect", "brackets"),
             (r#"{"connect": ["tcp/192.168.1.10:0"]}"#, "connect", "7450"),
             (r#"{"connect": ["tcp/0.0.0.0:7450"]}"#, "connect", "names nobody"),
             (r#"{"connect": ["unixsock-stream/here"]}"#, "connect", "absolute path"),
@@ -411,6 +440,23 @@ mod tests {
             (r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;exit_on_failure=true"]}"#, "connect", "leave it out"),
             (r#"{"connect": ["unixsock-stream//run/gw#retry_period_init_ms=0"]}"#, "connect", "leave it out"),
             (r#"{"connect": ["tcp/10.0.0.1:7450#so_rcvbuf"]}"#, "connect", "`so_rcvbuf=65536`"),
+            (
+                r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;so_sendbuf=65536"]}"#,
+                "connect",
+                "no setting `so_sendbuf` (did you mean `so_sndbuf`?)",
+            ),
+            (
+                r#"{"listen": ["unixsock-stream//run/gw#nonsense=5"]}"#,
+                "listen",
+                "no setting `nonsense` (settings: `iface`, `bind`, `so_sndbuf`, `so_rcvbuf`, `dscp`)",
+            ),
+            (r#"{"connect": ["tls/a:1#verify_name_on_connect=false"]}"#, "connect", "stand under `tls:`, and both ends always show theirs"),
+            (
+                r#"{"listen": ["tls/10.0.0.1:1#iface=eth0;enable_mtls=false"]}"#,
+                "listen",
+                "stand under `tls:`, and both ends always show theirs",
+            ),
+            (r#"{"listen": ["tls/10.0.0.1:1#root_ca_certificate_file=b.pem"]}"#, "listen", "stand under `tls:`"),
             (r#"{"zenoh": "z.json5", "listen": ["tcp/10.0.0.1:1"]}"#, "zenoh", "keep one of the two"),
         ] {
             let found = mistakes(bad);

@@ -87,10 +87,19 @@ fn mistakes_under_network_are_told_with_their_line() {
         &with("connect: [\"tcp/10.0.0.2:7450#so_sndbuf=64KiB\"]"),
         &[(3, "`64KiB` is no size of a buffer", "write how many bytes, as a number: `so_sndbuf=65536`")],
     );
-    let tls = with("interface: eth0, tls: {authority: ca.pem, certificate: /dev/null, private_key: a.key}");
+    let tls = with("interface: lo, tls: {authority: ca.pem, certificate: /dev/null, private_key: a.key}");
     finds(&tls, &[(3, "ca.pem", "relative"), (3, "/dev/null: it is not a regular file", "relative"), (3, "a.key", "graph file")]);
     let marked = tls.diagnostics.iter().map(|d| d.place.as_ref().unwrap().span.len).collect::<Vec<_>>();
     assert_eq!(marked, ["ca.pem", "/dev/null", "a.key"].map(|path| path.len() as u32), "each is marked where it is named");
+    let listed = with("connect: [\"tcp/10.0.0.2:7450\", \"tcp/10.0.0.3\"]");
+    finds(&listed, &[(3, "has no port", "7450 is usual")]);
+    assert_eq!(
+        listed.diagnostics.iter().next().unwrap().place.as_ref().unwrap().span.len as usize,
+        "\"tcp/10.0.0.3\"".len(),
+        "the entry is marked"
+    );
+    finds(&with("interface: nosuch0"), &[(3, "this computer has no network interface `nosuch0`", "`ip link` lists them")]);
+    sound(with("interface: lo"));
     finds(&with("zenoh: nowhere.json5"), &[(3, "nowhere.json5", "relative to the graph file")]);
     finds(&with("connect: [\"tcp/10.0.0.2:7450\"], bandwidth_mbit: 0"), &[(3, "`bandwidth_mbit` is out of range", "400000")]);
     finds(&with("lissten: []"), &[(3, "`lissten`", "did you mean `listen`?")]);

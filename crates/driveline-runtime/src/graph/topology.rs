@@ -533,7 +533,9 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         return None;
     };
     for m in spec.mistakes() {
-        let place = files.place(document, &["network", m.key], Part::Value);
+        let index = m.index.map(|i| i.to_string());
+        let path: Vec<&str> = ["network", m.key].into_iter().chain(index.as_deref()).collect();
+        let place = files.place(document, &path, Part::Value);
         files.error(Diagnostic::error(m.message).at(place).help(m.help));
     }
     let place = files.place(document, &["network"], Part::Key);
@@ -546,6 +548,13 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
     } else if !spec.reaches_anybody() {
         let d = Diagnostic::warning("`network:` names no interface and no endpoint, so no other host is reached").at(place.clone());
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
+    }
+    if let Some(name) = spec.missing_interface() {
+        let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"));
+        files.error(
+            d.at(files.place(document, &["network", "interface"], Part::Value))
+                .help("`ip link` lists them; the gateway does not start without it"),
+        );
     }
     let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
     for (keys, message, help) in spec.unreadable_files() {
