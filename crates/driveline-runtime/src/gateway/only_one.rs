@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One gateway of a kind for a domain on a host.
 
+use super::program::FROM_RUN;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,7 +13,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum OnlyOneError {
     /// Another one is there.
-    #[error("a gateway '{kind}' serves the domain in {} already (process {pid}); end it with `kill {pid}`, or use another domain", path.display())]
+    #[error("a gateway '{kind}' serves the domain in {} already (process {pid}); end {}, or use another domain", path.display(), who(pid, *run))]
     Second {
         /// What kind of gateway.
         kind: String,
@@ -20,6 +21,8 @@ pub enum OnlyOneError {
         path: PathBuf,
         /// The other one's process, or `?`.
         pid: String,
+        /// The process that has started it and would start it again, if one has.
+        run: Option<u32>,
     },
     /// The directory does not let it.
     #[error("cannot use {}: {source}", path.display())]
@@ -29,6 +32,10 @@ pub enum OnlyOneError {
         /// What the system says.
         source: io::Error,
     },
+}
+
+fn who(pid: &str, run: Option<u32>) -> String {
+    run.map_or_else(|| format!("it with `kill {pid}`"), |run| format!("the `driveline run` that started it (`kill {run}`)"))
 }
 
 /// How often the lock is taken again because whoever had it has just removed its file.
@@ -61,7 +68,8 @@ impl OnlyOne {
                     // Whoever holds the lock may just be writing.
                     let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
                     let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
-                    return Err(OnlyOneError::Second { kind: kind.to_owned(), path: domain_dir.to_owned(), pid });
+                    let run = holder(domain_dir, kind).and_then(run_of);
+                    return Err(OnlyOneError::Second { kind: kind.to_owned(), path: domain_dir.to_owned(), pid, run });
                 }
                 Err(e) => return Err(failed(e.into())),
             }
@@ -106,6 +114,16 @@ pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
     open.filter_map(|fd| std::fs::metadata(fd.path()).ok()).any(|m| same(&m, &lock)).then_some(pid)
 }
 
+/// The process that has started this gateway, if it was a run.
+fn run_of(pid: u32) -> Option<u32> {
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    arguments.split(|b| *b == 0).find(|a| *a == FROM_RUN.as_bytes())?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    // Whose parent is gone belongs to process 1, which is no run; nor is 0, somebody outside of this container.
+    (parent > 1).then_some(parent)
+}
+
 fn same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
@@ -126,12 +144,36 @@ mod tests {
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();
         assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
+        assert!(error.contains(&format!("`kill {}`", std::process::id())), "{error}");
         let _other = OnlyOne::new(dir.path(), "other").unwrap();
         drop(first);
         // What one that was killed has left is not read as part of the new one's number.
         std::fs::write(dir.path().join("gateway-test.lock"), "4294967295 and more").unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("gateway-test.lock")).unwrap(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn whose_gateway_a_run_has_started_is_told_to_end_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = OnlyOne::new(dir.path(), "test").unwrap();
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        // It has the lock's file open and is called as a run calls it, until `ours` is gone.
+        let mut gateway = std::process::Command::new("sh")
+            .args(["-c", "echo; read x <&1", "gateway", "--account-stdin"])
+            .stdin(first.file.try_clone().unwrap())
+            .stdout(std::os::fd::OwnedFd::from(theirs))
+            .spawn()
+            .unwrap();
+        // By now it is what it was started as.
+        ours.read_exact(&mut [0]).unwrap();
+        std::fs::write(dir.path().join("gateway-test.lock"), gateway.id().to_string()).unwrap();
+        let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();
+        drop(ours);
+        gateway.wait().unwrap();
+        let (gateway, run) = (gateway.id(), std::process::id());
+        assert!(error.contains(&format!("(process {gateway})")), "{error}");
+        assert!(error.contains(&format!("`driveline run` that started it (`kill {run}`)")), "it would be started again: {error}");
     }
 
     #[test]

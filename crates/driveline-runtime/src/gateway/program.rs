@@ -5,8 +5,9 @@
 //! the end of the gateway. By hand the configuration is a file, and a signal ends it.
 
 use crate::account::Record;
-use crate::graph::clean;
+use crate::graph::{clean, closest};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,6 +20,10 @@ use std::time::Duration;
 
 /// Longest configuration, in bytes.
 const MAX_CONFIG_LEN: u64 = 4 << 20;
+/// The exit code for arguments that cannot be, as `driveline` has it.
+const MISUSED: u8 = 2;
+/// The argument with which a run starts it.
+pub(super) const FROM_RUN: &str = "--account-stdin";
 /// How often it is looked whether there is something to tell.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -65,9 +70,12 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             println!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        [flag] if flag == "--account-stdin" => with_environment(G::ENVIRONMENT).and_then(|()| from_launcher::<G>()),
+        [flag] if flag == FROM_RUN => with_environment(G::ENVIRONMENT).and_then(|()| from_launcher::<G>()),
         [path] => with_environment(G::ENVIRONMENT).and_then(|()| from_file::<G>(path)),
-        _ => Err(usage()),
+        _ => {
+            eprintln!("error: {}", usage());
+            return ExitCode::from(MISUSED);
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,7 +102,22 @@ fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
 }
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
-    serde_json::from_str(text).map_err(|e| for_people(format!("the configuration cannot be read: {e}")))
+    let refused = |why: String| for_people(format!("the configuration cannot be read: {why}"));
+    // A list would be taken for the values of the keys.
+    if serde_json::from_str::<Value>(text).is_ok_and(|value| !value.is_object()) {
+        return Err(refused("it is no JSON object: `{\"domain\": …}`".into()));
+    }
+    serde_json::from_str(text).map_err(|e| {
+        let why = e.to_string();
+        refused(format!("{why}{}", meant(&why)))
+    })
+}
+
+/// What was meant, where a name is unknown: serde tells it first, and then those that there are.
+fn meant(why: &str) -> String {
+    let mut names = why.split('`').skip(1).step_by(2);
+    let given = names.next().filter(|_| why.starts_with("unknown "));
+    given.and_then(|given| closest(given, names)).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
 
 fn from_file<G: Gateway>(path: &str) -> Result<(), String> {
@@ -191,4 +214,23 @@ fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
     let mut buffer = [0; 64];
     while matches!(reader.read(&mut buffer), Ok(n) if n > 0) {}
     let _ = ended.send(());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::GatewayConfig;
+
+    #[test]
+    fn a_configuration_that_cannot_be_read_is_told_with_what_was_meant() {
+        let told = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
+        let misspelt = told(r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#);
+        assert!(misspelt.contains("unknown field `lissten`") && misspelt.contains("did you mean `listen`?"), "{misspelt}");
+        let strange = told(r#"{"domain": "d", "colour": 1}"#);
+        assert!(strange.contains("unknown field `colour`, expected one of `domain`") && !strange.contains("did you mean"), "{strange}");
+        for list in ["[]", "1", "null", "[\"car\", \"/d\", {}, []]"] {
+            assert_eq!(told(list), "the configuration cannot be read: it is no JSON object: `{\"domain\": …}`", "{list}");
+        }
+        assert!(told("{").contains("line 1 column 1"), "{}", told("{"));
+    }
 }
