@@ -14,6 +14,7 @@ use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
 use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 /// The figures of the first host's only edge, once something holds of them.
@@ -268,6 +269,26 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     std::fs::write(&file, json!({ "\u{1b}[31m": 1 }).to_string()).unwrap();
     let said = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap().stderr;
     assert!(!said.contains(&0x1b), "{}", String::from_utf8_lossy(&said));
+    assert_eq!(
+        std::process::Command::new(rig::GATEWAY).output().unwrap().status.code(),
+        Some(2),
+        "as `driveline` has it for arguments that cannot be"
+    );
+}
+
+#[test]
+fn what_a_run_is_told_is_not_said_twice() {
+    for config in ["[]", r#"{"domain": "a/b", "domain_dir": "/nowhere", "topics": []}"#] {
+        let (mut run, gateway) = std::os::unix::net::UnixStream::pair().unwrap();
+        writeln!(run, "{config}").unwrap();
+        let started =
+            std::process::Command::new(rig::GATEWAY).arg("--account-stdin").stdin(std::os::fd::OwnedFd::from(gateway)).output().unwrap();
+        let mut told = String::new();
+        run.read_to_string(&mut told).unwrap();
+        assert_eq!(started.status.code(), Some(1));
+        assert!(told.contains("failed"), "{told}");
+        assert_eq!(String::from_utf8_lossy(&started.stderr), "", "{told}");
+    }
 }
 
 #[test]

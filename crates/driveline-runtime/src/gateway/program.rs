@@ -70,8 +70,8 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             println!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        [flag] if flag == FROM_RUN => with_environment(G::ENVIRONMENT).and_then(|()| from_launcher::<G>()),
-        [path] => with_environment(G::ENVIRONMENT).and_then(|()| from_file::<G>(path)),
+        [flag] if flag == FROM_RUN => with_environment(G::ENVIRONMENT).map_err(Failure::from).and_then(|()| from_launcher::<G>()),
+        [path] => with_environment(G::ENVIRONMENT).map_err(Failure::from).and_then(|()| from_file::<G>(path)),
         _ => {
             eprintln!("error: {}", usage());
             return ExitCode::from(MISUSED);
@@ -79,10 +79,26 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("error: {text}");
+        Err(Failure { text, told }) => {
+            // Whoever has started it says so.
+            if !told {
+                eprintln!("error: {text}");
+            }
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Why it is no gateway.
+struct Failure {
+    text: String,
+    /// Whether whoever has started it knows.
+    told: bool,
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self { text, told: false }
     }
 }
 
@@ -120,7 +136,7 @@ fn meant(why: &str) -> String {
     given.and_then(|given| closest(given, names)).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
 
-fn from_file<G: Gateway>(path: &str) -> Result<(), String> {
+fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
     let read = || {
         let mut text = String::new();
         std::fs::File::open(path)?.take(MAX_CONFIG_LEN + 1).read_to_string(&mut text)?;
@@ -134,7 +150,7 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), String> {
     run::<G>(parse(&read().map_err(|e| format!("cannot read {path}: {e}"))?)?, None)
 }
 
-fn from_launcher<G: Gateway>() -> Result<(), String> {
+fn from_launcher<G: Gateway>() -> Result<(), Failure> {
     let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| format!("standard input: {e}"))?;
     let mut launcher = UnixStream::from(stdin);
     let mut reader = BufReader::new(launcher.try_clone().map_err(|e| e.to_string())?);
@@ -144,8 +160,8 @@ fn from_launcher<G: Gateway>() -> Result<(), String> {
     let config = match if whole { parse(&line) } else { Err(format!("the configuration is longer than {MAX_CONFIG_LEN} bytes")) } {
         Ok(config) => config,
         Err(text) => {
-            say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
-            return Err(text);
+            let told = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
+            return Err(Failure { text, told });
         }
     };
     run::<G>(config, Some((launcher, reader)))
@@ -156,15 +172,12 @@ fn for_people(text: impl Display) -> String {
     text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-fn say(launcher: &mut UnixStream, record: &Record) {
-    // A launcher that is gone is noticed as the end of the socket.
-    if let Ok(mut line) = serde_json::to_string(record) {
-        line.push('\n');
-        let _ = launcher.write_all(line.as_bytes());
-    }
+/// Whether that could be written. A launcher that is gone is noticed as the end of the socket.
+fn say(launcher: &mut UnixStream, record: &Record) -> bool {
+    serde_json::to_string(record).is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
 }
 
-fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<UnixStream>)>) -> Result<(), String> {
+fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<UnixStream>)>) -> Result<(), Failure> {
     let (ended, wait) = channel();
     listen_for_signals(ended.clone()).map_err(|e| format!("cannot listen for signals: {e}"))?;
     let (mut to_launcher, from_launcher) = launcher.map_or((None, None), |(a, b)| (Some(a), Some(b)));
@@ -172,10 +185,8 @@ fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<Un
         Ok(gateway) => gateway,
         Err(e) => {
             let text = for_people(e);
-            if let Some(launcher) = &mut to_launcher {
-                say(launcher, &Record::Failed { call: None, text: text.clone() });
-            }
-            return Err(text);
+            let told = to_launcher.as_mut().is_some_and(|launcher| say(launcher, &Record::Failed { call: None, text: text.clone() }));
+            return Err(Failure { text, told });
         }
     };
     if let Some(reader) = from_launcher {
