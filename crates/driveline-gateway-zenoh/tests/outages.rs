@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that are cut or fall silent, gateways and whole hosts that die, a host that stands still: nobody local waits for it, what is lost is counted,
-//! nothing comes twice, and all is as before in time. Each test measures, so they run one after the other.
+//! Links that are cut or fall silent, gateways and whole hosts that die: nobody local waits for it, what is lost is counted,
+//! nothing comes twice, and all is as before in time. What other hosts notice of it: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
@@ -8,13 +8,11 @@
 mod rig;
 
 use driveline::types::{MonotonicNs, Qos, Reliability};
-use rig::net::Net;
 use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
 use rig::readings::{deep, small};
-use rig::stopwatch::{Stopwatch, Took, this_thread, waited_of};
+use rig::stopwatch::{Stopwatch, this_thread, waited_of};
 use rig::talk::{LOCAL, RECOVERY, Speech, Talk};
-use rig::{Carried, Host, Rig, alone, carried, eventually, publisher_options, subscription_options};
-use serde_json::json;
+use rig::{Carried, Host, Rig, alone, eventually, publisher_options, subscription_options};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -335,196 +333,4 @@ fn a_host_that_is_switched_off_and_on_takes_part_again_in_time() {
     let _alone = alone();
     switched_off_and_on(0);
     switched_off_and_on(1);
-}
-
-#[test]
-fn a_host_that_stands_still_delays_no_other() {
-    const LEN: usize = 256 << 10;
-    /// Long enough for a sample to arrive at both before the next one, so that it is not the machine that leaves any out.
-    const PACE: Duration = Duration::from_millis(20);
-    let _alone = alone();
-    let Some(mut net) = Net::new(3) else { return };
-    let wires = [net.wire(0, 1), net.wire(0, 2)];
-    let dir = tempfile::tempdir().unwrap();
-    let qos = deep();
-    let topics = |send: bool| [carried("camera", send, !send, LEN as u64, &qos)];
-    let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
-    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens }), &topics(true));
-    let mut others: Vec<Host> = [("b", 1, wires[0]), ("c", 2, wires[1])]
-        .map(|(name, n, wire)| {
-            Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wire.endpoint(0)] }), &topics(false))
-        })
-        .into();
-    a.start();
-    others.iter_mut().for_each(Host::start);
-    let mut publisher = a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
-    let subscribe = |h: &Host| h.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
-    let mut subscriptions: Vec<_> = others.iter().map(subscribe).collect();
-    eventually("matched", || publisher.matched() == 3);
-    let mut received = [0_u32, 0];
-    let mut turn = || {
-        let loan = publisher.loan(LEN).unwrap();
-        publisher.publish(loan).unwrap();
-        std::thread::sleep(PACE);
-        for (n, s) in received.iter_mut().zip(&mut subscriptions) {
-            while s.take().unwrap().is_some() {
-                *n += 1;
-            }
-        }
-        received
-    };
-    // How many of a hundred the first one receives, until something is so.
-    let share = |what: &str, turn: &mut dyn FnMut() -> [u32; 2], holds: &mut dyn FnMut(u32) -> bool| {
-        let (begun, mut turns, mut last) = (turn()[0], 0, 0);
-        eventually(what, || {
-            turns += 1;
-            last = turn()[0];
-            holds(turns)
-        });
-        100 * (last - begun) / turns
-    };
-    eventually("received by both", || turn().iter().all(|n| *n >= 10));
-    let beside_one_that_runs = share("a hundred", &mut turn, &mut |turns| turns >= 100);
-    others[1].stand_still(true);
-    // Long before anybody knows that it stands still, until it is given up.
-    let beside_one_that_stands = share("known to be gone", &mut turn, &mut |_| {
-        a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("c.") && !h.alive))
-    });
-    let after = share("a hundred", &mut turn, &mut |turns| turns >= 100);
-    println!("of 100: {beside_one_that_runs}, {beside_one_that_stands} while the other one stood still, {after} when that was known");
-    for with in [beside_one_that_stands, after] {
-        assert!(with >= beside_one_that_runs / 2, "of 100: {with}, and {beside_one_that_runs} before the other one stood still");
-    }
-    others[1].stand_still(false);
-    let before = turn()[1];
-    eventually("received by both again", || turn()[1] >= before + 10);
-}
-
-/// Until a host is known to be gone on another.
-fn until_gone(on: &Host, name: &str) {
-    let is_gone = || on.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with(&format!("{name}.")) && !h.alive));
-    eventually("known to be gone", is_gone);
-}
-
-/// Zenoh ends a connection only when nobody waits for room in it any more, which takes as long as a large sample may. One of its threads stands there meanwhile.
-#[test]
-fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
-    const LARGE: usize = 4 << 20;
-    const SMALL: usize = 64;
-    const MBIT: u32 = 20;
-    /// A sample comes each 10 ms; this is far less than the large one has.
-    const GAP: Duration = Duration::from_millis(500);
-    let _alone = alone();
-    let Some(mut net) = Net::new(3) else { return };
-    let wires = [net.wire(0, 1), net.wire(0, 2)];
-    let dir = tempfile::tempdir().unwrap();
-    let qos = Qos::default();
-    let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
-    let of_a = [carried("camera", true, false, LARGE as u64, &qos), carried("wheel", true, false, SMALL as u64, &qos)];
-    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens, "bandwidth_mbit": MBIT }), &of_a);
-    let host = |name: &str, n: usize, topic: &str, len: usize| {
-        let topics = [carried(topic, false, true, len as u64, &qos)];
-        Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wires[n - 1].endpoint(0)] }), &topics)
-    };
-    let (mut b, mut c) = (host("b", 1, "camera", LARGE), host("c", 2, "wheel", SMALL));
-    [&mut a, &mut b, &mut c].into_iter().for_each(Host::start);
-    net.limit(wires[0], MBIT);
-    let publish = |topic: &str, len: usize| a.node.bytes_publisher(topic, "raw", publisher_options(&qos, len)).unwrap();
-    let (mut camera, mut wheel) = (publish("camera", LARGE), publish("wheel", SMALL));
-    let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
-    let mut heard = c.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
-    eventually("matched", || camera.matched() == 2 && wheel.matched() == 2);
-    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
-    let mut turn = || {
-        for (publisher, len) in [(&mut camera, LARGE), (&mut wheel, SMALL)] {
-            let loan = publisher.loan(len).unwrap();
-            publisher.publish(loan).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-        if heard.take().unwrap().is_some() {
-            longest = longest.max(last.elapsed());
-            last = Instant::now();
-        }
-        longest
-    };
-    // So the next one is on its way.
-    eventually("a large one has arrived", || {
-        turn();
-        seen.take().unwrap().is_some()
-    });
-    net.drop_silently(wires[0], true);
-    let watch = Stopwatch::start();
-    let gone = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            until_gone(&a, "b");
-            gone.store(true, SeqCst);
-        });
-        while !gone.load(SeqCst) {
-            turn();
-        }
-    });
-    let took = Took { time: turn(), ..watch.read() };
-    println!("beside a connection that ended, nothing for at most {:?}, without a processor for {:?}", took.time, took.waited);
-    assert!(took.is_within(GAP), "nothing was heard for {took:?} beside a connection that ended");
-}
-
-/// The way to the silent host is full, and it is asked for the time again and again.
-#[test]
-fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
-    const LARGE: usize = 4 << 20;
-    const SMALL: usize = 64;
-    const SOON: Duration = Duration::from_millis(700);
-    /// No more is put down to the machine: together that is less than the 1.5 s for which a thread waits that finds no room.
-    const MACHINE: Duration = Duration::from_millis(500);
-    let _alone = alone();
-    let Some(mut net) = Net::new(3) else { return };
-    let wires = [net.wire(0, 1), net.wire(0, 2)];
-    let dir = tempfile::tempdir().unwrap();
-    let qos = Qos::default();
-    let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
-    let [camera, back, new] = [("camera", LARGE), ("back", SMALL), ("new", SMALL)]
-        .map(|(t, len)| move |send: bool| carried(t, send, !send, len as u64, &Qos::default()));
-    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens }), &[camera(true), back(false), new(false)]);
-    let connects = |name: &str, n: usize| json!({ "host": name, "connect": [wires[n].endpoint(0)] });
-    let mut b = Host::new(dir.path(), "b", net.on(1), &connects("b", 0), &[camera(false), back(true)]);
-    let mut c = Host::new(dir.path(), "c", net.on(2), &connects("c", 1), &[new(true)]);
-    [&mut a, &mut b, &mut c].into_iter().for_each(Host::start);
-    net.limit(wires[0], 20);
-    let mut publisher = a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LARGE)).unwrap();
-    let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
-    let mut show = || {
-        let loan = publisher.loan(LARGE).unwrap();
-        publisher.publish(loan).unwrap();
-    };
-    let heard_anew = |more: &mut dyn FnMut()| {
-        let watch = Stopwatch::start();
-        let mut publisher = c.node.bytes_publisher("new", "raw", publisher_options(&qos, SMALL)).unwrap();
-        let mut subscription = a.node.bytes_subscription("new", "raw", subscription_options(&qos)).unwrap();
-        eventually("heard", || {
-            let loan = publisher.loan(SMALL).unwrap();
-            publisher.publish(loan).unwrap();
-            more();
-            subscription.take().unwrap().is_some()
-        });
-        watch.read()
-    };
-    heard_anew(&mut show);
-    eventually("a large one has arrived", || {
-        show();
-        seen.take().unwrap().is_some()
-    });
-    net.drop_silently(wires[0], true);
-    let (gone, mut all) = (AtomicBool::new(false), Vec::new());
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            until_gone(&a, "b");
-            gone.store(true, SeqCst);
-        });
-        while !gone.load(SeqCst) {
-            all.push(heard_anew(&mut show));
-        }
-    });
-    println!("beside a silent host, a new publisher was heard after at most {:?}", all.iter().map(|took| took.time).max());
-    assert!(all.iter().all(|took| took.time <= SOON + took.waited.min(MACHINE)), "{all:?}");
 }
