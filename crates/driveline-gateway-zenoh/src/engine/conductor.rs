@@ -125,8 +125,8 @@ pub(super) struct Conductor {
 }
 
 impl Conductor {
-    /// `tried`: hosts for which the gateway has been started anew.
-    pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<HostId>) -> Result<Self, GatewayError> {
+    /// `tried`: names of hosts for which the gateway has been started anew.
+    pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<String>) -> Result<Self, GatewayError> {
         let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
         let zenoh = session::config(&config)?;
         let network = NetworkReport {
@@ -186,7 +186,7 @@ impl Conductor {
     }
 
     /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be started anew, with these as `tried`.
-    pub(super) fn run(mut self) -> Option<BTreeSet<HostId>> {
+    pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
             for what in self.common.inbox.take() {
@@ -201,7 +201,7 @@ impl Conductor {
                     silent.name()
                 ));
                 self.leave();
-                return Some(self.incoming.tried(silent));
+                return Some(self.incoming.tried(&silent));
             }
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
         }

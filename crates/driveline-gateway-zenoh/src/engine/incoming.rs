@@ -23,6 +23,7 @@ use zenoh::qos::{CongestionControl, Priority};
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 /// … and one for a list, which is longer.
 const LIST_WITHIN: Duration = Duration::from_secs(5);
+
 /// Of which host, publishers with which offer, of which topic.
 type WantKey = (HostId, QosMark, TopicName);
 
@@ -81,8 +82,8 @@ impl Inlets for Making<'_> {
 }
 
 impl Incoming {
-    /// `tried`: hosts for which the gateway has been started anew.
-    pub(super) fn new(topics: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<HostId>) -> Self {
+    /// `tried`: names of hosts for which the gateway has been started anew.
+    pub(super) fn new(topics: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<String>) -> Self {
         let topics: BTreeMap<_, _> = topics.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
         Self {
             directory: Directory::new(topics.keys().cloned()),
@@ -193,7 +194,7 @@ impl Incoming {
     }
 
     /// What the next one begins with, when the gateway is started anew for this host.
-    pub(super) fn tried(self, silent: HostId) -> BTreeSet<HostId> {
+    pub(super) fn tried(self, silent: &HostId) -> BTreeSet<String> {
         self.probing.tried(silent)
     }
 
