@@ -200,6 +200,8 @@ impl Conductor {
                     "host '{}' is there and has answered none of {SILENT_AFTER} questions: a connection is broken, and this gateway starts anew",
                     silent.name()
                 ));
+                // The next one begins to count anew.
+                self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
                 self.leave();
                 return Some(self.incoming.tried(&silent));
             }
