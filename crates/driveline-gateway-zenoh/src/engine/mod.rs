@@ -148,5 +148,6 @@ impl Drop for Gateway {
             // A panic in it has been reported already.
             let _ = thread.join();
         }
+        self.control.let_others_serve();
     }
 }
