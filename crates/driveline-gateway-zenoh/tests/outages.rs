@@ -11,7 +11,7 @@ use driveline::types::{MonotonicNs, Qos, Reliability};
 use rig::net::Net;
 use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
 use rig::readings::{deep, small};
-use rig::stopwatch::{Stopwatch, Took, this_thread, waited_of};
+use rig::stopwatch::{Gaps, Stopwatch, Took, this_thread, waited_of};
 use rig::talk::{LOCAL, RECOVERY, Speech, Talk};
 use rig::{Carried, Host, Rig, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
@@ -434,26 +434,25 @@ fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
     let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     let mut heard = c.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || camera.matched() == 2 && wheel.matched() == 2);
-    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
-    let mut turn = || {
+    let mut gaps = Gaps::begin();
+    let mut turn = |gaps: &mut Gaps| {
         for (publisher, len) in [(&mut camera, LARGE), (&mut wheel, SMALL)] {
             let loan = publisher.loan(len).unwrap();
             publisher.publish(loan).unwrap();
         }
         std::thread::sleep(Duration::from_millis(10));
         if heard.take().unwrap().is_some() {
-            longest = longest.max(last.elapsed());
-            last = Instant::now();
+            gaps.heard();
         }
-        longest
     };
     // So the next one is on its way.
     eventually("a large one has arrived", || {
-        turn();
+        turn(&mut gaps);
         seen.take().unwrap().is_some()
     });
     net.drop_silently(wires[0], true);
     let watch = Stopwatch::start();
+    gaps = Gaps::begin();
     let gone = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -461,10 +460,10 @@ fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
             gone.store(true, SeqCst);
         });
         while !gone.load(SeqCst) {
-            turn();
+            turn(&mut gaps);
         }
     });
-    let took = Took { time: turn(), ..watch.read() };
+    let took = Took { time: gaps.longest(), ..watch.read() };
     println!("beside a connection that ended, nothing for at most {:?}, without a processor for {:?}", took.time, took.waited);
     assert!(took.is_within(GAP), "nothing was heard for {took:?} beside a connection that ended");
 }
