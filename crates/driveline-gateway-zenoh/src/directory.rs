@@ -108,11 +108,6 @@ impl Host {
         if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
     }
 
-    /// Whether it says that it sends a topic which is received here.
-    pub fn sends_something(&self) -> bool {
-        self.listings.values().any(|l| l.announced)
-    }
-
     /// Has a list asked for at `at`, or as soon after it as is permitted.
     fn schedule(next: &mut Option<MonotonicNs>, listing: &mut Listing, at: MonotonicNs) {
         let pause = if listing.waiting { UNANSWERED } else { ASK_AGAIN };
