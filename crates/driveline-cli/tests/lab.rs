@@ -55,8 +55,8 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         let shown = on_a_terminal(dir.path(), arguments);
         let told: Vec<(u64, &str)> = shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
         assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
-        // Not begun, and under way; once it is over, the bar is gone.
-        assert!(told.first().is_some_and(|t| t.0 == 0) && told.iter().any(|t| (1..100).contains(&t.0)), "{shown:#?}");
+        // Hardly begun, and under way; once it is over, the bar is gone.
+        assert!(told.first().is_some_and(|t| t.0 <= 5) && told.iter().any(|t| (1..100).contains(&t.0)), "{shown:#?}");
         let is_time =
             |eta: &&str| eta.ends_with(['s', 'm', 'n', 'h']) && eta.trim_start_matches("about ").starts_with(|c: char| c.is_ascii_digit());
         assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");

@@ -279,7 +279,10 @@ impl<I> Directory<I> {
     /// A host was asked for the time at `asked`, and has answered that its lists had so many changes.
     pub fn counted(&mut self, id: &HostId, changes: u64, asked: MonotonicNs, now: MonotonicNs) {
         let Some(host) = self.hosts.get_mut(id).filter(|h| h.alive) else { return };
-        host.answered = host.answered.max(Some(asked));
+        // An answer that comes after it has come back may be to a question from before it went.
+        if asked >= host.changed {
+            host.answered = host.answered.max(Some(asked));
+        }
         match host.change {
             // What changes after this answer is told with the next numbers, so lists that are asked for from now on miss nothing.
             None => host.change = Some(changes),

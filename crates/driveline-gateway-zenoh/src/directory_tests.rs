@@ -160,7 +160,8 @@ fn a_host_is_gone_since_it_last_answered() {
     assert_eq!(gone(&side), (at(1_500), 0));
     side.directory.host_is(&a, true, at(7_500)).unwrap();
     assert_eq!(gone(&side), (at(7_500), 6_000));
-    // Gone again before it was asked: what it answered before the outage was before it came back.
+    // Gone again before it was asked: what it answered before the outage was before it came back, even if that comes only now.
+    side.directory.counted(&a, 0, at(3_500), at(7_501));
     side.goes(&a, at(7_600));
     side.directory.host_is(&a, true, at(7_700)).unwrap();
     assert_eq!(gone(&side), (at(7_700), 6_100));

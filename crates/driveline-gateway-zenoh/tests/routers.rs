@@ -8,7 +8,7 @@ mod rig;
 use driveline::types::Qos;
 use rig::net::{Net, Wire};
 use rig::readings::{TOPIC, deep};
-use rig::stopwatch::{Stopwatch, Took};
+use rig::stopwatch::{Gaps, Stopwatch, Took};
 use rig::talk::{RECOVERY, Speech, Talk};
 use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::{Value, json};
@@ -242,30 +242,30 @@ fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_le
     let mut seen = CAMERAS.map(|topic| b.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap());
     let mut heard = c.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || cameras.iter_mut().all(|camera| camera.matched() == 2) && wheel.matched() == 2);
-    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
-    let mut turn = || {
+    let mut gaps = Gaps::begin();
+    let mut turn = |gaps: &mut Gaps| {
         for (publisher, len) in cameras.iter_mut().map(|camera| (camera, LARGE)).chain([(&mut wheel, SMALL)]) {
             let loan = publisher.loan(len).unwrap();
             publisher.publish(loan).unwrap();
         }
         std::thread::sleep(Duration::from_millis(10));
         if heard.take().unwrap().is_some() {
-            longest = longest.max(last.elapsed());
-            last = Instant::now();
+            gaps.heard();
         }
-        longest
     };
     eventually("each camera is seen", || {
-        turn();
+        turn(&mut gaps);
         seen.iter_mut().all(|seen| seen.take().unwrap().is_some())
     });
-    let before = turn();
+    let before = gaps.longest();
     net.drop_silently(wires[1], true);
     let watch = Stopwatch::start();
-    while watch.read().time < Duration::from_secs(6) {
-        turn();
+    gaps = Gaps::begin();
+    let end = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < end {
+        turn(&mut gaps);
     }
-    let took = Took { time: turn(), ..watch.read() };
+    let took = Took { time: gaps.longest(), ..watch.read() };
     println!(
         "beside a host that fell silent, nothing for at most {:?} ({before:?} before), without a processor for {:?}",
         took.time, took.waited

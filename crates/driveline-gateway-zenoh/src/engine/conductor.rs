@@ -10,12 +10,12 @@ use super::{KIND, lock, session};
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
-use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport, zenoh_says};
+use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, OnlyOneError, Report, ReportDesk, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -65,12 +65,27 @@ pub(super) struct Control {
     notices: Arc<Notices>,
     /// The present one, and what the host is called since it has begun.
     present: Mutex<Option<(Kicker, String)>>,
+    /// The only gateway of the domain on this host, also between one conductor and the next.
+    only: Mutex<Option<OnlyOne>>,
 }
 
 impl Control {
     pub(super) fn new() -> Arc<Self> {
         let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
-        Arc::new(Self { stop: AtomicBool::new(false), desk: ReportDesk::new(first), notices: Arc::default(), present: Mutex::default() })
+        let desk = ReportDesk::new(first);
+        Arc::new(Self { stop: AtomicBool::new(false), desk, notices: Arc::default(), present: Mutex::default(), only: Mutex::default() })
+    }
+
+    fn only_here(&self, domain_dir: &Path) -> Result<(), OnlyOneError> {
+        let mut only = lock(&self.only);
+        if only.is_none() {
+            *only = Some(OnlyOne::new(domain_dir, KIND)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn let_others_serve(&self) {
+        *lock(&self.only) = None;
     }
 
     pub(super) fn stop(&self) {
@@ -119,14 +134,12 @@ pub(super) struct Conductor {
     /// When to tell that no other host was reached yet.
     alone_at: Option<MonotonicNs>,
     topics: Vec<CarriedTopic>,
-    /// The only gateway of the domain on this host, as long as this is open.
-    _only: OnlyOne,
     _token: LivelinessToken,
 }
 
 impl Conductor {
-    /// `tried`: hosts for which the gateway has been started anew.
-    pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<HostId>) -> Result<Self, GatewayError> {
+    /// `tried`: names of hosts for which the gateway has been started anew.
+    pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<String>) -> Result<Self, GatewayError> {
         let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
         let zenoh = session::config(&config)?;
         let network = NetworkReport {
@@ -143,7 +156,7 @@ impl Conductor {
             help: "use 1 to 63 letters, digits, `_` and `-`".into(),
         })?;
         let participant = Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway".into() })?;
-        let only = OnlyOne::new(participant.domain_dir(), KIND)?;
+        control.only_here(participant.domain_dir())?;
         participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
@@ -172,13 +185,14 @@ impl Conductor {
             network,
             ..Report::default()
         };
+        control.desk.put(about.clone());
         *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
         let started = MonotonicNs::now();
         // Where others only connect to this one, none may be expected.
         let looks = about.network.interface.is_some() || !about.network.connects.is_empty();
         let alone_at = looks.then(|| started + ALONE_AFTER);
         let topics = config.topics;
-        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, alone_at, topics, _only: only, _token: token })
+        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, alone_at, topics, _token: token })
     }
 
     pub(super) fn domain_dir(&self) -> PathBuf {
@@ -186,7 +200,7 @@ impl Conductor {
     }
 
     /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be started anew, with these as `tried`.
-    pub(super) fn run(mut self) -> Option<BTreeSet<HostId>> {
+    pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
             for what in self.common.inbox.take() {
@@ -195,13 +209,16 @@ impl Conductor {
             self.outgoing.look(&self.common);
             let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now), self.look_for_others(now)];
             self.control.desk.answer(|| self.report(now));
-            if let Some(silent) = self.incoming.silent().cloned() {
+            if let Some(silent) = self.incoming.silent(now).cloned() {
                 self.common.tell(format!(
-                    "host '{}' is there and has answered none of {SILENT_AFTER} questions: a connection is broken, and this gateway starts anew",
-                    silent.name()
+                    "host '{}' is there and has answered nothing for {} s: a connection is broken, and this gateway starts anew",
+                    silent.name(),
+                    SILENT_AFTER.as_secs()
                 ));
+                // The next one begins to count anew.
+                self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
                 self.leave();
-                return Some(self.incoming.tried(silent));
+                return Some(self.incoming.tried(&silent));
             }
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
         }

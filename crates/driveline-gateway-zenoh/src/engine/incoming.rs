@@ -5,9 +5,9 @@ use super::conductor::Common;
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
-use crate::clock::{ClockEstimate, Exchange};
+use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
-use crate::probing::Probing;
+use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
@@ -23,6 +23,9 @@ use zenoh::qos::{CongestionControl, Priority};
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 /// … and one for a list, which is longer.
 const LIST_WITHIN: Duration = Duration::from_secs(5);
+/// How long what is left of a gateway that has gone may be told of: a lease, 10 s with routers that have Zenoh's own settings.
+const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
+
 /// Of which host, publishers with which offer, of which topic.
 type WantKey = (HostId, QosMark, TopicName);
 
@@ -35,12 +38,16 @@ pub(super) struct Incoming {
     topics: BTreeMap<TopicName, CarriedTopic>,
     directory: Directory<Arc<Inlet>>,
     probing: Probing,
+    /// There are topics to carry.
+    carries: bool,
     wants: BTreeMap<WantKey, (QosMark, LivelinessToken)>,
     receiving: Arc<Receiving>,
     /// As it was told to `receiving`.
     refused: BTreeSet<EndpointId>,
     /// Gateways that speak another version.
     foreign: BTreeMap<HostId, u16>,
+    /// Names that several hosts have, since when.
+    namesakes: BTreeMap<String, MonotonicNs>,
 }
 
 /// Makes inlets for the directory.
@@ -81,17 +88,19 @@ impl Inlets for Making<'_> {
 }
 
 impl Incoming {
-    /// `tried`: hosts for which the gateway has been started anew.
-    pub(super) fn new(topics: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<HostId>) -> Self {
-        let topics: BTreeMap<_, _> = topics.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
+    /// `tried`: names of hosts for which the gateway has been started anew.
+    pub(super) fn new(carried: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<String>) -> Self {
+        let topics: BTreeMap<_, _> = carried.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
         Self {
             directory: Directory::new(topics.keys().cloned()),
             topics,
             probing: Probing::new(tried),
+            carries: !carried.is_empty(),
             wants: BTreeMap::new(),
             receiving,
             refused: BTreeSet::new(),
             foreign: BTreeMap::new(),
+            namesakes: BTreeMap::new(),
         }
     }
 
@@ -114,8 +123,25 @@ impl Incoming {
             Err(TooManyHosts) => too_many(common, id),
         }
         if alive && (others || id.name() == common.me.name()) {
-            common.tell(format!("two hosts are called '{}': give each a name of its own (`network: {{host: …}}`)", id.name()));
+            self.namesakes.entry(id.name().to_owned()).or_insert(now);
         }
+    }
+
+    /// Tells of hosts with one name, when none of them is what is left of a gateway that has been started again.
+    fn tell_of_namesakes(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+        let (hosts, mut next) = (self.directory.hosts(), None::<MonotonicNs>);
+        self.namesakes.retain(|name, since| {
+            let others = hosts.iter().filter(|(id, h)| h.alive && id.name() == name).count();
+            let all = others + usize::from(name == common.me.name());
+            let due = *since + NAMESAKES_AFTER;
+            if all > 1 && now >= due {
+                common.tell(format!("two hosts are called '{name}': give each a name of its own (`network: {{host: …}}`)"));
+            } else if all > 1 {
+                next = Some(next.map_or(due, |n| n.min(due)));
+            }
+            all > 1 && now < due
+        });
+        next
     }
 
     /// A gateway that speaks another version of the protocol has come or gone.
@@ -173,13 +199,17 @@ impl Incoming {
         }
         let probed = self.probe(common, now);
         self.want(common, now);
-        [forgotten, asked, probed].into_iter().flatten().min()
+        let namesakes = self.tell_of_namesakes(common, now);
+        [forgotten, asked, probed, namesakes].into_iter().flatten().min()
     }
 
-    /// Asks the hosts that are there for the time, and whether their lists have changed.
+    /// Asks the hosts that are there for the time, and whether their lists have changed: those that send nothing that is received here less often, to find out whether
+    /// they can be reached at all.
     fn probe(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
-        let there = hosts.iter().filter(|(_, h)| h.alive).map(|(id, h)| (id, h.changed));
+        let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
+        // Whoever carries no topics is there for others, as a router is.
+        let there = hosts.iter().filter(|(_, h)| h.alive && self.carries).map(|(id, h)| (id, h.changed, every(h)));
         let (due, next) = self.probing.due(there, now);
         for (id, host) in due.iter().filter_map(|id| hosts.get_key_value(id)) {
             ask_for_time(common, id, host.clock.clone());
@@ -188,12 +218,12 @@ impl Incoming {
     }
 
     /// A host that is there and answers nothing: a connection is broken that Zenoh takes for whole.
-    pub(super) fn silent(&self) -> Option<&HostId> {
-        self.probing.silent()
+    pub(super) fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
+        self.probing.silent(now)
     }
 
     /// What the next one begins with, when the gateway is started anew for this host.
-    pub(super) fn tried(self, silent: HostId) -> BTreeSet<HostId> {
+    pub(super) fn tried(self, silent: &HostId) -> BTreeSet<String> {
         self.probing.tried(silent)
     }
 

@@ -91,12 +91,22 @@ impl Gateway {
 /// Has one conductor after the other, until it is stopped.
 fn run(first: Conductor, config: &GatewayConfig, control: &Arc<Control>) {
     let mut tried = first.run();
-    while let Some(hosts) = tried {
+    let mut told = None;
+    // It may have been stopped while the one before took its leave, which a connection that is broken makes long.
+    while let Some(hosts) = tried.take().filter(|_| !control.is_stopped()) {
         tried = match Conductor::new(config.clone(), control.clone(), hosts.clone()) {
-            Ok(next) => next.run(),
-            Err(_) if control.is_stopped() => None,
+            Ok(next) => {
+                control.tell(format!("started anew: this host is '{}' for others", control.host()));
+                told = None;
+                next.run()
+            }
             Err(e) => {
-                control.tell(format!("cannot start anew yet: {e}"));
+                let why = format!("cannot start anew yet: {e}");
+                // Once, however often that is tried.
+                if told.as_ref() != Some(&why) {
+                    control.tell(why.clone());
+                }
+                told = Some(why);
                 std::thread::park_timeout(AGAIN);
                 Some(hosts)
             }
@@ -138,5 +148,6 @@ impl Drop for Gateway {
             // A panic in it has been reported already.
             let _ = thread.join();
         }
+        self.control.let_others_serve();
     }
 }

@@ -27,6 +27,29 @@ pub(crate) struct Took {
     pub(crate) waited: Duration,
 }
 
+/// For how long nothing came, at most.
+pub(crate) struct Gaps {
+    last: Instant,
+    longest: Duration,
+}
+
+impl Gaps {
+    pub(crate) fn begin() -> Self {
+        Self { last: Instant::now(), longest: Duration::ZERO }
+    }
+
+    /// Something has come.
+    pub(crate) fn heard(&mut self) {
+        self.longest = self.longest();
+        self.last = Instant::now();
+    }
+
+    /// Until now: one that has not ended counts.
+    pub(crate) fn longest(&self) -> Duration {
+        self.longest.max(self.last.elapsed())
+    }
+}
+
 impl Stopwatch {
     pub(crate) fn start() -> Self {
         let (waited, stolen) = (all_waited(), stolen());

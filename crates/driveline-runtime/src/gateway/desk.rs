@@ -55,6 +55,11 @@ impl ReportDesk {
         Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
     }
 
+    /// What can be said before anybody has looked again.
+    pub fn put(&self, report: Report) {
+        *lock(&self.report) = report;
+    }
+
     /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what it said last is given, as
     /// [`stale`](Report::stale).
     pub fn ask(&self, wake: impl FnOnce()) -> Report {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+use crate::clock::ASK_EVERY;
+
+fn ms(ms: u64) -> MonotonicNs {
+    MonotonicNs(ms * 1_000_000)
+}
+
+fn host(name: &str, number: u64) -> HostId {
+    HostId::new(name, number).unwrap()
+}
+
+/// Some hosts that are there, and the time.
+struct Time {
+    probing: Probing,
+    now: MonotonicNs,
+}
+
+impl Time {
+    fn new(tried: BTreeSet<String>) -> Self {
+        Self { probing: Probing::new(tried), now: ms(0) }
+    }
+
+    /// Asks hosts that came at `since` for so long; these answer.
+    fn passes(&mut self, there: &[&HostId], since: MonotonicNs, time: Duration, answer: &[&HostId]) {
+        let end = self.now + time;
+        while self.now < end {
+            let (due, next) = self.probing.due(there.iter().map(|id| (*id, since, ASK_EVERY)), self.now);
+            due.iter().filter(|id| answer.contains(id)).for_each(|id| self.probing.answered(id));
+            self.now = next.unwrap().min(end);
+        }
+    }
+
+    fn silent(&self) -> Option<&HostId> {
+        self.probing.silent(self.now)
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(19_900);
+const LONG: Duration = Duration::from_millis(20_100);
+
+#[test]
+fn the_first_questions_come_fast_and_again_when_a_host_has_come_back() {
+    let (mut probing, id) = (Probing::default(), host("roof", 1));
+    let mut at = Vec::new();
+    for now in 0..2_000 {
+        let (due, next) = probing.due([(&id, ms(0), ASK_EVERY)].into_iter(), ms(now));
+        assert!(next.unwrap() > ms(now));
+        at.extend(due.iter().map(|_| now));
+    }
+    assert_eq!(at, [0, 50, 100, 150, 200, 700, 1_200, 1_700]);
+    let again = |probing: &mut Probing, now| probing.due([(&id, ms(1_900), ASK_EVERY)].into_iter(), ms(now)).0.len();
+    assert_eq!((again(&mut probing, 2_000), again(&mut probing, 2_049), again(&mut probing, 2_050)), (1, 0, 1));
+    assert_eq!(probing.due(std::iter::empty(), ms(2_051)), (Vec::new(), None));
+}
+
+#[test]
+fn who_begins_to_send_is_asked_at_once() {
+    let (mut probing, id) = (Probing::default(), host("roof", 1));
+    let mut ask = |now, every| probing.due([(&id, ms(0), every)].into_iter(), ms(now));
+    for now in [0, 50, 100, 150] {
+        assert_eq!(ask(now, ASK_OTHERS_EVERY).0.len(), 1);
+    }
+    assert_eq!(ask(200, ASK_OTHERS_EVERY), (vec![id.clone()], Some(ms(2_200))));
+    assert_eq!(ask(900, ASK_EVERY), (vec![id.clone()], Some(ms(1_400))));
+    assert_eq!(ask(1_400, ASK_OTHERS_EVERY), (vec![id.clone()], Some(ms(3_400))));
+}
+
+#[test]
+fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
+    let (id, other) = (host("roof", 1), host("trunk", 1));
+    let mut first = Time::new(BTreeSet::new());
+    first.passes(&[&id], ms(0), SHORT, &[]);
+    assert_eq!(first.silent(), None);
+    first.probing.answered(&other);
+    first.probing.answered(&id);
+    first.passes(&[&id], ms(0), SHORT, &[]);
+    assert_eq!(first.silent(), None);
+    first.passes(&[&id], ms(0), LONG - SHORT, &[]);
+    assert_eq!(first.silent(), None, "the first question was asked only then");
+    first.passes(&[&id], ms(0), Duration::from_millis(500), &[]);
+    assert_eq!(first.silent(), Some(&id));
+
+    let mut anew = Time::new(first.probing.tried(&id));
+    // That one has heard nothing either, and has started anew.
+    let again = host("roof", 2);
+    for id in [&id, &again] {
+        anew.passes(&[id], ms(0), 2 * LONG, &[]);
+        assert_eq!(anew.silent(), None, "it did not help");
+    }
+    anew.passes(&[&again], ms(0), LONG, &[&again]);
+    anew.passes(&[&again], ms(0), SHORT, &[]);
+    assert_eq!(anew.silent(), None);
+    anew.passes(&[&again], ms(0), Duration::from_secs(1), &[]);
+    assert_eq!(anew.silent(), Some(&again), "it did");
+    let _ = anew.probing.due(std::iter::empty(), anew.now);
+    assert_eq!(anew.silent(), None, "it is gone");
+    anew.passes(&[&again], ms(1), SHORT, &[]);
+    assert_eq!(anew.silent(), None);
+    anew.passes(&[&again], ms(1), LONG - SHORT, &[]);
+    assert_eq!(anew.silent(), Some(&again), "that it helped is not forgotten when it goes");
+    anew.passes(&[&other], ms(1), LONG, &[]);
+    assert_eq!(anew.silent(), Some(&other));
+    assert_eq!(anew.probing.tried(&other), ["trunk".to_owned()].into());
+}
+
+#[test]
+fn a_gateway_that_has_stood_still_itself_blames_nobody() {
+    let id = host("roof", 1);
+    let mut time = Time::new(BTreeSet::new());
+    time.passes(&[&id], ms(0), Duration::from_secs(1), &[&id]);
+    time.passes(&[&id], ms(0), Duration::from_secs(1), &[]);
+    time.now = time.now + Duration::from_secs(60);
+    time.passes(&[&id], ms(0), Duration::from_secs(1), &[]);
+    assert_eq!(time.silent(), None);
+}
+
+#[test]
+fn one_that_is_still_told_of_while_its_successor_answers_is_no_reason() {
+    let (before, after) = (host("roof", 1), host("roof", 2));
+    let mut time = Time::new(BTreeSet::new());
+    time.passes(&[&before, &after], ms(0), 2 * LONG, &[&after]);
+    assert_eq!(time.silent(), None);
+    time.passes(&[&before, &after], ms(0), LONG + Duration::from_millis(500), &[]);
+    assert_eq!(time.silent(), Some(&before), "neither answers");
+}
+
+#[test]
+fn hosts_of_ever_new_names_do_not_go_on_for_ever() {
+    let id = host("roof", 1);
+    for (tried, silent) in [(MAX_HOSTS - 1, Some(&id)), (MAX_HOSTS, None)] {
+        let mut time = Time::new((0..tried).map(|n| n.to_string()).collect());
+        time.passes(&[&id], ms(0), LONG, &[]);
+        assert_eq!(time.silent(), silent);
+    }
+}
