@@ -5,6 +5,7 @@
 mod rig;
 
 use driveline::types::Qos;
+use rig::stopwatch::Stopwatch;
 use rig::{ADDRESSES, Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -146,6 +147,40 @@ fn example(name: &str, certified: &str) -> Rig {
         let b = json!({ "host": name, "connect": [endpoint.replace("tcp/", "tls/")], "tls": tls(directory, certified) });
         [json!({ "host": "roof", "zenoh": file }), b]
     })
+}
+
+/// Zenoh does not flush what TLS keeps back when the kernel has no room: the end of a sample would stay until something else is written.
+#[test]
+fn a_large_sample_arrives_at_once() {
+    const LEN: usize = 256 << 10;
+    const SAMPLES: usize = 200;
+    /// For all of them. It took 20 s and more when every few stayed for half a second.
+    const WITHIN: Duration = Duration::from_secs(8);
+    let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &Qos::default(), 0, &|directory, endpoint| {
+        authority(directory, "fleet");
+        let listen = endpoint.replace("tcp/", "tls/");
+        let [a, b] = ["a", "b"].map(|host| {
+            certificate(directory, host, "fleet");
+            tls(directory, host)
+        });
+        [json!({ "host": "a", "listen": [listen], "tls": a }), json!({ "host": "b", "connect": [listen], "tls": b })]
+    });
+    let qos = Qos::default();
+    let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    eventually("matched", || publisher.matched() == 2);
+    let watch = Stopwatch::start();
+    for _ in 0..SAMPLES {
+        let loan = publisher.loan(LEN).unwrap();
+        publisher.publish(loan).unwrap();
+        eventually("received", || subscription.take().unwrap().is_some());
+    }
+    let took = watch.read();
+    println!("{SAMPLES} samples one after the other took {:?}, without a processor for {:?}", took.time, took.waited);
+    assert!(took.is_within(WITHIN), "{SAMPLES} samples one after the other took {took:?}");
+    // Nor does Zenoh permit that a connection is read and written at the same time.
+    let outages = [&rig.a, &rig.b].map(|host| host.report().unwrap().hosts.iter().map(|h| h.outages).sum::<u64>());
+    assert_eq!(outages, [0, 0]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::endpoint::{self, Use};
-use crate::gateway::{ConfigMistakes, TopicNumbers};
+use crate::gateway::{ConfigMistakes, TopicNumbers, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS};
 use crate::graph::ResolvedGraph;
 use crate::graph::model::{Access, written_qos};
 
@@ -24,6 +24,8 @@ const LOOPBACK: &str = "127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
+/// Of a file of Zenoh's, where it is looked whether it names TLS.
+const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
 /// Samples each second to which a topic can be bounded, the fewest and the most.
 pub(crate) const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
 /// One of how many samples can be sent, at least and at most.
@@ -171,6 +173,16 @@ impl NetworkSpec {
         self.interface.is_some() || self.zenoh.is_some() || !self.listen.is_empty() || !self.connect.is_empty()
     }
 
+    /// Whether any connection goes over TLS. A file of Zenoh's that names it at all does.
+    fn speaks_tls(&self) -> bool {
+        let names_it = |path: &PathBuf| {
+            let mut text = Vec::new();
+            let read = std::fs::File::open(path).and_then(|file| file.take(MAX_ZENOH_FILE_LEN).read_to_end(&mut text));
+            read.is_ok() && text.windows(4).any(|word| word == b"tls/")
+        };
+        self.tls.is_some() || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
+    }
+
     /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it is a router.
     #[must_use]
     pub fn may_be_router(&self) -> bool {
@@ -303,6 +315,12 @@ pub struct GatewayConfig {
 }
 
 impl GatewayConfig {
+    /// What Zenoh reads from the environment and nowhere else: how many threads it has. Reads the `zenoh:` file, if there is one.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
+        vec![if self.network.speaks_tls() { ZENOH_THREADS_FOR_TLS } else { ZENOH_THREADS }]
+    }
+
     /// What the gateway of a graph carries, if anything: of each topic with network reach the directions in which this graph
     /// has ends, and both if somebody outside takes part.
     #[must_use]
@@ -331,6 +349,8 @@ impl GatewayConfig {
                     access: t.access.clone(),
                 }
             })
+            // Of a part of a graph (`--module`), what another part has ends of.
+            .filter(|t| t.send || t.receive)
             .collect();
         let network = graph.network.clone().unwrap_or_default();
         (!topics.is_empty() || network.may_be_router()).then(|| Self {
@@ -544,6 +564,30 @@ mod tests {
             NetworkSpec { listen: listen.into(), connect: vec![format!("unixsock-stream/{}", file.display())], ..NetworkSpec::default() };
         let found = spec.unreadable_files();
         assert!(matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is no socket")), "{found:?}");
+    }
+
+    #[test]
+    fn connections_over_tls_have_one_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |network: serde_json::Value| {
+            let config = serde_json::json!({ "domain": "car", "domain_dir": "/d", "network": network, "topics": [] });
+            serde_json::from_value::<GatewayConfig>(config).unwrap().environment()
+        };
+        let file = |text: &str| {
+            let path = dir.path().join("zenoh.json5");
+            std::fs::write(&path, text).unwrap();
+            serde_json::json!({ "zenoh": path })
+        };
+        let tls = serde_json::json!({ "authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key" });
+        for (network, threads) in [
+            (serde_json::json!({ "connect": ["tcp/10.0.0.1:7450"] }), ZENOH_THREADS),
+            (serde_json::json!({ "connect": ["tls/10.0.0.1:7450"], "tls": tls }), ZENOH_THREADS_FOR_TLS),
+            (file(r#"{listen: {endpoints: ["tcp/10.0.0.1:7450"]}}"#), ZENOH_THREADS),
+            (serde_json::json!({ "zenoh": dir.path() }), ZENOH_THREADS),
+        ] {
+            assert_eq!(of(network), [threads]);
+        }
+        assert_eq!(of(file(r#"{listen: {endpoints: ["tls/10.0.0.1:7450"]}}"#)), [ZENOH_THREADS_FOR_TLS]);
     }
 
     #[test]

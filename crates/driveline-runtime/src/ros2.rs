@@ -406,6 +406,12 @@ pub struct Ros2GatewayConfig {
 }
 
 impl Ros2GatewayConfig {
+    /// What Zenoh reads from the environment and nowhere else. There is no TLS here.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
+        vec![crate::gateway::ZENOH_THREADS]
+    }
+
     /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {

@@ -88,7 +88,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     type Error = GatewayError;
     const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by rmw_zenoh, and has services of one side called from the other. \
 `driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain, domain_dir, ros2 (as in graph files) and topics.";
-    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[driveline_runtime::gateway::ZENOH_THREADS];
+
+    fn environment(config: &Self::Config) -> Vec<(&'static str, &'static str)> {
+        config.environment()
+    }
 
     fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         Self::start(config)

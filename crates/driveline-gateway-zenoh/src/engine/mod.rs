@@ -119,7 +119,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     type Error = GatewayError;
     const ABOUT: &'static str = "Carries the topics of one domain between this host and others. \
 `driveline run` starts it for graphs whose topics have `reach: network`; CONFIG.json has the keys domain, domain_dir, network and topics.";
-    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[driveline_runtime::gateway::ZENOH_THREADS];
+
+    fn environment(config: &Self::Config) -> Vec<(&'static str, &'static str)> {
+        config.environment()
+    }
 
     fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         Self::start(config)

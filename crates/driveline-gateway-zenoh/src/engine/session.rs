@@ -10,6 +10,9 @@ use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
+/// How often something is written where there is nothing to say, over TLS: Zenoh does not flush what TLS keeps back when the kernel has no room, so the end of a sample
+/// stays there until the next write, which without this comes after half a second.
+const FLUSHED_EACH_MS: u64 = 10;
 /// How long opening a connection may take. The kernel knocks at once and after a second, so that not only the first packet finds a link that is back.
 const OPEN_WITHIN_MS: u64 = 2_000;
 /// How long a message waits for room behind others before it is dropped: a little less than the lease. Zenoh ends a connection only when nobody waits for room
@@ -104,6 +107,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
             ("transport/link/tls/connect_certificate", file(&tls.certificate)),
             ("transport/link/tls/connect_private_key", file(&tls.private_key)),
             ("transport/link/tls/enable_mtls", "true".into()),
+            ("transport/link/tx/keep_alive", (LEASE_MS / FLUSHED_EACH_MS).to_string()),
         ] {
             set(&mut config, key, &value)?;
         }

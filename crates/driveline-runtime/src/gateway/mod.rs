@@ -17,7 +17,7 @@ pub(crate) use mistakes::TopicNumbers;
 pub use desk::{Notices, ReportDesk};
 pub use mistakes::ConfigMistakes;
 pub use only_one::{OnlyOne, OnlyOneError};
-pub use program::{Gateway, ZENOH_THREADS, serve};
+pub use program::{Gateway, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS, serve};
 pub use report::{
     EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport, PublisherReport, Refusal, Report,
     Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport, Ros2TopicReport, TopicReport,

@@ -32,6 +32,10 @@ const TELL: Duration = Duration::from_secs(1);
 /// ends: meanwhile nothing was sent to anybody (`docs/protocols/network.md`, section 7). There is no setting for any of that but this.
 pub const ZENOH_THREADS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
+/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
+/// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
+pub const ZENOH_THREADS_FOR_TLS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
+
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
     /// What it is told to do.
@@ -40,8 +44,11 @@ pub trait Gateway: Sized {
     type Error: Display;
     /// What it is for, and which keys the configuration has.
     const ABOUT: &'static str;
-    /// What libraries in it read from the environment and nowhere else: names and values. What a person has set stays as it is.
-    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[];
+    /// What libraries in it read from the environment and nowhere else: names and values. What a person has set stays as it is. A launcher has set it already.
+    #[must_use]
+    fn environment(_config: &Self::Config) -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
 
     /// Starts it; returns once it takes part.
     ///
@@ -70,8 +77,8 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             println!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        [flag] if flag == FROM_RUN => with_environment(G::ENVIRONMENT).map_err(Failure::from).and_then(|()| from_launcher::<G>()),
-        [path] => with_environment(G::ENVIRONMENT).map_err(Failure::from).and_then(|()| from_file::<G>(path)),
+        [flag] if flag == FROM_RUN => from_launcher::<G>(),
+        [path] => from_file::<G>(path),
         _ => {
             eprintln!("error: {}", usage());
             return ExitCode::from(MISUSED);
@@ -147,7 +154,9 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
             Ok(text)
         }
     };
-    run::<G>(parse(&read().map_err(|e| format!("cannot read {path}: {e}"))?)?, None)
+    let config = parse(&read().map_err(|e| format!("cannot read {path}: {e}"))?)?;
+    with_environment(&G::environment(&config))?;
+    run::<G>(config, None)
 }
 
 fn from_launcher<G: Gateway>() -> Result<(), Failure> {

@@ -93,6 +93,8 @@ impl Child {
         let line = format!("{}\n", gateway.config);
         let mut command = Command::new(&gateway.program);
         command.arg0(format!("driveline:{}", gateway.name)).arg("--account-stdin");
+        let unset = gateway.environment.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+        command.envs(unset.copied());
         Self::spawn(command, gateway.name, Some(&line))
     }
 

@@ -30,6 +30,8 @@ pub struct GatewayOptions {
     pub program: PathBuf,
     /// What it is to carry, and how: the line of JSON that it reads first.
     pub config: String,
+    /// What libraries in it read from the environment, unless a person has set it.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 impl GatewayOptions {
@@ -38,7 +40,7 @@ impl GatewayOptions {
     /// # Errors
     /// If the configuration cannot be written as JSON.
     pub fn to_hosts(program: PathBuf, config: &GatewayConfig) -> serde_json::Result<Self> {
-        Ok(Self { name: network::PROCESS, program, config: serde_json::to_string(config)? })
+        Ok(Self { name: network::PROCESS, program, config: serde_json::to_string(config)?, environment: config.environment() })
     }
 
     /// A gateway to ROS 2 nodes; for the program see [`super::find_ros2_gateway`].
@@ -46,6 +48,6 @@ impl GatewayOptions {
     /// # Errors
     /// If the configuration cannot be written as JSON.
     pub fn to_ros2(program: PathBuf, config: &Ros2GatewayConfig) -> serde_json::Result<Self> {
-        Ok(Self { name: ros2::PROCESS, program, config: serde_json::to_string(config)? })
+        Ok(Self { name: ros2::PROCESS, program, config: serde_json::to_string(config)?, environment: config.environment() })
     }
 }
