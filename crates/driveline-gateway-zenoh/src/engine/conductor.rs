@@ -218,7 +218,7 @@ impl Conductor {
                 // The next one begins to count anew.
                 self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
                 self.leave();
-                return Some(self.incoming.tried(&silent));
+                return Some(self.incoming.tried(now));
             }
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
         }
