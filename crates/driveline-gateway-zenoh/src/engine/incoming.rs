@@ -223,8 +223,8 @@ impl Incoming {
     }
 
     /// What the next one begins with, when the gateway is started anew now.
-    pub(super) fn tried(self, now: MonotonicNs) -> BTreeSet<String> {
-        self.probing.tried(now)
+    pub(super) fn tried(&mut self, now: MonotonicNs) -> BTreeSet<String> {
+        std::mem::take(&mut self.probing).tried(now)
     }
 
     /// Says what of other hosts is wanted here.
