@@ -97,16 +97,20 @@ impl Probing {
     /// somebody goes on telling of one that has gone.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
-        let all_silent = |name: &str| self.hosts.iter().filter(|(id, _)| id.name() == name).all(|(_, h)| h.is_silent(now));
-        let silent = |(id, h): &(&HostId, &Host)| h.is_silent(now) && !self.tried.contains(id.name()) && all_silent(id.name());
         // Whoever makes up names has the gateway start anew so often, and no more.
-        self.hosts.iter().find(silent).map(|(id, _)| id).filter(|_| self.tried.len() < MAX_HOSTS)
+        self.all_silent(now).find(|id| !self.tried.contains(id.name())).filter(|_| self.tried.len() < MAX_HOSTS)
     }
 
-    /// What the next [`Probing`] begins with, when the gateway is started anew for this host.
+    fn all_silent(&self, now: MonotonicNs) -> impl Iterator<Item = &HostId> {
+        let all_starts = move |name: &str| self.hosts.iter().filter(|(id, _)| id.name() == name).all(|(_, h)| h.is_silent(now));
+        self.hosts.iter().filter(move |(id, h)| h.is_silent(now) && all_starts(id.name())).map(|(id, _)| id)
+    }
+
+    /// What the next [`Probing`] begins with, when the gateway is started anew now: that is for all who are silent, and not once more for each of them.
     #[must_use]
-    pub fn tried(mut self, silent: &HostId) -> BTreeSet<String> {
-        self.tried.insert(silent.name().to_owned());
+    pub fn tried(mut self, now: MonotonicNs) -> BTreeSet<String> {
+        let silent: Vec<String> = self.all_silent(now).map(|id| id.name().to_owned()).collect();
+        self.tried.extend(silent);
         self.tried
     }
 }

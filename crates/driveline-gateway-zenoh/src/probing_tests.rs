@@ -82,7 +82,7 @@ fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
     first.passes(&[&id], ms(0), Duration::from_millis(500), &[]);
     assert_eq!(first.silent(), Some(&id));
 
-    let mut anew = Time::new(first.probing.tried(&id));
+    let mut anew = Time::new(first.probing.tried(first.now));
     // That one has heard nothing either, and has started anew.
     let again = host("roof", 2);
     for id in [&id, &again] {
@@ -102,7 +102,7 @@ fn the_gateway_starts_anew_for_a_host_until_that_did_not_help() {
     assert_eq!(anew.silent(), Some(&again), "that it helped is not forgotten when it goes");
     anew.passes(&[&other], ms(1), LONG, &[]);
     assert_eq!(anew.silent(), Some(&other));
-    assert_eq!(anew.probing.tried(&other), ["trunk".to_owned()].into());
+    assert_eq!(anew.probing.tried(anew.now), ["trunk".to_owned()].into());
 }
 
 #[test]
@@ -124,6 +124,17 @@ fn one_that_is_still_told_of_while_its_successor_answers_is_no_reason() {
     assert_eq!(time.silent(), None);
     time.passes(&[&before, &after], ms(0), LONG + Duration::from_millis(500), &[]);
     assert_eq!(time.silent(), Some(&before), "neither answers");
+}
+
+#[test]
+fn the_gateway_starts_anew_once_for_all_who_are_silent_by_then() {
+    let [roof, trunk, late, fine] = ["roof", "trunk", "late", "fine"].map(|name| host(name, 1));
+    let mut time = Time::new(BTreeSet::new());
+    time.passes(&[&roof, &trunk, &fine], ms(0), SHORT, &[&fine]);
+    time.passes(&[&roof, &trunk, &late, &fine], ms(0), LONG - SHORT, &[&fine]);
+    assert!(time.silent().is_some());
+    let tried = time.probing.tried(time.now);
+    assert_eq!(tried, ["roof", "trunk"].map(String::from).into());
 }
 
 #[test]

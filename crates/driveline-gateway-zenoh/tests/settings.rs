@@ -15,6 +15,7 @@ use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 /// The figures of the first host's only edge, once something holds of them.
@@ -335,4 +336,20 @@ fn a_host_that_finds_nobody_says_so_once() {
         )]
     );
     assert_eq!(waits.take_notices(), Vec::<String>::new(), "where others connect, none may be expected");
+}
+
+#[test]
+fn a_start_that_fails_leaves_nobody_in_the_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).unwrap().port();
+    let network = json!({ "host": "car", "listen": [format!("tcp/127.0.0.1:{port}")] });
+    let host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried("map", true, true, 64, &Qos::default())]);
+    let in_the_way = host.domain_dir().join("gateway-zenoh.status");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let config: GatewayConfig = serde_json::from_slice(&std::fs::read(host.config()).unwrap()).unwrap();
+    let why = Gateway::start(config.clone()).map(drop).unwrap_err().to_string();
+    assert!(why.contains("gateway-zenoh.status"), "{why}");
+    std::fs::remove_dir(&in_the_way).unwrap();
+    // Its own session listened there.
+    Gateway::start(config).map(drop).unwrap();
 }

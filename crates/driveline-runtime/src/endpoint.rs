@@ -63,8 +63,15 @@ fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
     settings.split(';').filter(|setting| !setting.is_empty()).map(|setting| setting.split_once('=').unwrap_or((setting, "")))
 }
 
+/// Whether a host is all addresses of this one, however that is written: the system takes `0`, `00.0` and `0x0` for `0.0.0.0`.
 fn is_everywhere(host: &str) -> bool {
-    matches!(host, "0.0.0.0" | "[::]" | "::" | "*" | "")
+    let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    let address = inside.split('%').next().unwrap_or(inside);
+    let zero = |part: &str| part.strip_prefix('0').is_some_and(|rest| rest.trim_start_matches(['x', 'X']).bytes().all(|b| b == b'0'));
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_unspecified(),
+        Err(_) => matches!(address, "*" | "") || address.split('.').all(zero),
+    }
 }
 
 /// Whether this can be the name of a network interface, alone and in an endpoint's settings.
@@ -95,6 +102,26 @@ fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
     }
 }
 
+/// What is the matter with the value of a setting, and what to do about it. Of what connects, Zenoh would tell nobody, and try for ever.
+fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
+    let number = |n: &str| n.strip_prefix("0x").map_or_else(|| n.parse::<u32>(), |hex| u32::from_str_radix(hex, 16)).is_ok();
+    let (good, help) = match key {
+        _ if BYTES.contains(&key) => {
+            let (message, help) =
+                (format!("`{value}` is no size of a buffer"), format!("write how many bytes, as a number: `{key}=65536`"));
+            return value.parse::<u32>().is_err().then_some((message, help));
+        }
+        "dscp" => (value.split('|').all(number), "write numbers as in `dscp=0x10`"),
+        "iface" => (is_interface(value), "one interface; `ip link` lists them"),
+        "bind" => {
+            let is_address = host_and_port(value).is_ok_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+            (is_address, "write an address of this host and a port, 0 for any: `bind=10.0.0.2:0`")
+        }
+        _ => return None,
+    };
+    (!good).then(|| (format!("`{value}` is no value of `{key}`"), help.into()))
+}
+
 /// Why this is no endpoint for that, and what to do about it.
 pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(String, String)> {
     if endpoint.len() > MAX_LEN {
@@ -111,6 +138,10 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     if !rules.protocols.contains(&protocol) {
         let help = format!("the gateway speaks {}", rules.protocols.join(", "));
         return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
+    }
+    if endpoint.split('#').next().is_some_and(|named| named.contains('?')) {
+        // Zenoh panics at some of it.
+        return Some((format!("`{endpoint}` has metadata (`?…`), which a gateway has no use for"), "remove it".into()));
     }
     if let Some((key, _)) = settings(endpoint).find(|(key, _)| AGAIN.contains(key)) {
         let help = "leave it out: what is not there is tried again until it is";
@@ -140,9 +171,11 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         let help = format!("a port is a number from 1 to 65535; {} is usual", rules.port);
         return Some((format!("`{endpoint}`: `{port}` is no port"), help));
     };
-    if let Some((key, value)) = settings(endpoint).find(|(key, value)| BYTES.contains(key) && value.parse::<u32>().is_err()) {
-        let help = format!("write how many bytes, as a number: `{key}=65536`");
-        return Some((format!("`{endpoint}`: `{value}` is no size of a buffer"), help));
+    if let Some((message, help)) = settings(endpoint).find_map(|(key, value)| wrong_value(key, value)) {
+        return Some((format!("`{endpoint}`: {message}"), help));
+    }
+    if ["iface", "bind"].iter().all(|wanted| settings(endpoint).any(|(key, _)| key == *wanted)) {
+        return Some((format!("`{endpoint}` has both settings `iface` and `bind`"), "keep one of the two".into()));
     }
     if what_for == Use::Connect && port == 0 {
         return Some((format!("`{endpoint}`: nobody listens on port 0"), format!("{} is where others usually listen", rules.port)));

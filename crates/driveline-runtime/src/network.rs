@@ -417,12 +417,35 @@ mod tests {
         for good in [
             "{}",
             r#"{"host": "car-1", "interface": "eth0"}"#,
-            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#", "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10"]}"#,
+            r#"{"listen": ["tcp/192.168.1.10:7450", "unixsock-stream//run/my car/gw"], "connect": ["udp/car2.local:7450", "tcp/a:1#so_sndbuf=65536;so_rcvbuf=0;", "tcp/a:2#", "tcp/[fe80::1]:7450#iface=eth0;dscp=0x10|4", "tcp/10.0.0.1:7450#bind=10.0.0.2:0", "udp/[::1]:7450#bind=[::1]:0", "tcp/0a:1", "tcp/10.0:1"]}"#,
             r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
             r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
             r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
         ] {
             assert_eq!(mistakes(good), [], "{good}");
+        }
+    }
+
+    #[test]
+    fn all_addresses_are_all_addresses_however_they_are_written() {
+        for host in [
+            "0.0.0.0",
+            "[::]",
+            "*",
+            "",
+            "[::0]",
+            "[0:0:0:0:0:0:0:0]",
+            "[::ffff:0.0.0.0]",
+            "[::%eth0]",
+            "0",
+            "00",
+            "0.0",
+            "00.0.0.0",
+            "0x0",
+            "0X0.00",
+        ] {
+            let found = mistakes(&serde_json::json!({ "listen": [format!("tcp/{host}:7450")] }).to_string());
+            assert!(matches!(found.as_slice(), [("listen", text)] if text.contains("insecure: true")), "{host}: {found:?}");
         }
     }
 
@@ -456,6 +479,30 @@ mod tests {
             (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
             (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
             (r#"{"listen": ["udp/[::]:7450#iface=eth0"]}"#, "listen", "insecure: true"),
+            (
+                r#"{"connect": ["tcp/10.0.0.1:7450?rel=nonsense"]}"#,
+                "connect",
+                "has metadata (`?…`), which a gateway has no use for (remove it",
+            ),
+            (r#"{"listen": ["tcp/10.0.0.1:7450?prio=1-3#iface=eth0"]}"#, "listen", "has metadata"),
+            (
+                r#"{"connect": ["tcp/10.0.0.1:7450#dscp=nonsense"]}"#,
+                "connect",
+                "`nonsense` is no value of `dscp` (write numbers as in `dscp=0x10`)",
+            ),
+            (r#"{"connect": ["tcp/10.0.0.1:7450#dscp="]}"#, "connect", "`` is no value of `dscp`"),
+            (
+                r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0,eth1"]}"#,
+                "connect",
+                "`eth0,eth1` is no value of `iface` (one interface; `ip link` lists them)",
+            ),
+            (r#"{"listen": ["tcp/10.0.0.1:7450#iface"]}"#, "listen", "`` is no value of `iface`"),
+            (
+                r#"{"connect": ["tcp/10.0.0.1:7450#bind=10.0.0.2"]}"#,
+                "connect",
+                "`10.0.0.2` is no value of `bind` (write an address of this host and a port",
+            ),
+            (r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;bind=10.0.0.2:0"]}"#, "connect", "`iface` and `bind` (keep one of the two)"),
             (r#"{"listen": ["tcp/10.0.0.1:7450#iface=eth0;so_sndbuf=64 KiB"]}"#, "listen", "`so_sndbuf=65536`"),
             (r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;exit_on_failure=true"]}"#, "connect", "leave it out"),
             (r#"{"connect": ["unixsock-stream//run/gw#retry_period_init_ms=0"]}"#, "connect", "leave it out"),

@@ -10,12 +10,12 @@ use super::{KIND, lock, session};
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
-use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, OnlyOneError, Report, ReportDesk, TopicReport, zenoh_says};
+use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -58,6 +58,21 @@ impl Common {
     }
 }
 
+impl Drop for Common {
+    fn drop(&mut self) {
+        // What Zenoh calls has the session, too, which would go on without anybody who answers for it.
+        let _ = self.session.close().wait();
+    }
+}
+
+/// The gateway on this host.
+struct Here {
+    /// One for all conductors, by which each knows what the one before still publishes for other hosts.
+    participant: Participant,
+    /// Goes last: the only gateway of the domain on this host.
+    _only: OnlyOne,
+}
+
 /// What the gateway's owner can ask of the conductor, also of one that follows another.
 pub(super) struct Control {
     stop: AtomicBool,
@@ -65,27 +80,30 @@ pub(super) struct Control {
     notices: Arc<Notices>,
     /// The present one, and what the host is called since it has begun.
     present: Mutex<Option<(Kicker, String)>>,
-    /// The only gateway of the domain on this host, also between one conductor and the next.
-    only: Mutex<Option<OnlyOne>>,
+    /// Also between one conductor and the next.
+    here: Mutex<Option<Here>>,
 }
 
 impl Control {
     pub(super) fn new() -> Arc<Self> {
         let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
         let desk = ReportDesk::new(first);
-        Arc::new(Self { stop: AtomicBool::new(false), desk, notices: Arc::default(), present: Mutex::default(), only: Mutex::default() })
+        Arc::new(Self { stop: AtomicBool::new(false), desk, notices: Arc::default(), present: Mutex::default(), here: Mutex::default() })
     }
 
-    fn only_here(&self, domain_dir: &Path) -> Result<(), OnlyOneError> {
-        let mut only = lock(&self.only);
-        if only.is_none() {
-            *only = Some(OnlyOne::new(domain_dir, KIND)?);
+    /// Takes part in this domain, and sees to it that there is no other gateway.
+    fn take_part(&self, domain_dir: PathBuf) -> Result<Participant, GatewayError> {
+        let mut here = lock(&self.here);
+        if let Some(Here { participant, .. }) = &*here {
+            return Ok(participant.clone());
         }
-        Ok(())
+        let participant = Participant::open(ParticipantConfig { domain_dir: Some(domain_dir), name: "gateway".into() })?;
+        let _only = OnlyOne::new(participant.domain_dir(), KIND)?;
+        Ok(here.insert(Here { participant, _only }).participant.clone())
     }
 
     pub(super) fn let_others_serve(&self) {
-        *lock(&self.only) = None;
+        *lock(&self.here) = None;
     }
 
     pub(super) fn stop(&self) {
@@ -122,6 +140,7 @@ impl Control {
 }
 
 pub(super) struct Conductor {
+    /// Goes first: others shall know before the segments go.
     common: Common,
     set: WaitSet,
     outgoing: Outgoing,
@@ -155,8 +174,7 @@ impl Conductor {
             message: format!("`{name}` cannot be the name of a host"),
             help: "use 1 to 63 letters, digits, `_` and `-`".into(),
         })?;
-        let participant = Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway".into() })?;
-        control.only_here(participant.domain_dir())?;
+        let participant = control.take_part(config.domain_dir.clone())?;
         participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
@@ -217,18 +235,11 @@ impl Conductor {
                 ));
                 // The next one begins to count anew.
                 self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
-                self.leave();
-                return Some(self.incoming.tried(&silent));
+                return Some(self.incoming.tried(now));
             }
             self.set.wait(next.into_iter().flatten().min(), Duration::ZERO);
         }
-        self.leave();
         None
-    }
-
-    /// Others shall know before the segments go.
-    fn leave(&self) {
-        let _ = self.common.session.close().wait();
     }
 
     /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives when to look again.

@@ -222,9 +222,9 @@ impl Incoming {
         self.probing.silent(now)
     }
 
-    /// What the next one begins with, when the gateway is started anew for this host.
-    pub(super) fn tried(self, silent: &HostId) -> BTreeSet<String> {
-        self.probing.tried(silent)
+    /// What the next one begins with, when the gateway is started anew now.
+    pub(super) fn tried(&mut self, now: MonotonicNs) -> BTreeSet<String> {
+        std::mem::take(&mut self.probing).tried(now)
     }
 
     /// Says what of other hosts is wanted here.
