@@ -87,8 +87,7 @@ pub enum GatewayError {
 
 /// The endpoints, if Zenoh's words name none of them.
 fn unnamed(endpoints: &[String], reason: &str) -> String {
-    let address = |endpoint: &str| endpoint.split_once('/').map_or(String::new(), |(_, address)| address.to_owned());
-    let named = endpoints.iter().any(|e| reason.contains(&address(e)));
+    let named = endpoints.iter().filter_map(|e| e.split_once('/')).any(|(_, address)| reason.contains(address));
     if named || endpoints.is_empty() { String::new() } else { format!(" at {}", endpoints.join(", ")) }
 }
 
