@@ -188,8 +188,8 @@ pub(crate) struct InputSeries {
 
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
-    /// The first and the newest number that was heard of; those of samples that were missed belong to it.
-    sequences: Option<(u64, u64)>,
+    /// The newest number that was heard of.
+    newest: u64,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
     /// Whether its samples are their own origin: a sensor's topic.
@@ -233,9 +233,7 @@ impl Collector {
             }
             self.clock_error_ns = self.clock_error_ns.max(input.header.clock_error_ns);
             let topic = self.topics.entry(input.topic).or_default();
-            let number = input.header.sequence;
-            let (first, newest) = topic.sequences.unwrap_or((number, number));
-            topic.sequences = Some((first.min(number.saturating_sub(input.missed)), newest.max(number)));
+            topic.newest = topic.newest.max(input.header.sequence);
             topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
             if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
                 stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
@@ -304,6 +302,18 @@ impl Collector {
         }
     }
 
+    /// Components that samples trigger and that were not called once, each with the topics that nothing came on, in the order of the graph.
+    #[must_use]
+    pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
+        let waits = self.facts.stages.iter().filter(|s| {
+            let called = self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
+            let counted = self.accounts.counters.get(&s.name).is_some_and(|c| c.invocations > 0);
+            !called && !counted
+        });
+        let with_topics = waits.map(|s| (s.name.as_str(), self.triggers_of(&s.name).collect::<Vec<_>>()));
+        with_topics.filter(|(_, topics)| !topics.is_empty()).collect()
+    }
+
     /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a frame.
     #[must_use]
     pub fn summary(&self) -> Summary {
@@ -321,6 +331,18 @@ impl Collector {
         let known = self.facts.stages.iter().filter_map(|s| self.stages.get_key_value(&s.name));
         let unknown = self.stages.iter().filter(|(name, _)| !self.facts.stages.iter().any(|s| s.name == **name));
         known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
+    }
+
+    /// How much was published on a topic: the publishers' word, which comes once a second, or what the sequence numbers prove, if that is more. For a topic that is
+    /// published from outside there is what its readers heard of, received or missed: what was published before this run heard of it is no part of it, and a
+    /// publisher that is started again begins with 1 again.
+    pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
+        if !topic.publishers.is_empty() {
+            let counted = topic.publishers.values().flat_map(|p| [p.before_restart, p.since]).fold(0, u64::saturating_add);
+            return counted.max(topic.newest);
+        }
+        let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
+        inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
 
     /// Whether what is missed on an input is work that was not done. Where the graph does not tell, it may be.
@@ -350,17 +372,13 @@ impl Collector {
     }
 }
 
-impl TopicSeries {
-    /// The publishers' word, which comes once a second, or what the sequence numbers prove, if that is more. For a topic that is
-    /// published from outside they are all there is: what was published before this run heard of it is no part of it.
-    pub(crate) fn published(&self) -> u64 {
-        let counted = self.publishers.values().flat_map(|p| [p.before_restart, p.since]).fold(0, u64::saturating_add);
-        let Some((first, newest)) = self.sequences else { return counted };
-        if self.publishers.is_empty() { (newest - first).saturating_add(1) } else { counted.max(newest) }
-    }
-}
-
 impl InputSeries {
+    /// What has come and what was missed: as callbacks saw it, or as the transport counts, which begins anew with the component, if that is more.
+    fn heard_of(&self) -> u64 {
+        let (received, missed) = self.counted.unwrap_or_default();
+        received.saturating_add(missed).max(self.received.saturating_add(self.missed))
+    }
+
     /// Counts a sample once, however often callbacks look at it again.
     fn count(&mut self, input: &StageInput<'_>, now: MonotonicNs) {
         self.topic = input.topic;

@@ -217,8 +217,12 @@ impl Summary {
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
             duration_s: run.first.map_or(0.0, |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),
-            frames_published: run.topics.values().filter(|t| t.is_source).fold(0, |sum, t| sum.saturating_add(t.published())),
-            published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), t.published())).collect(),
+            frames_published: run
+                .topics
+                .iter()
+                .filter(|(_, t)| t.is_source)
+                .fold(0, |sum, (&id, t)| sum.saturating_add(run.published(id, t))),
+            published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
             missed_by_triggers: missed(true),
             superseded: missed(false),
             subscriptions,

@@ -166,6 +166,37 @@ fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_e
 }
 
 #[test]
+fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
+    let mut run = Collector::new(facts());
+    let waits = |run: &Collector| run.never_triggered().into_iter().map(|(c, t)| format!("{c}: {t:?}")).collect::<Vec<_>>();
+    let before = waits(&run);
+    assert!(before.iter().any(|w| w.starts_with("lane: ") && w.contains("image")), "{before:?}");
+    assert!(!before.iter().any(|w| w.starts_with("camera")), "nothing triggers it: {before:?}");
+    let image = published("image", 1, &[], 0, MS);
+    let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
+    run.add(&StageRecord {
+        stage: "lane",
+        start: MonotonicNs(2 * MS),
+        end: MonotonicNs(3 * MS),
+        inputs: &inputs,
+        ..StageRecord::default()
+    });
+    assert_eq!(waits(&run).len(), before.len() - 1);
+}
+
+#[test]
+fn what_a_publisher_outside_of_the_graph_publishes_after_it_was_started_again_counts() {
+    let mut run = Collector::new(RunFacts { stages: vec![stage("lane", &[("image", "image")], &["lanes"])], ..RunFacts::default() });
+    for (at, sequence, missed) in [(1, 340, 0), (2, 341, 0), (3, 1, 0), (4, 4, 2)] {
+        let image = published("image", sequence, &[], at * MS, at * MS);
+        let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
+        let inputs = [input("image", "image", Arrival::Triggered, &image, missed)];
+        run.add(&StageRecord { stage: "lane", start, end, inputs: &inputs, ..StageRecord::default() });
+    }
+    assert_eq!(run.summary().published["image"], 6);
+}
+
+#[test]
 fn a_sample_seen_again_is_received_once() {
     let mut run = Collector::new(facts());
     let image = published("image", 1, &[], 0, MS);

@@ -10,6 +10,7 @@ pub use places::{MAX_PUBLISHERS, MAX_PUBLISHERS_OF_TOPIC, Publisher};
 
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
+use driveline_runtime::graph::closest;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use places::Gone;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ const UNANSWERED: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 /// When a list is asked for again in which something was refused; then less and less often.
 const REFUSED: Duration = Duration::from_secs(5);
+/// Topics of a host that are not received here, so many of which are known.
+const MAX_OTHERS: usize = 4_096;
 /// Samples of somebody who is not known have a list asked for no more often than this.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// Where publishers of other hosts become publishers of this one.
@@ -70,6 +73,8 @@ pub struct Host {
     /// How many changes of its lists there were, as far as all were heard. `None`: it was not asked yet.
     change: Option<u64>,
     listings: BTreeMap<TopicName, Listing>,
+    /// Topics that it says it sends, and that are not received here.
+    others: BTreeSet<TopicName>,
     /// No list of this host is to be asked for before.
     next: Option<MonotonicNs>,
 }
@@ -206,6 +211,7 @@ impl<I> Directory<I> {
             clock: Arc::default(),
             change: None,
             listings: BTreeMap::new(),
+            others: BTreeSet::new(),
             next: None,
         };
         Ok(self.hosts.entry(id.clone()).or_insert_with(new))
@@ -245,7 +251,15 @@ impl<I> Directory<I> {
     /// # Errors
     /// There are too many hosts.
     pub fn topic_is(&mut self, id: &HostId, topic: &TopicName, announced: bool, now: MonotonicNs) -> Result<(), TooManyHosts> {
-        if !self.topics.contains(topic) || (!announced && !self.hosts.contains_key(id)) {
+        if !announced && !self.hosts.contains_key(id) {
+            return Ok(());
+        }
+        if !self.topics.contains(topic) {
+            match self.hosts.get_mut(id) {
+                Some(host) if !announced => _ = host.others.remove(topic),
+                Some(host) if host.others.len() < MAX_OTHERS => _ = host.others.insert(topic.clone()),
+                _ => {}
+            }
             return Ok(());
         }
         let host = self.host(id, now)?;
@@ -256,6 +270,14 @@ impl<I> Directory<I> {
             Host::schedule(&mut host.next, listing, now);
         }
         Ok(())
+    }
+
+    /// A topic that some host sends, that is not received here, and whose name is much like this one's, if no host sends this one: perhaps one of the two is misspelt.
+    pub fn similar(&self, topic: &TopicName) -> Option<&str> {
+        let there = || self.hosts.values().filter(|h| h.alive);
+        let is_sent = there().any(|h| h.listings.get(topic).is_some_and(|l| l.announced));
+        let others = there().flat_map(|h| &h.others).map(TopicName::as_str);
+        if is_sent { None } else { closest(topic.as_str(), others) }
     }
 
     /// A host says that it has changed the list of a topic, as its change number `change`.

@@ -7,6 +7,7 @@ mod rig;
 
 use driveline::types::{MonotonicNs, Qos, Reliability, Remote, SampleHeader, Schema};
 use driveline::{EndpointEvent, Publisher, Subscription};
+use driveline_bench::hosts::Namespace;
 use driveline_gateway_zenoh::engine::{Gateway, GatewayError};
 use driveline_runtime::gateway::EdgeFigures;
 use driveline_runtime::network::GatewayConfig;
@@ -306,36 +307,110 @@ fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let told = start(&json!({ "listen": [format!("tcp/{}", taken.local_addr().unwrap())] }));
     assert!(told.contains("ss -ltnp") && !told.contains("PEM"), "{told}");
-    let told = start(&json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }));
-    assert!(told.contains("`ip link` lists") && !told.contains("ss -ltnp"), "{told}");
-    assert!(told.contains("No such device (os error 19)") && !told.contains(".rs"), "as people write it: {told}");
     // Here Zenoh does not say of which endpoint.
     let told = start(&json!({ "listen": ["tcp/nosuch.invalid:7450"] }));
     assert!(told.contains("tcp/nosuch.invalid:7450") && !told.contains(".rs"), "{told}");
 }
 
 #[test]
+fn an_address_and_an_interface_that_this_host_does_not_have_yet_are_no_mistakes() {
+    let dir = tempfile::tempdir().unwrap();
+    for (network, says) in [
+        (json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }), ["No such device (os error 19)", "`ip link` lists"]),
+        // What is kept for documentation is no computer's.
+        (json!({ "listen": ["tcp/192.0.2.1:7450"] }), ["this host has no address 192.0.2.1", "`ip address` lists"]),
+        (json!({ "interface": "nosuch" }), ["interface nosuch is not there", "`ip address` lists"]),
+    ] {
+        let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
+        let gateway = Gateway::start(serde_json::from_value(config).unwrap()).unwrap();
+        let told = gateway.take_notices();
+        let [line] = told.as_slice() else { panic!("{told:?}") };
+        assert!(line.starts_with("not in the network yet, which is tried again each second: ") && !line.contains(".rs"), "{line}");
+        assert!(says.iter().all(|s| line.contains(s)), "{says:?} are not in {line}");
+        let report = gateway.report();
+        assert!(report.network.not_yet.is_some_and(|why| line.ends_with(&why)) && report.domain == "car", "{line}");
+        assert_eq!(gateway.host(), "");
+    }
+}
+
+#[test]
+fn an_address_and_an_interface_that_come_later_are_used_then() {
+    let namespace = match Namespace::new() {
+        Ok(namespace) => namespace,
+        Err(why) => {
+            return rig::skipped("a host that gets its address late", &format!("no network namespaces here ({why:#})"), rig::AS_ROOT);
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let topics = [carried("map", true, true, 64, &Qos::default())];
+    let host = |name: &str, network: serde_json::Value| Host::new(dir.path(), name, namespace.command_prefix().into(), &network, &topics);
+    let mut by_address = host("address", json!({ "host": "address", "listen": ["tcp/10.98.0.1:7451"] }));
+    let mut by_interface = host("interface", json!({ "host": "interface", "interface": "dl9", "connect": ["tcp/10.98.0.1:7451"] }));
+    by_address.start();
+    by_interface.start();
+    let not_yet = |host: &Host| host.report().and_then(|r| r.network.not_yet);
+    eventually("told", || [&by_address, &by_interface].iter().all(|host| not_yet(host).is_some()));
+    namespace.run("ip link add dl9 type veth peer name dl8").unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert!(not_yet(&by_interface).is_some(), "one without an address is of no use yet");
+    namespace.add_address("dl9", std::net::Ipv4Addr::new(10, 98, 0, 1)).unwrap();
+    namespace.run("ip link set dl8 up").unwrap();
+    let met = |host: &Host, other: &str| {
+        host.report().is_some_and(|r| r.network.not_yet.is_none() && r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)))
+    };
+    eventually("in the network", || met(&by_address, "interface.") && met(&by_interface, "address."));
+}
+
+#[test]
+fn a_topic_that_is_perhaps_misspelt_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = format!("unixsock-stream/{}/socket", dir.path().display());
+    let start = |name: &str, topic: &str, network: serde_json::Value| {
+        let topics = [carried(topic, true, true, 64, &Qos::default())];
+        let config = json!({ "domain": "car", "domain_dir": dir.path().join(name), "network": network, "topics": topics });
+        Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
+    };
+    let _roof = start("roof", "camera/image", json!({ "host": "roof", "listen": [socket] }));
+    let trunk = start("trunk", "camera/imag", json!({ "host": "trunk", "connect": [socket] }));
+    let mut told = Vec::new();
+    let hint = "no other host sends topic 'camera/imag' yet; 'camera/image' is sent, and is not received here: is one of the two misspelt?";
+    eventually("told", || {
+        told.extend(trunk.take_notices());
+        told.iter().any(|line| line == hint)
+    });
+    assert_eq!(trunk.report().topics[0].similar.as_deref(), Some("camera/image"));
+}
+
+#[test]
 fn a_host_that_finds_nobody_says_so_once() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = format!("unixsock-stream/{}/nobody", dir.path().display());
-    let start = |connect: &[&str]| {
-        let network = json!({ "host": "roof", "listen": ["tcp/127.0.0.1:0"], "connect": connect });
-        let config = json!({ "domain": "car", "domain_dir": dir.path().join(connect.len().to_string()), "network": network, "topics": [] });
+    let start = |network: &str, says: &str| {
+        let network = network.replace("NOBODY", &endpoint);
+        let network: serde_json::Value = serde_json::from_str(&network).unwrap();
+        let config = json!({ "domain": "car", "domain_dir": dir.path().join(says), "network": network, "topics": [] });
         Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
     };
-    let (waits, alone) = (start(&[]), start(&[&endpoint]));
-    let mut told = Vec::new();
-    eventually("told", || {
-        told.extend(alone.take_notices());
-        !told.is_empty()
-    });
-    assert_eq!(
-        told,
-        [format!(
-            "no other host was reached yet, and the gateway goes on trying: nobody answers at {endpoint}, or lets this host in; does a gateway run there, and does a firewall let it through?"
-        )]
+    let (waits, calls, silent) = (
+        start(r#"{ "listen": ["tcp/127.0.0.1:0"] }"#, "waits"),
+        start(r#"{ "listen": ["tcp/127.0.0.1:0"], "connect": ["NOBODY"] }"#, "calls"),
+        start("{}", "silent"),
     );
-    assert_eq!(waits.take_notices(), Vec::<String>::new(), "where others connect, none may be expected");
+    for (gateway, says) in [
+        (waits, "nobody has connected yet".to_owned()),
+        (
+            calls,
+            format!("nobody answers at {endpoint}, or lets this host in; does a gateway run there, and does a firewall let it through?"),
+        ),
+    ] {
+        let mut told = Vec::new();
+        eventually("told", || {
+            told.extend(gateway.take_notices());
+            !told.is_empty()
+        });
+        assert_eq!(told, [format!("no other host was reached yet, and the gateway goes on trying: {says}")]);
+    }
+    assert_eq!(silent.take_notices(), Vec::<String>::new(), "no other host can come to know of this one");
 }
 
 #[test]

@@ -86,6 +86,14 @@ pub(crate) fn name(endpoint: &str) -> Option<&str> {
     (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)
 }
 
+/// The address of an endpoint, if it has one that is not all of them.
+pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
+    let (protocol, address) = parts(endpoint)?;
+    let (host, _) = host_and_port(address).ok().filter(|_| protocol != UNIX)?;
+    let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    inside.parse().ok().filter(|_| !is_everywhere(host))
+}
+
 /// A host and a port, as far as there is one. An address of IPv6 stands in brackets.
 fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
     let brackets = "has brackets that are not around an address of IPv6";
@@ -192,6 +200,11 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
             format!("`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"),
             format!("{}, or write `insecure: true`", rules.instead),
         ));
+    }
+    // Else it would be taken for a name, and asked for for ever. With fewer numbers the system knows what is meant.
+    let like_an_address = host.split('.').count() == 4 && host.split('.').all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    if like_an_address && host.parse::<IpAddr>().is_err() {
+        return Some((format!("`{endpoint}`: `{host}` is no address"), "an address has four numbers from 0 to 255".into()));
     }
     None
 }

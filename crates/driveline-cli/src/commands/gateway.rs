@@ -3,6 +3,7 @@
 
 mod down;
 mod explain;
+mod presence;
 mod ros2;
 mod ros2_services;
 
@@ -16,6 +17,7 @@ use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::{Align, bytes};
 use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use presence::Presence;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -239,43 +241,6 @@ fn state(h: &HostReport) -> String {
     format!("{} {}{before}", if h.alive { "there for" } else { "gone for" }, seconds(h.for_ms))
 }
 
-/// A host to which or from which a topic goes, as it is now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
-    There,
-    Gone,
-    /// The gateway of this start is gone, and another one of the same host is there.
-    Restarted,
-}
-
-impl Presence {
-    /// One that the report does not name is there: nothing says that it is not.
-    fn of(host: &str, report: &Report) -> Self {
-        let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
-        if report.hosts.iter().find(|h| h.host == host).is_none_or(|h| h.alive) {
-            Self::There
-        } else if report.hosts.iter().any(|h| h.alive && name(&h.host) == name(host)) {
-            Self::Restarted
-        } else {
-            Self::Gone
-        }
-    }
-
-    /// The host's name; of one of several starts, with its number.
-    fn name(self, host: &str) -> String {
-        if self == Self::Restarted { cut(host, NAME) } else { short(host) }
-    }
-
-    /// The state of a topic, or why it is another one.
-    fn or(self, state: &str) -> &str {
-        match self {
-            Self::There => state,
-            Self::Gone => "host is gone",
-            Self::Restarted => "restarted since",
-        }
-    }
-}
-
 /// What else is to be known of a host, a line each.
 fn remarks(h: &HostReport) -> Vec<String> {
     let host = cut(&h.host, NAME);
@@ -298,8 +263,10 @@ fn clock(h: &HostReport) -> String {
 
 /// An endpoint, for people: port 0 is one that the kernel chose, which only those hosts learn that are told of it.
 fn listening(endpoint: &str) -> String {
-    match endpoint.strip_suffix(":0") {
-        Some(address) => format!("{address} (any free port)"),
+    let (address, settings) = endpoint.split_once('#').unwrap_or((endpoint, ""));
+    match address.strip_suffix(":0") {
+        Some(address) if settings.is_empty() => format!("{address} (any free port)"),
+        Some(address) => format!("{address} (any free port, {settings})"),
         None => endpoint.to_owned(),
     }
 }
@@ -328,6 +295,9 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         listed(&n.connects),
         count(n.peers as u64, "peer"),
     ));
+    if let Some(why) = &n.not_yet {
+        screen.print(&format!("not in the network yet, which is tried again each second: {}\n", cut(why, REASON)));
+    }
     if report.stale {
         screen.print("it did not answer within 2 s: what follows is what it said before; ask again, and see what keeps it busy (`top`)\n");
     }
@@ -407,8 +377,16 @@ mod tests {
     fn figures_and_words_of_a_hostile_report_do_no_harm() {
         let network = NetworkReport { peers: usize::MAX, routers: 1, ..NetworkReport::default() };
         let (max_rate_hz, every, publishers) = (None, None, Vec::new());
-        let topics =
-            vec![TopicReport { topic: "camera".into(), send: true, receive: true, max_payload: 1, max_rate_hz, every, publishers }];
+        let topics = vec![TopicReport {
+            topic: "camera".into(),
+            send: true,
+            receive: true,
+            max_payload: 1,
+            max_rate_hz,
+            every,
+            publishers,
+            similar: None,
+        }];
         let report = Report { unknown: u64::MAX, damaged: 1, network, topics, ..Report::default() };
         show(&report, &Report::default(), &Screen::new(false));
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));

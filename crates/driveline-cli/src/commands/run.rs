@@ -18,12 +18,17 @@ use driveline_runtime::network::GatewayConfig;
 use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
+use driveline_shm::domain::DIRECTORY_VARIABLE;
+use driveline_types::TopicName;
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
 /// Colours of module names; dark enough on white, light enough on black.
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
+
+/// Components of which it is told that they were never called.
+const MOST_WAITING: usize = 8;
 
 /// Explains the figures of what was not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
@@ -137,6 +142,15 @@ fn failed_calls(summary: &Summary) -> String {
     format!("; {}{first}", summary.failed_of().join(", "))
 }
 
+/// Of a component that was never called: what it waited for.
+fn never(component: &str, topics: &[&TopicName]) -> String {
+    let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
+    format!(
+        "{component} was never called: nothing came on topic {}; while a run goes on, `driveline topic list` shows who publishes",
+        topics.join(" or ")
+    )
+}
+
 /// Two runs of one graph in one domain would publish everything twice, and nobody would see why.
 fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), String> {
     if !domain_dir.exists() {
@@ -152,9 +166,11 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
         let stopped = || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
         if let Some(pid) = answered.or_else(stopped) {
             let (module, how) = (&module.name, process::how_to_end(pid));
-            return Err(format!(
-                "module '{module}' of this graph runs already (process {pid}); {how}, or use another domain: --domain NAME"
-            ));
+            let another = match std::env::var_os(DIRECTORY_VARIABLE) {
+                Some(_) => format!("set another directory in {DIRECTORY_VARIABLE}"),
+                None => "use another domain: --domain NAME".to_owned(),
+            };
+            return Err(format!("module '{module}' of this graph runs already (process {pid}); {how}, or {another}"));
         }
     }
     Ok(())
@@ -253,6 +269,9 @@ impl<'a> Show<'a> {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
+            for (component, topics) in self.collector.never_triggered().into_iter().take(MOST_WAITING) {
+                self.print_wrapped(&never(component, &topics), columns);
+            }
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
                 self.print_wrapped(MISSED, columns);
             }

@@ -13,7 +13,7 @@ use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
-use driveline_types::{EndpointId, MonotonicNs, NodeName};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,7 +123,21 @@ impl Control {
 
     /// The report, or the one before if the conductor is busy.
     pub(super) fn report(&self) -> Report {
-        self.desk.ask(|| self.kick())
+        let is_there = lock(&self.present).is_some();
+        if is_there { self.desk.ask(|| self.kick()) } else { self.desk.last() }
+    }
+
+    /// There is no conductor at present, and it is tried again: keeps why, and tells it unless it was `told` last. Gives it in words.
+    pub(super) fn not_yet(&self, why: &GatewayError, told: Option<String>) -> String {
+        *lock(&self.present) = None;
+        let why = why.to_string();
+        if told.as_ref() != Some(&why) {
+            self.tell(format!("not in the network yet, which is tried again each second: {why}"));
+        }
+        let last = self.desk.last();
+        let network = NetworkReport { not_yet: Some(why.clone()), peers: 0, routers: 0, ..last.network };
+        self.desk.put(Report { gateway: last.gateway, pid: last.pid, domain: last.domain, host: last.host, network, ..Report::default() });
+        why
     }
 
     pub(super) fn host(&self) -> String {
@@ -150,8 +164,10 @@ pub(super) struct Conductor {
     /// Of its reports, what does not change.
     about: Report,
     started: MonotonicNs,
-    /// When to tell that no other host was reached yet.
-    alone_at: Option<MonotonicNs>,
+    /// When to tell that no other host was reached yet, or what those that were do not send.
+    look_at: Option<MonotonicNs>,
+    /// Topics of which it was told that a similar one is sent.
+    hinted: BTreeSet<TopicName>,
     topics: Vec<CarriedTopic>,
     _token: LivelinessToken,
 }
@@ -179,8 +195,23 @@ impl Conductor {
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
+        let about = Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            domain: config.domain.clone(),
+            host: me.to_string(),
+            network,
+            ..Report::default()
+        };
+        control.desk.put(about.clone());
+        if let Some(interface) = about.network.interface.as_ref().filter(|i| !session::can_look_on(i)) {
+            return Err(GatewayError::Interface(interface.clone()));
+        }
+        if let Some((_, address)) = config.network.missing_addresses().first() {
+            return Err(GatewayError::Address(*address));
+        }
         let opened = zenoh::open(zenoh).wait();
-        let endpoints = || [&network.listens[..], &network.connects].concat();
+        let endpoints = || [&about.network.listens[..], &about.network.connects].concat();
         let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
@@ -195,26 +226,11 @@ impl Conductor {
         let token = common.session.liveliness().declare_token(key.clone()).wait();
         let token = token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         outgoing.announce(&common)?;
-        let about = Report {
-            gateway: KIND.into(),
-            pid: std::process::id(),
-            domain: config.domain,
-            host: common.me.to_string(),
-            network,
-            ..Report::default()
-        };
-        control.desk.put(about.clone());
         *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
         let started = MonotonicNs::now();
-        // Where others only connect to this one, none may be expected.
-        let looks = about.network.interface.is_some() || !about.network.connects.is_empty();
-        let alone_at = looks.then(|| started + ALONE_AFTER);
-        let topics = config.topics;
-        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, alone_at, topics, _token: token })
-    }
-
-    pub(super) fn domain_dir(&self) -> PathBuf {
-        self.common.participant.domain_dir().to_owned()
+        let look_at = config.network.reaches_anybody().then(|| started + ALONE_AFTER);
+        let (topics, hinted) = (config.topics, BTreeSet::new());
+        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, look_at, hinted, topics, _token: token })
     }
 
     /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be started anew, with these as `tried`.
@@ -242,14 +258,28 @@ impl Conductor {
         None
     }
 
-    /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives when to look again.
+    /// Tells if nobody was reached, once, and which topics are perhaps misspelt, here or there, a while after a host has come. Gives when to look again.
     fn look_for_others(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-        let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
-        self.alone_at = at.filter(|at| now < *at);
-        if at.is_some() && self.alone_at.is_none() {
-            self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
+        if self.look_at.take_if(|at| now >= *at).is_some() {
+            if self.incoming.has_met_a_host() {
+                self.tell_of_similar_topics();
+            } else {
+                self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
+            }
         }
-        self.alone_at
+        self.look_at
+    }
+
+    fn tell_of_similar_topics(&mut self) {
+        let incoming = &self.incoming;
+        let similar = self.topics.iter().filter(|t| t.receive).filter_map(|t| Some((&t.topic, incoming.similar(&t.topic)?)));
+        for (topic, similar) in similar {
+            if self.hinted.insert(topic.clone()) {
+                self.common.tell(format!(
+                    "no other host sends topic '{topic}' yet; '{similar}' is sent, and is not received here: is one of the two misspelt?"
+                ));
+            }
+        }
     }
 
     fn news(&mut self, what: News, now: MonotonicNs) {
@@ -265,7 +295,11 @@ impl Conductor {
 
     fn token(&mut self, what: Parsed, alive: bool, now: MonotonicNs) {
         match what {
-            Parsed::Host(host) => self.incoming.host_token(&self.common, &host, alive, now),
+            Parsed::Host(host) => {
+                self.incoming.host_token(&self.common, &host, alive, now);
+                // It tells of its topics next.
+                self.look_at.get_or_insert(now + ALONE_AFTER);
+            }
             Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
             Parsed::Want { host, offered, qos, topic, .. } if alive => match self.incoming.clock(&host, now) {
                 Ok(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
@@ -310,6 +344,7 @@ impl Conductor {
             max_rate_hz: t.max_rate_hz,
             every: t.every,
             publishers: self.outgoing.publishers(&t.topic),
+            similar: self.incoming.similar(&t.topic).filter(|_| t.receive).map(str::to_owned),
         };
         self.topics.iter().map(of).collect()
     }

@@ -2,6 +2,7 @@
 //! Why a gateway cannot start.
 
 use driveline_runtime::gateway::ConfigMistakes;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -39,6 +40,12 @@ pub enum GatewayError {
         /// What Zenoh says.
         reason: String,
     },
+    /// The interface on which others are to be looked for is not there, or cannot be used yet. Zenoh would look for nobody, and never again.
+    #[error("the network interface {0} is not there, or has no IPv4 address; `ip address` lists them")]
+    Interface(String),
+    /// An address to listen on is not one of this host's, or not yet.
+    #[error("this host has no address {0}; `ip address` lists those that it has")]
+    Address(IpAddr),
     /// The session does not open.
     #[error("cannot take part in the network{}: {reason}{}", unnamed(endpoints, reason), advice(reason))]
     Open {
@@ -85,9 +92,21 @@ pub enum GatewayError {
     Wait(#[from] driveline_shm::WaitSetError),
 }
 
+impl GatewayError {
+    /// Whether it may be otherwise without anybody doing anything: a computer that starts may not have all its addresses and interfaces yet.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Interface(_) | Self::Address(_) => true,
+            Self::Open { reason, .. } => ["(os error 99)", "(os error 19)", "No such device"].iter().any(|e| reason.contains(e)),
+            _ => false,
+        }
+    }
+}
+
 /// The endpoints, if Zenoh's words name none of them.
 fn unnamed(endpoints: &[String], reason: &str) -> String {
-    let named = endpoints.iter().filter_map(|e| e.split_once('/')).any(|(_, address)| reason.contains(address));
+    let addresses = endpoints.iter().filter_map(|e| e.split('#').next()?.split_once('/'));
+    let named = addresses.into_iter().any(|(_, address)| reason.contains(address));
     if named || endpoints.is_empty() { String::new() } else { format!(" at {}", endpoints.join(", ")) }
 }
 
@@ -101,7 +120,8 @@ fn advice(reason: &str) -> &'static str {
     } else if reason.contains("failed to lookup address") {
         "; is the name known (`getent hosts NAME`)?"
     } else if reason.contains("TLS") {
-        "; are `authority` and `certificate` under `tls:` certificates in PEM (`openssl x509 -in FILE -noout`), and is `private_key` the key of `certificate`?"
+        "; are `authority` and `certificate` under `tls:` (in a file of Zenoh's `root_ca_certificate`, `listen_certificate`, `connect_certificate`) there, and certificates in PEM \
+         (`openssl x509 -in FILE -noout`), and is the private key that of the certificate?"
     } else {
         ""
     }

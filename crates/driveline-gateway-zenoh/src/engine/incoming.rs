@@ -114,6 +114,11 @@ impl Incoming {
         !self.directory.hosts().is_empty() || !self.foreign.is_empty()
     }
 
+    /// See [`Directory::similar`].
+    pub(super) fn similar(&self, topic: &TopicName) -> Option<&str> {
+        self.directory.similar(topic)
+    }
+
     /// A gateway has come or gone.
     pub(super) fn host_token(&mut self, common: &Common, id: &HostId, alive: bool, now: MonotonicNs) {
         let others = self.directory.hosts().iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());

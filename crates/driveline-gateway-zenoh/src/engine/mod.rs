@@ -31,7 +31,7 @@ use std::time::Duration;
 /// What this gateway is called among those of a domain.
 const KIND: &str = "zenoh";
 
-/// The pause after a gateway that has to start anew could not: what it listened on may not be free yet.
+/// The pause after a gateway that has to start could not: what it listens on may not be there, or not be free yet.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
@@ -50,26 +50,31 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Joins the domain and the network. Returns when both know of it; others are found later. Blocks, for at most a few seconds.
+    /// Joins the domain and the network. Returns when both know of it; others are found later. Where this host has an address or an interface not yet, as when it
+    /// starts, it returns as well, and the network is tried again each second. Blocks, for at most a few seconds.
     ///
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
     pub fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         config.check()?;
         let control = Control::new();
-        let conductor = Conductor::new(config.clone(), control.clone(), BTreeSet::new())?;
+        let first = match Conductor::new(config.clone(), control.clone(), BTreeSet::new()) {
+            Err(e) if e.may_pass() => Err(control.not_yet(&e, None)),
+            other => Ok(other?),
+        };
         let asked = control.clone();
-        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || asked.report())
+        let status = StatusSocket::new(&config.domain_dir, KIND, move || asked.report())
             .map_err(|source| GatewayError::System { action: "listen on gateway-zenoh.status in the domain's directory", source })?;
         let of_thread = control.clone();
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
-            .spawn(move || run(conductor, &config, &of_thread))
+            .spawn(move || run(first, &config, &of_thread))
             .map_err(|source| GatewayError::System { action: "start a thread", source })?;
         Ok(Self { control, thread: Some(thread), status: Some(status) })
     }
 
-    /// This host as the others see it: its name and the number of this start, which is another after the gateway had to start anew.
+    /// This host as the others see it: its name and the number of this start, which is another after the gateway had to start anew. Empty as long as it does not
+    /// take part in the network.
     #[must_use]
     pub fn host(&self) -> String {
         self.control.host()
@@ -88,25 +93,20 @@ impl Gateway {
     }
 }
 
-/// Has one conductor after the other, until it is stopped.
-fn run(first: Conductor, config: &GatewayConfig, control: &Arc<Control>) {
-    let mut tried = first.run();
-    let mut told = None;
+/// Has one conductor after the other, until it is stopped. `first`: or why there is none yet, which has been told.
+fn run(first: Result<Conductor, String>, config: &GatewayConfig, control: &Arc<Control>) {
+    let mut told = first.as_ref().err().cloned();
+    let mut tried = first.map_or_else(|_| Some(BTreeSet::new()), Conductor::run);
     // It may have been stopped while the one before took its leave, which a connection that is broken makes long.
     while let Some(hosts) = tried.take().filter(|_| !control.is_stopped()) {
         tried = match Conductor::new(config.clone(), control.clone(), hosts.clone()) {
             Ok(next) => {
-                control.tell(format!("started anew: this host is '{}' for others", control.host()));
+                control.tell(format!("in the network now: this host is '{}' for others", control.host()));
                 told = None;
                 next.run()
             }
             Err(e) => {
-                let why = format!("cannot start anew yet: {e}");
-                // Once, however often that is tried.
-                if told.as_ref() != Some(&why) {
-                    control.tell(why.clone());
-                }
-                told = Some(why);
+                told = Some(control.not_yet(&e, told));
                 std::thread::park_timeout(AGAIN);
                 Some(hosts)
             }
@@ -129,7 +129,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     }
 
     fn greeting(&self) -> String {
-        format!("this host is '{}' for others", self.host())
+        match self.host() {
+            none if none.is_empty() => "this host is not in the network yet".to_owned(),
+            host => format!("this host is '{host}' for others"),
+        }
     }
 
     fn take_notices(&self) -> Vec<String> {

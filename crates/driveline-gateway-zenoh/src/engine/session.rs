@@ -115,6 +115,11 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
+/// Whether others can be looked for by multicast on this interface now.
+pub(super) fn can_look_on(interface: &str) -> bool {
+    pnet_datalink::interfaces().iter().any(|i| i.name == interface && i.ips.iter().any(|ip| ip.is_ipv4()))
+}
+
 /// Where a session with this configuration listens.
 pub(super) fn listens(config: &Config) -> Vec<String> {
     endpoints(config, "listen/endpoints")
@@ -125,14 +130,18 @@ pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
 
-/// A list of endpoints, or one list for each mode, without Zenoh's settings of each.
+/// A list of endpoints, or one list for each mode, of Zenoh's settings of each with the interface alone.
 fn endpoints(config: &Config, key: &str) -> Vec<String> {
     let Some(value) = config.get_json(key).ok().and_then(|json| serde_json::from_str::<Value>(&json).ok()) else { return Vec::new() };
     let lists = match value {
         Value::Object(by_mode) => by_mode.into_iter().map(|(_, list)| list).collect(),
         list => vec![list],
     };
-    let named = |v: &Value| Some(v.as_str()?.split('#').next().unwrap_or_default().to_owned());
+    let named = |v: &Value| {
+        let (endpoint, settings) = v.as_str().map(|e| e.split_once('#').unwrap_or((e, "")))?;
+        let interface = settings.split(';').find(|setting| setting.starts_with("iface="));
+        Some(interface.map_or_else(|| endpoint.to_owned(), |interface| format!("{endpoint}#{interface}")))
+    };
     let mut all: Vec<String> = lists.iter().filter_map(Value::as_array).flatten().filter_map(named).collect();
     all.dedup();
     all
@@ -231,6 +240,18 @@ mod tests {
         let (flush, repeated_first) = (lease / 4, 300);
         let kept = (lease + flush + longest + repeated_first) / 2;
         assert!(lost <= 1_200 && kept <= 1_500, "{lost} {kept}: nothing is left of 2 s for the rest");
+    }
+
+    #[test]
+    fn others_can_be_looked_for_on_an_interface_that_has_an_address() {
+        assert!(can_look_on("lo") && !can_look_on("nosuch"));
+    }
+
+    #[test]
+    fn endpoints_are_told_with_their_interface_and_without_what_the_gateway_sets() {
+        let config = of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#dscp=1;iface=eth1"]}"#).unwrap();
+        assert_eq!(listens(&config), ["tcp/0.0.0.0:7450#iface=eth0", "tcp/10.0.0.1:1"]);
+        assert_eq!(connects(&config), ["tls/[::1]:1#iface=eth1"]);
     }
 
     #[test]

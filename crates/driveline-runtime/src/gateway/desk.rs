@@ -60,6 +60,12 @@ impl ReportDesk {
         *lock(&self.report) = report;
     }
 
+    /// What was said last, where nobody is there who could look.
+    #[must_use]
+    pub fn last(&self) -> Report {
+        lock(&self.report).clone()
+    }
+
     /// Asks; `wake` has the thread that answers look. Blocks until it has, at most 2 s: then what it said last is given, as
     /// [`stale`](Report::stale).
     pub fn ask(&self, wake: impl FnOnce()) -> Report {

@@ -10,6 +10,7 @@ mod only_one;
 mod program;
 mod report;
 mod status;
+mod words;
 mod zenoh_text;
 
 pub(crate) use mistakes::TopicNumbers;

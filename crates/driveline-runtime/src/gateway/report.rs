@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a gateway says about itself, to tools. Keys that one side does not know are ignored, and missing ones are empty.
 
-use crate::endpoint;
 use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,87 +43,6 @@ pub struct Report {
     /// Of gateways to ROS 2, what they carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ros2: Option<Ros2Report>,
-}
-
-/// Lines that tell of losses; where there are more, how many.
-const MOST_LOSSES: usize = 32;
-
-impl Report {
-    /// Why no other host is there, as far as that can be seen from here.
-    #[must_use]
-    pub fn alone(&self) -> String {
-        let NetworkReport { connects, peers, routers, .. } = &self.network;
-        match (connects.as_slice(), peers.saturating_add(*routers)) {
-            (connects @ [_, ..], 0) => {
-                let name = connects.iter().find_map(|e| endpoint::name(e));
-                let known = name.map(|n| format!(", is the name known (`getent hosts {n}`)")).unwrap_or_default();
-                let at = connects.join(", ");
-                format!(
-                    "nobody answers at {at}, or lets this host in; does a gateway run there{known}, and does a firewall let it through?"
-                )
-            }
-            ([], 0) => match &self.network.interface {
-                Some(name) => format!(
-                    "nobody answers the multicast at interface {name}; does a gateway run there, and does a firewall let it through?"
-                ),
-                None => "nobody has connected yet".to_owned(),
-            },
-            (_, n) => {
-                let neighbours = if n == 1 { "neighbour" } else { "neighbours" };
-                format!("of {n} {neighbours} none serves domain '{}': hosts exchange topics where `domain` is the same", self.domain)
-            }
-        }
-    }
-
-    /// Outages of the network and what was lost between hosts since this gateway was started, a line for each host and topic, for whoever sums up a run. What
-    /// was told not to be sent is no loss. Starts of another host's gateway are one host here.
-    #[must_use]
-    pub fn losses(&self) -> Vec<String> {
-        let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
-        let mut of_host = BTreeMap::<_, (u64, u64)>::new();
-        for h in &self.hosts {
-            let (outages, ms) = of_host.entry(name(&h.host)).or_default();
-            (*outages, *ms) = (outages.saturating_add(h.outages), ms.saturating_add(h.outage_ms));
-        }
-        let outages = of_host.iter().filter(|(_, (outages, _))| *outages > 0).map(|(host, (outages, ms))| {
-            let times = if *outages == 1 { "once".to_owned() } else { format!("{outages} times") };
-            format!("host '{host}' was out of reach {times}, for {:.1} s in all", *ms as f64 / 1e3)
-        });
-        let mut of_edge = BTreeMap::<_, (u64, BTreeMap<_, u64>)>::new();
-        for e in &self.edges {
-            let (delivered, lost) = of_edge.entry((e.topic.as_str(), name(&e.to))).or_default();
-            *delivered = delivered.saturating_add(e.figures.delivered);
-            for (reason, n) in (EdgeFigures { decimated: 0, remote: 0, ..e.figures }.drops()) {
-                let sum = lost.entry(reason).or_default();
-                *sum = sum.saturating_add(n);
-            }
-        }
-        let sent = of_edge.iter().filter(|(_, (_, lost))| !lost.is_empty()).map(|((topic, host), (delivered, lost))| {
-            let n = lost.values().fold(0u64, |sum, n| sum.saturating_add(*n));
-            let lost: Vec<_> = lost.iter().map(|(reason, n)| (*reason, *n)).collect();
-            format!("'{topic}' to host '{host}': {delivered} arrived there, {n} did not ({})", reasons(&lost))
-        });
-        let received = self.inlets.iter().filter(|i| i.figures.lost > 0).map(|i| {
-            let InletFigures { published, lost, expired, damaged, no_room, .. } = i.figures;
-            let here = InletFigures { expired, damaged, no_room, ..InletFigures::default() }.drops();
-            let why = if here.is_empty() { String::new() } else { format!(" (of these, dropped on arrival: {})", reasons(&here)) };
-            format!("'{}' from host '{}': {published} arrived, {lost} did not{why}", i.topic, name(&i.from))
-        });
-        let mut lines: Vec<String> = outages.chain(sent).chain(received).collect();
-        let more = lines.len().saturating_sub(MOST_LOSSES);
-        if more > 0 {
-            lines.truncate(MOST_LOSSES);
-            lines.push(format!("and {more} more"));
-        }
-        if !lines.is_empty() {
-            lines.insert(0, format!("since this gateway was started, {} s ago:", self.up_ms / 1000));
-        }
-        lines
-    }
-}
-
-fn reasons(drops: &[(&str, u64)]) -> String {
-    drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(", ")
 }
 
 /// What a gateway carries between a domain and ROS 2.
@@ -215,7 +133,7 @@ pub struct Ros2TopicReport {
     pub publishers: Vec<Ros2Publisher>,
     /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody has named is `?`.
     pub readers: Vec<String>,
-    /// Samples that arrived at the other side.
+    /// Samples that were written in ROS 2, whether or not anybody takes them there; from ROS 2, that arrived here.
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
     pub across: u64,
@@ -255,6 +173,9 @@ pub struct NetworkReport {
     pub routers: usize,
     /// It needs a router, and has had none for seconds.
     pub router_missing: bool,
+    /// Why it does not take part yet: it tries again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_yet: Option<String>,
 }
 
 /// Another host.
@@ -309,6 +230,9 @@ pub struct TopicReport {
     /// Publishers on this host that others are told of.
     #[serde(default)]
     pub publishers: Vec<PublisherReport>,
+    /// Where no other host sends it: one that another host sends, is not received here, and has a name much like this one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similar: Option<String>,
 }
 
 /// A publisher on this host.
@@ -485,62 +409,5 @@ impl InletFigures {
             ("no room", self.no_room),
         ];
         all.into_iter().filter(|(_, n)| *n > 0).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn losses_are_outages_and_what_did_not_arrive() {
-        let mut report = Report::default();
-        assert_eq!(report.losses(), Vec::<String>::new());
-        let host = |outages, outage_ms| HostReport { host: "trunk.01".into(), outages, outage_ms, ..HostReport::default() };
-        let edge = |figures| EdgeReport {
-            topic: "image".into(),
-            to: "trunk.01".into(),
-            offered: "bv".into(),
-            qos: "bv".into(),
-            parked: false,
-            figures,
-        };
-        let inlet = |figures| InletReport {
-            topic: "lanes".into(),
-            from: "trunk.01".into(),
-            node: "lane".into(),
-            publisher: "1".into(),
-            schema: String::new(),
-            qos: Qos::default(),
-            max_payload: 1,
-            state: InletState::Wanted,
-            figures,
-        };
-        report.hosts = vec![host(0, 0)];
-        report.edges = vec![edge(EdgeFigures { delivered: 10, decimated: 5, remote: 2, ..EdgeFigures::default() })];
-        report.inlets = vec![inlet(InletFigures { published: 7, duplicate: 1, ..InletFigures::default() })];
-        assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
-        // Two starts of one host, and another host.
-        let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
-        report.up_ms = 90_100;
-        report.hosts = vec![host(1, 4_200), HostReport { host: "roof.01".into(), ..host(1, 100) }, restarted];
-        let before = edge(EdgeFigures { delivered: 10, decimated: 5, superseded: 3, unacknowledged: 1, ..EdgeFigures::default() });
-        let after = edge(EdgeFigures { delivered: 20, superseded: 3, ..EdgeFigures::default() });
-        report.edges = vec![before, EdgeReport { to: "trunk.02".into(), ..after }];
-        report.inlets = vec![
-            inlet(InletFigures { published: 7, lost: 2, ..InletFigures::default() }),
-            inlet(InletFigures { published: 7, lost: 2, no_room: 1, ..InletFigures::default() }),
-        ];
-        let expected = [
-            "since this gateway was started, 90 s ago:",
-            "host 'roof' was out of reach once, for 0.1 s in all",
-            "host 'trunk' was out of reach 3 times, for 64.2 s in all",
-            "'image' to host 'trunk': 30 arrived there, 7 did not (superseded 6, unacknowledged 1)",
-            "'lanes' from host 'trunk': 7 arrived, 2 did not",
-            "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no room 1)",
-        ];
-        assert_eq!(report.losses(), expected);
-        report.inlets = vec![report.inlets[0].clone(); 100];
-        assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 2, Some("and 71 more")));
     }
 }

@@ -553,8 +553,16 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"));
         files.error(
             d.at(files.place(document, &["network", "interface"], Part::Value))
-                .help("`ip link` lists them; the gateway does not start without it"),
+                .help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"),
         );
+    }
+    for (i, address) in spec.missing_addresses() {
+        let d = Diagnostic::warning(format!("`{address}` is no address of this computer now")).at(files.place(
+            document,
+            &["network", "listen", &i.to_string()],
+            Part::Value,
+        ));
+        files.error(d.help("`ip address` lists them; until it is one, the gateway waits for it, and no other host is reached"));
     }
     let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
     for (keys, message, help) in spec.unreadable_files() {

@@ -74,7 +74,7 @@ impl LastWords {
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
             (None, _) if status.code().is_some() && !told && gateway => {
-                Some("it did not say why; what it printed last may tell".to_owned())
+                Some("it did not say why; what it printed last may tell, unless the program is no gateway of Driveline".to_owned())
             }
             (None, _) if status.code().is_some() && !told => {
                 Some("it did not say why; a component or a library called exit(), or somebody told the process to end".to_owned())

@@ -276,10 +276,17 @@ impl Launcher<'_> {
         let set: String = self.options.set.iter().map(|s| format!(" --set '{}'", s.replace('\'', "'\\''"))).collect();
         let (host, file) = (self.options.host.display(), self.graph.file.display());
         let gdb = format!("gdb --args {host} run --graph {file} --module {}{set}", c.module);
+        let how = if killed {
+            "was killed because it did not stop".to_owned()
+        } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
+            "was ended before it listened to being told to".to_owned()
+        } else {
+            how_it_ended(status)
+        };
         let death = Death {
             module: c.module.clone(),
             pid: c.pid(),
-            how: if killed { "was killed because it did not stop".to_owned() } else { how_it_ended(status) },
+            how,
             exit_code: status.code(),
             signal: status.signal(),
             when,

@@ -53,7 +53,11 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
         lines.push(format!("  not sent: {why}"));
     }
     if t.receive && inlets.is_empty() && refused.len() == refused.iter().filter(|r| r.outgoing).count() {
-        lines.push(format!("  not received: no other host offers it{}", others(report)));
+        let similar = t
+            .similar
+            .as_ref()
+            .map_or(String::new(), |s| format!("; one sends '{}', which is not received here: is one of the two misspelt?", cut(s, NAME)));
+        lines.push(format!("  not received: no other host offers it{similar}{}", others(report)));
     }
     lines.iter().map(|l| l.clone() + "\n").collect()
 }
@@ -155,7 +159,16 @@ mod tests {
     use driveline_types::Qos;
 
     fn topic_report(send: bool, receive: bool, publishers: Vec<PublisherReport>) -> TopicReport {
-        TopicReport { topic: "camera".into(), send, receive, max_payload: 1 << 20, max_rate_hz: None, every: None, publishers }
+        TopicReport {
+            topic: "camera".into(),
+            send,
+            receive,
+            max_payload: 1 << 20,
+            max_rate_hz: None,
+            every: None,
+            publishers,
+            similar: None,
+        }
     }
 
     fn publisher() -> PublisherReport {
@@ -233,6 +246,22 @@ mod tests {
             &before,
             &["none has a subscription that matches, or one refuses it: `driveline gateway list` there says why; known: 'trunk'"],
         );
+        let misspelt = TopicReport { similar: Some("camara".into()), ..topic_report(false, true, Vec::new()) };
+        says(
+            &Report { hosts: vec![host(true)], ..report(misspelt) },
+            &before,
+            &["no other host offers it; one sends 'camara', which is not received here: is one of the two misspelt?; known: 'trunk'"],
+        );
+        let not_yet = NetworkReport { not_yet: Some("no address".into()), ..NetworkReport::default() };
+        says(
+            &Report { network: not_yet, ..unwanted.clone() },
+            &before,
+            &["this gateway does not take part in the network yet, and tries again each second: no address"],
+        );
+        let tls = NetworkReport { connects: vec!["tls/10.0.0.1:7450".into()], ..NetworkReport::default() };
+        says(&Report { network: tls.clone(), ..unwanted.clone() }, &before, &["let it through? Over TLS: has the `authority`"]);
+        let rights = NetworkReport { peers: 1, ..tls };
+        says(&Report { network: rights, ..unwanted.clone() }, &before, &["`domain` is the same; where rules give rights to certificates"]);
         let refused = Refusal {
             topic: "camera".into(),
             host: "trunk.01".into(),

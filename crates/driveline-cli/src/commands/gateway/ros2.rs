@@ -94,6 +94,14 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
         let tokens = count(ros2.malformed_tokens, "announcement");
         text += &format!("{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n");
     }
+    let nobody =
+        ros2.nodes == 0 && ros2.to_ros.iter().all(|t| t.readers.is_empty()) && ros2.from_ros.iter().all(|t| t.publishers.is_empty());
+    if nobody && !network.router_missing {
+        text += &format!(
+            "nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID={}`, and those on other computers the network that `interface` names under `ros2:`\n",
+            ros2.domain_id
+        );
+    }
     for id in &ros2.beside {
         text += &format!(
             "another gateway (session {} in Zenoh) connects the same DDS domain to the same Zenoh network: what both carry across comes twice; have one for both\n",
@@ -167,11 +175,13 @@ pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report, her
 fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
     let (out, topic) = way;
     let mut text = format!(
-        "\n{}: {} ROS 2; {:.1} samples/s, {} arrived; dropped: {}\n",
+        "\n{}: {} ROS 2; {:.1} samples/s, {} {}; dropped: {}\n",
         cut(&topic.topic, NAME),
         if out { "goes to" } else { "comes from" },
         rate(way, report, before),
         count(topic.carried, "sample"),
+        // Whether somebody takes them, who writes them does not hear.
+        if out { "written there" } else { "arrived" },
         drops(topic),
     );
     if topic.across > 0 {
@@ -241,7 +251,7 @@ mod tests {
         let text = text(&now, &before);
         assert_eq!(
             text,
-            "\ncamera: goes to ROS 2; 10.0 samples/s, 30 samples arrived; dropped: too_long 2\n  published here by 'eye': sensor_msgs/msg/Image, converted; \
+            "\ncamera: goes to ROS 2; 10.0 samples/s, 30 samples written there; dropped: too_long 2\n  published here by 'eye': sensor_msgs/msg/Image, converted; \
              reliable, volatile in DDS\n  read by /rviz, 1 subscription of a node without a name\n"
         );
         assert_eq!(state(&now, (true, &now.ros2.as_ref().unwrap().to_ros[0])), "carried");
@@ -272,6 +282,8 @@ mod tests {
     fn what_is_wrong_as_a_whole_comes_first() {
         let mut now = report(Vec::new(), Vec::new(), 2);
         let told = |now: &Report| warnings(now, now.ros2.as_ref().unwrap());
+        assert!(told(&now).starts_with("nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID=7`"), "{}", told(&now));
+        now.ros2.as_mut().unwrap().nodes = 1;
         assert_eq!(told(&now), "");
         let ros2 = now.ros2.as_mut().unwrap();
         (ros2.malformed_tokens, ros2.beside) = (3, vec!["1af5".into()]);

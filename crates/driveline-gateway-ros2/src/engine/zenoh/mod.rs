@@ -125,6 +125,7 @@ impl Session {
             peers: info.peers_zid().wait().count(),
             routers: info.routers_zid().wait().count(),
             router_missing: lock(&self.routers).is_missing(),
+            ..NetworkReport::default()
         }
     }
 
