@@ -302,16 +302,23 @@ impl Collector {
         }
     }
 
-    /// Components that samples trigger and that were not called once, each with the topics that nothing came on, in the order of the graph.
+    /// Components that samples trigger and that were not called once, in the order of the graph, each with those of its topics that nothing came on; none, where something
+    /// came on each.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
-        let waits = self.facts.stages.iter().filter(|s| {
-            let called = self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
+        let called = |s: &StageFacts| {
             let counted = self.accounts.counters.get(&s.name).is_some_and(|c| c.invocations > 0);
-            !called && !counted
-        });
-        let with_topics = waits.map(|s| (s.name.as_str(), self.triggers_of(&s.name).collect::<Vec<_>>()));
-        with_topics.filter(|(_, topics)| !topics.is_empty()).collect()
+            counted || self.stages.get(&s.name).is_some_and(|x| x.runs > 0)
+        };
+        let came =
+            |s: &StageFacts, i: &InputFacts| self.stages.get(&s.name).and_then(|x| x.inputs.get(&i.name)).is_some_and(|x| x.heard_of() > 0);
+        let waits = self.facts.stages.iter().filter(|s| !called(s) && s.inputs.iter().any(|i| i.triggers));
+        waits
+            .map(|s| {
+                let silent = s.inputs.iter().filter(|i| i.triggers && !came(s, i));
+                (s.name.as_str(), silent.map(|i| &i.topic).collect())
+            })
+            .collect()
     }
 
     /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a frame.

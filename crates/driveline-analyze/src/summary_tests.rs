@@ -172,6 +172,11 @@ fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
     let before = waits(&run);
     assert!(before.iter().any(|w| w.starts_with("lane: ") && w.contains("image")), "{before:?}");
     assert!(!before.iter().any(|w| w.starts_with("camera")), "nothing triggers it: {before:?}");
+    // Something came, and did not trigger it.
+    let of_fusion = |run: &Collector| waits(run).into_iter().find(|w| w.starts_with("fusion")).unwrap();
+    assert!(of_fusion(&run).contains("lanes"));
+    run.set_subscription("fusion", "lanes", topic("lanes").id(), 3, 0);
+    assert_eq!(of_fusion(&run), "fusion: []");
     let image = published("image", 1, &[], 0, MS);
     let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
     run.add(&StageRecord {

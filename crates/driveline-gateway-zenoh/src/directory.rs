@@ -10,12 +10,12 @@ pub use places::{MAX_PUBLISHERS, MAX_PUBLISHERS_OF_TOPIC, Publisher};
 
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
-use driveline_runtime::graph::closest;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use places::Gone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use strsim::damerau_levenshtein;
 
 /// Most hosts that are heard.
 pub const MAX_HOSTS: usize = 64;
@@ -26,8 +26,11 @@ const UNANSWERED: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 /// When a list is asked for again in which something was refused; then less and less often.
 const REFUSED: Duration = Duration::from_secs(5);
-/// Topics of a host that are not received here, so many of which are known.
-const MAX_OTHERS: usize = 4_096;
+/// Topics of a host that are not received here, so many of which are known …
+const MAX_OTHERS: usize = 256;
+/// … and compared, in all, with so many of those that nobody sends. Longer names are not.
+const MAX_COMPARED: [usize; 2] = [1_024, 64];
+const LONGEST_COMPARED: usize = 64;
 /// Samples of somebody who is not known have a list asked for no more often than this.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// Where publishers of other hosts become publishers of this one.
@@ -254,15 +257,16 @@ impl<I> Directory<I> {
         if !announced && !self.hosts.contains_key(id) {
             return Ok(());
         }
-        if !self.topics.contains(topic) {
-            match self.hosts.get_mut(id) {
-                Some(host) if !announced => _ = host.others.remove(topic),
-                Some(host) if host.others.len() < MAX_OTHERS => _ = host.others.insert(topic.clone()),
-                _ => {}
+        let received = self.topics.contains(topic);
+        let host = self.host(id, now)?;
+        if !received {
+            if !announced {
+                host.others.remove(topic);
+            } else if host.others.len() < MAX_OTHERS {
+                host.others.insert(topic.clone());
             }
             return Ok(());
         }
-        let host = self.host(id, now)?;
         let listing = host.listings.entry(topic.clone()).or_default();
         listing.announced = announced;
         if announced {
@@ -272,12 +276,20 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// A topic that some host sends, that is not received here, and whose name is much like this one's, if no host sends this one: perhaps one of the two is misspelt.
-    pub fn similar(&self, topic: &TopicName) -> Option<&str> {
-        let there = || self.hosts.values().filter(|h| h.alive);
-        let is_sent = there().any(|h| h.listings.get(topic).is_some_and(|l| l.announced));
-        let others = there().flat_map(|h| &h.others).map(TopicName::as_str);
-        if is_sent { None } else { closest(topic.as_str(), others) }
+    /// Whether some host that is there sends it.
+    pub fn is_sent(&self, topic: &TopicName) -> bool {
+        self.hosts.values().any(|h| h.alive && h.listings.get(topic).is_some_and(|l| l.announced))
+    }
+
+    /// Topics of these that no host sends, each with one that a host sends, that is not among `carried`, and whose name is much the same: perhaps one of
+    /// the two is misspelt. Takes time that grows with the product of both, and is bounded.
+    pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
+        let short = |t: &&TopicName| t.as_str().len() <= LONGEST_COMPARED;
+        let others = self.hosts.values().filter(|h| h.alive).flat_map(|h| &h.others).filter(|t| !carried.contains(*t));
+        let others: Vec<&TopicName> = others.filter(short).take(MAX_COMPARED[0]).collect();
+        let silent = self.topics.iter().filter(|t| !self.is_sent(t)).filter(short).take(MAX_COMPARED[1]);
+        let like = |t: &TopicName| others.iter().find(|o| much_the_same(t.as_str(), o.as_str())).map(|o| (*o).clone());
+        silent.filter_map(|t| Some((t.clone(), like(t)?))).collect()
     }
 
     /// A host says that it has changed the list of a topic, as its change number `change`.
@@ -450,3 +462,10 @@ fn pause(first: Duration, times: u32) -> Duration {
 #[cfg(test)]
 #[path = "directory_tests.rs"]
 mod tests;
+
+/// Whether one may be a misspelling of the other: not where they differ in numbers alone, as those of several sensors do.
+fn much_the_same(a: &str, b: &str) -> bool {
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>().to_lowercase();
+    let (of_a, of_b) = (letters(a), letters(b));
+    of_a != of_b && of_a.len().abs_diff(of_b.len()) <= 2 && damerau_levenshtein(&of_a, &of_b) <= 2.min(of_a.len() / 3)
+}

@@ -302,6 +302,50 @@ fn a_sample_of_somebody_unknown_has_the_list_asked_for_once_a_second() {
 }
 
 #[test]
+fn a_host_that_was_there_is_known_until_another_start_of_it_is_there() {
+    let (mut side, first, second) = (Side::new(), host("a", 1), host("a", 2));
+    side.comes(&first, at(0));
+    side.goes(&first, at(1_000));
+    side.forgets(at(3_600_000));
+    assert!(side.directory.hosts().contains_key(&first), "whoever sums up a run asks for it");
+    side.comes(&second, at(3_600_000));
+    side.forgets(at(3_600_000));
+    assert_eq!(side.directory.hosts().keys().collect::<Vec<_>>(), [&second]);
+    // One that only a topic was heard of.
+    side.directory.topic_is(&host("b", 1), &topic("t"), true, at(3_600_000)).unwrap();
+    side.forgets(at(3_660_000));
+    assert_eq!(side.directory.hosts().len(), 1);
+}
+
+#[test]
+fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
+    let (a, now) = (host("a", 1), at(0));
+    let names = ["camera/imag", "lidar_1/points", "map", "t"].map(topic);
+    let mut directory = Directory::<()>::new(names);
+    let similar = |directory: &Directory<()>| {
+        let carried = ["camera/imag", "camera/imae", "lidar_1/points", "map", "t"].map(topic).into();
+        directory.similar(&carried).into_iter().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>()
+    };
+    // What it sends may be heard of before the host itself. The rest is another sensor, carried here, too different, or too short for that.
+    for name in ["camera/image", "camera/imae", "lidar_2/points", "mapping", "u"] {
+        directory.topic_is(&a, &topic(name), true, now).unwrap();
+    }
+    assert!(similar(&directory).is_empty(), "it is not there yet");
+    directory.host_is(&a, true, now).unwrap();
+    assert_eq!(similar(&directory), ["camera/imag camera/image"]);
+    directory.topic_is(&a, &topic("camera/image"), false, now).unwrap();
+    assert!(similar(&directory).is_empty());
+    directory.topic_is(&a, &topic("camera/image"), true, now).unwrap();
+    directory.topic_is(&a, &topic("camera/imag"), true, now).unwrap();
+    assert!(directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
+    directory.host_is(&a, false, now).unwrap();
+    assert!(!directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
+    // Whoever names many is not heard in all of them.
+    (0..MAX_OTHERS * 2).for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
+    assert_eq!(directory.hosts()[&a].others.len(), MAX_OTHERS);
+}
+
+#[test]
 fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_over() {
     let a = host("a", 1);
     for answers in [true, false] {

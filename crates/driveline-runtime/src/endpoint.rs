@@ -86,6 +86,11 @@ pub(crate) fn name(endpoint: &str) -> Option<&str> {
     (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)
 }
 
+/// The interface that an endpoint is bound to.
+pub(crate) fn interface(endpoint: &str) -> Option<&str> {
+    settings(endpoint).find(|(key, _)| *key == "iface").map(|(_, name)| name)
+}
+
 /// The address of an endpoint, if it has one that is not all of them.
 pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     let (protocol, address) = parts(endpoint)?;

@@ -200,11 +200,18 @@ impl NetworkSpec {
         (devices.is_dir() && !devices.join(device).exists()).then_some(name)
     }
 
+    /// Interfaces that endpoints to listen on are bound to.
+    #[must_use]
+    pub fn listen_interfaces(&self) -> Vec<&str> {
+        self.listen.iter().take(MAX_ENDPOINTS).filter_map(|endpoint| endpoint::interface(endpoint)).collect()
+    }
+
     /// Addresses that are to be listened on and that this computer does not have now, by their place in `listen`.
     #[must_use]
     pub fn missing_addresses(&self) -> Vec<(usize, IpAddr)> {
         let missing = |(i, endpoint): (usize, &String)| {
-            let address = endpoint::address(endpoint)?;
+            // On an interface there may be another network with addresses of its own.
+            let address = endpoint::address(endpoint).filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
             // A port that the kernel chooses is taken by nobody.
             let refused = std::net::UdpSocket::bind((address, 0)).err()?;
             (refused.kind() == std::io::ErrorKind::AddrNotAvailable).then_some((i, address))

@@ -285,18 +285,19 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
     let listens: Vec<String> = n.listens.iter().map(|endpoint| listening(endpoint)).collect();
     let routers = if n.routers > 0 { format!(" and {}", count(n.routers as u64, "router")) } else { String::new() };
     screen.print(&format!(
-        "gateway {} (process {}): host '{}' of domain '{}', for {}\nlistens on {}; connects to {}; connected to {}{routers}\n",
+        "gateway {} (process {}): host '{}' of domain '{}', for {}\n{} {}; connects to {}; connected to {}{routers}\n",
         cut(&report.gateway, NAME),
         report.pid,
         cut(&report.host, NAME),
         cut(&report.domain, NAME),
         seconds(report.up_ms),
+        if n.kept_out.is_some() { "is to listen on" } else { "listens on" },
         listed(&listens),
         listed(&n.connects),
         count(n.peers as u64, "peer"),
     ));
-    if let Some(why) = &n.not_yet {
-        screen.print(&format!("not in the network yet, which is tried again each second: {}\n", cut(why, REASON)));
+    if let Some(why) = &n.kept_out {
+        screen.print(&format!("this host is not in the network, which is tried again each second: {}\n", cut(why, REASON)));
     }
     if report.stale {
         screen.print("it did not answer within 2 s: what follows is what it said before; ask again, and see what keeps it busy (`top`)\n");

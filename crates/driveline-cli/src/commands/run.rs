@@ -144,10 +144,15 @@ fn failed_calls(summary: &Summary) -> String {
 
 /// Of a component that was never called: what it waited for.
 fn never(component: &str, topics: &[&TopicName]) -> String {
+    if topics.is_empty() {
+        return format!(
+            "{component} was never called: samples came, and none of them triggered it (`trigger:` and its limits in the graph file)"
+        );
+    }
     let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
     format!(
         "{component} was never called: nothing came on topic {}; while a run goes on, `driveline topic list` shows who publishes",
-        topics.join(" or ")
+        topics.join(" and ")
     )
 }
 
@@ -166,7 +171,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
         let stopped = || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
         if let Some(pid) = answered.or_else(stopped) {
             let (module, how) = (&module.name, process::how_to_end(pid));
-            let another = match std::env::var_os(DIRECTORY_VARIABLE) {
+            let another = match std::env::var_os(DIRECTORY_VARIABLE).filter(|directory| !directory.is_empty()) {
                 Some(_) => format!("set another directory in {DIRECTORY_VARIABLE}"),
                 None => "use another domain: --domain NAME".to_owned(),
             };
@@ -269,8 +274,14 @@ impl<'a> Show<'a> {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
-            for (component, topics) in self.collector.never_triggered().into_iter().take(MOST_WAITING) {
-                self.print_wrapped(&never(component, &topics), columns);
+            // Where a module died, that is why.
+            let waited =
+                if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };
+            for (component, topics) in waited.iter().take(MOST_WAITING) {
+                self.print_wrapped(&never(component, topics), columns);
+            }
+            if let Some(more) = waited.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
+                self.print_wrapped(&format!("{more} more were never called"), columns);
             }
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
                 self.print_wrapped(MISSED, columns);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The places that publishers of other hosts have here: who gets one, who gives way, and what is let go of.
 
-use super::{Directory, Inlets};
+use super::{Directory, Host, Inlets};
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
 use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -131,7 +132,10 @@ impl<I> Directory<I> {
             }
         }
         let publishers = &self.publishers;
-        self.hosts.retain(|id, h| h.alive || publishers.values().any(|p| p.host == *id) || !over(h.changed + HOST_MAY_RETURN));
+        let there: BTreeSet<String> = self.hosts.iter().filter(|(_, h)| h.alive).map(|(id, _)| id.name().to_owned()).collect();
+        // One that was there is told of for as long as no other start of it is, and as long as there is room.
+        let kept = |id: &HostId, h: &Host| h.alive || (h.met && !there.contains(id.name()));
+        self.hosts.retain(|id, h| kept(id, h) || publishers.values().any(|p| p.host == *id) || !over(h.changed + HOST_MAY_RETURN));
         next
     }
 }

@@ -10,11 +10,11 @@ use super::{KIND, lock, session};
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
-use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, Report, ReportDesk, TopicReport, zenoh_says};
+use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,13 +82,21 @@ pub(super) struct Control {
     present: Mutex<Option<(Kicker, String)>>,
     /// Also between one conductor and the next.
     here: Mutex<Option<Here>>,
+    started: MonotonicNs,
 }
 
 impl Control {
     pub(super) fn new() -> Arc<Self> {
         let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
         let desk = ReportDesk::new(first);
-        Arc::new(Self { stop: AtomicBool::new(false), desk, notices: Arc::default(), present: Mutex::default(), here: Mutex::default() })
+        Arc::new(Self {
+            stop: AtomicBool::new(false),
+            desk,
+            notices: Arc::default(),
+            present: Mutex::default(),
+            here: Mutex::default(),
+            started: MonotonicNs::now(),
+        })
     }
 
     /// Takes part in this domain, and sees to it that there is no other gateway.
@@ -127,16 +135,38 @@ impl Control {
         if is_there { self.desk.ask(|| self.kick()) } else { self.desk.last() }
     }
 
-    /// There is no conductor at present, and it is tried again: keeps why, and tells it unless it was `told` last. Gives it in words.
-    pub(super) fn not_yet(&self, why: &GatewayError, told: Option<String>) -> String {
+    /// There is no conductor any more, or not yet.
+    pub(super) fn is_away(&self) {
         *lock(&self.present) = None;
+    }
+
+    /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` last. Gives it in words.
+    pub(super) fn kept_out(&self, config: &GatewayConfig, why: &GatewayError, told: Option<String>) -> String {
         let why = why.to_string();
         if told.as_ref() != Some(&why) {
-            self.tell(format!("not in the network yet, which is tried again each second: {why}"));
+            self.tell(format!("not in the network, which is tried again each second: {why}"));
         }
-        let last = self.desk.last();
-        let network = NetworkReport { not_yet: Some(why.clone()), peers: 0, routers: 0, ..last.network };
-        self.desk.put(Report { gateway: last.gateway, pid: last.pid, domain: last.domain, host: last.host, network, ..Report::default() });
+        let now = MonotonicNs::now();
+        let spec = &config.network;
+        let network = NetworkReport {
+            listens: spec.listen.clone(),
+            connects: spec.connect.clone(),
+            interface: spec.interface.clone(),
+            kept_out: Some(why.clone()),
+            ..NetworkReport::default()
+        };
+        let topics = config.topics.iter().map(|t| topic_report(t, Vec::new(), None)).collect();
+        self.desk.put(Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            domain: config.domain.clone(),
+            host: session::host_name(spec),
+            at_ns: now.0,
+            up_ms: now.since(self.started).as_millis() as u64,
+            network,
+            topics,
+            ..Report::default()
+        });
         why
     }
 
@@ -164,10 +194,12 @@ pub(super) struct Conductor {
     /// Of its reports, what does not change.
     about: Report,
     started: MonotonicNs,
-    /// When to tell that no other host was reached yet, or what those that were do not send.
-    look_at: Option<MonotonicNs>,
-    /// Topics of which it was told that a similar one is sent.
-    hinted: BTreeSet<TopicName>,
+    /// When to tell that no other host was reached yet.
+    alone_at: Option<MonotonicNs>,
+    /// When to compare the topics of a host that has come with those that nobody sends.
+    compare_at: Option<MonotonicNs>,
+    /// Topics that nobody has sent yet, and those of much the same name that somebody did: told of each once.
+    similar: BTreeMap<TopicName, TopicName>,
     topics: Vec<CarriedTopic>,
     _token: LivelinessToken,
 }
@@ -195,23 +227,11 @@ impl Conductor {
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
-        let about = Report {
-            gateway: KIND.into(),
-            pid: std::process::id(),
-            domain: config.domain.clone(),
-            host: me.to_string(),
-            network,
-            ..Report::default()
-        };
-        control.desk.put(about.clone());
-        if let Some(interface) = about.network.interface.as_ref().filter(|i| !session::can_look_on(i)) {
-            return Err(GatewayError::Interface(interface.clone()));
-        }
-        if let Some((_, address)) = config.network.missing_addresses().first() {
-            return Err(GatewayError::Address(*address));
+        if let Some(lacking) = session::lacking(&config.network) {
+            return Err(lacking);
         }
         let opened = zenoh::open(zenoh).wait();
-        let endpoints = || [&about.network.listens[..], &about.network.connects].concat();
+        let endpoints = || [&network.listens[..], &network.connects].concat();
         let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
@@ -226,11 +246,33 @@ impl Conductor {
         let token = common.session.liveliness().declare_token(key.clone()).wait();
         let token = token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         outgoing.announce(&common)?;
+        let about = Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            domain: config.domain,
+            host: common.me.to_string(),
+            network,
+            ..Report::default()
+        };
+        control.desk.put(about.clone());
         *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
         let started = MonotonicNs::now();
-        let look_at = config.network.reaches_anybody().then(|| started + ALONE_AFTER);
-        let (topics, hinted) = (config.topics, BTreeSet::new());
-        Ok(Self { common, set, outgoing, incoming, receiving, control, about, started, look_at, hinted, topics, _token: token })
+        let alone_at = config.network.reaches_anybody().then(|| started + ALONE_AFTER);
+        Ok(Self {
+            common,
+            set,
+            outgoing,
+            incoming,
+            receiving,
+            control,
+            about,
+            started,
+            alone_at,
+            compare_at: None,
+            similar: BTreeMap::new(),
+            topics: config.topics,
+            _token: token,
+        })
     }
 
     /// Until it is stopped: `None`. Or until a host does not answer any more: then it is to be started anew, with these as `tried`.
@@ -241,7 +283,8 @@ impl Conductor {
                 self.news(what, now);
             }
             self.outgoing.look(&self.common);
-            let next = [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now), self.look_for_others(now)];
+            let next =
+                [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now), self.look_for_others(now), self.compare(now)];
             self.control.desk.answer(|| self.report(now));
             if let Some(silent) = self.incoming.silent(now).cloned() {
                 self.common.tell(format!(
@@ -258,28 +301,29 @@ impl Conductor {
         None
     }
 
-    /// Tells if nobody was reached, once, and which topics are perhaps misspelt, here or there, a while after a host has come. Gives when to look again.
+    /// Tells once if nobody was reached. When somebody is, that is told as of every host. Gives when to look again.
     fn look_for_others(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
-        if self.look_at.take_if(|at| now >= *at).is_some() {
-            if self.incoming.has_met_a_host() {
-                self.tell_of_similar_topics();
-            } else {
-                self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
-            }
+        let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
+        self.alone_at = at.filter(|at| now < *at);
+        if at.is_some() && self.alone_at.is_none() {
+            self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
         }
-        self.look_at
+        self.alone_at
     }
 
-    fn tell_of_similar_topics(&mut self) {
-        let incoming = &self.incoming;
-        let similar = self.topics.iter().filter(|t| t.receive).filter_map(|t| Some((&t.topic, incoming.similar(&t.topic)?)));
-        for (topic, similar) in similar {
-            if self.hinted.insert(topic.clone()) {
-                self.common.tell(format!(
-                    "no other host sends topic '{topic}' yet; '{similar}' is sent, and is not received here: is one of the two misspelt?"
-                ));
+    /// Tells which topics are perhaps misspelt, here or there, a while after a host has come. Gives when to look again.
+    fn compare(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
+        if self.compare_at.take_if(|at| now >= *at).is_some() {
+            let carried = self.topics.iter().map(|t| t.topic.clone()).collect();
+            for (topic, similar) in self.incoming.similar(&carried) {
+                if self.similar.insert(topic.clone(), similar.clone()).is_none() {
+                    self.common.tell(format!(
+                        "no other host sends topic '{topic}' yet; '{similar}' is sent, and is not received here: is one of the two misspelt?"
+                    ));
+                }
             }
         }
+        self.compare_at
     }
 
     fn news(&mut self, what: News, now: MonotonicNs) {
@@ -297,8 +341,10 @@ impl Conductor {
         match what {
             Parsed::Host(host) => {
                 self.incoming.host_token(&self.common, &host, alive, now);
-                // It tells of its topics next.
-                self.look_at.get_or_insert(now + ALONE_AFTER);
+                if alive {
+                    // It tells of its topics next.
+                    self.compare_at = Some(now + ALONE_AFTER);
+                }
             }
             Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
             Parsed::Want { host, offered, qos, topic, .. } if alive => match self.incoming.clock(&host, now) {
@@ -336,17 +382,22 @@ impl Conductor {
     }
 
     fn topics(&self) -> Vec<TopicReport> {
-        let of = |t: &CarriedTopic| TopicReport {
-            topic: t.topic.to_string(),
-            send: t.send,
-            receive: t.receive,
-            max_payload: t.max_payload,
-            max_rate_hz: t.max_rate_hz,
-            every: t.every,
-            publishers: self.outgoing.publishers(&t.topic),
-            similar: self.incoming.similar(&t.topic).filter(|_| t.receive).map(str::to_owned),
-        };
+        let similar = |t: &CarriedTopic| self.similar.get(&t.topic).filter(|_| !self.incoming.is_sent(&t.topic));
+        let of = |t: &CarriedTopic| topic_report(t, self.outgoing.publishers(&t.topic), similar(t).map(ToString::to_string));
         self.topics.iter().map(of).collect()
+    }
+}
+
+fn topic_report(t: &CarriedTopic, publishers: Vec<PublisherReport>, similar: Option<String>) -> TopicReport {
+    TopicReport {
+        topic: t.topic.to_string(),
+        send: t.send,
+        receive: t.receive,
+        max_payload: t.max_payload,
+        max_rate_hz: t.max_rate_hz,
+        every: t.every,
+        publishers,
+        similar,
     }
 }
 

@@ -115,8 +115,13 @@ impl Incoming {
     }
 
     /// See [`Directory::similar`].
-    pub(super) fn similar(&self, topic: &TopicName) -> Option<&str> {
-        self.directory.similar(topic)
+    pub(super) fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
+        self.directory.similar(carried)
+    }
+
+    /// Whether another host sends it.
+    pub(super) fn is_sent(&self, topic: &TopicName) -> bool {
+        self.directory.is_sent(topic)
     }
 
     /// A gateway has come or gone.

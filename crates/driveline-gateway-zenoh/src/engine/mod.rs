@@ -51,7 +51,8 @@ pub struct Gateway {
 
 impl Gateway {
     /// Joins the domain and the network. Returns when both know of it; others are found later. Where this host has an address or an interface not yet, as when it
-    /// starts, it returns as well, and the network is tried again each second. Blocks, for at most a few seconds.
+    /// starts, it returns as well, and the network is tried again each second. Zenoh asks for the interfaces of a host once in a process: where it was used before, those
+    /// that come later are not used. Blocks, for at most a few seconds.
     ///
     /// # Errors
     /// [`GatewayError`] if something in the configuration, the domain or the network does not let it.
@@ -59,7 +60,7 @@ impl Gateway {
         config.check()?;
         let control = Control::new();
         let first = match Conductor::new(config.clone(), control.clone(), BTreeSet::new()) {
-            Err(e) if e.may_pass() => Err(control.not_yet(&e, None)),
+            Err(e) if e.may_pass() => Err(control.kept_out(&config, &e, None)),
             other => Ok(other?),
         };
         let asked = control.clone();
@@ -93,22 +94,36 @@ impl Gateway {
     }
 }
 
-/// Has one conductor after the other, until it is stopped. `first`: or why there is none yet, which has been told.
+/// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out of the network, which has been told.
 fn run(first: Result<Conductor, String>, config: &GatewayConfig, control: &Arc<Control>) {
-    let mut told = first.as_ref().err().cloned();
-    let mut tried = first.map_or_else(|_| Some(BTreeSet::new()), Conductor::run);
-    // It may have been stopped while the one before took its leave, which a connection that is broken makes long.
-    while let Some(hosts) = tried.take().filter(|_| !control.is_stopped()) {
-        tried = match Conductor::new(config.clone(), control.clone(), hosts.clone()) {
-            Ok(next) => {
+    let (mut told, mut next) = match first {
+        Ok(first) => (None, Ok(first.run())),
+        Err(why) => (Some(why), Err(BTreeSet::new())),
+    };
+    loop {
+        // For which hosts it starts anew, if it does.
+        let tried = match next {
+            Ok(Some(tried)) => tried,
+            Ok(None) => return,
+            Err(tried) => {
+                std::thread::park_timeout(AGAIN);
+                tried
+            }
+        };
+        control.is_away();
+        // It may have been stopped while the one before took its leave, which a connection that is broken makes long.
+        if control.is_stopped() {
+            return;
+        }
+        next = match Conductor::new(config.clone(), control.clone(), tried.clone()) {
+            Ok(conductor) => {
                 control.tell(format!("in the network now: this host is '{}' for others", control.host()));
                 told = None;
-                next.run()
+                Ok(conductor.run())
             }
             Err(e) => {
-                told = Some(control.not_yet(&e, told));
-                std::thread::park_timeout(AGAIN);
-                Some(hosts)
+                told = Some(control.kept_out(config, &e, told));
+                Err(tried)
             }
         };
     }
@@ -130,7 +145,7 @@ impl driveline_runtime::gateway::Gateway for Gateway {
 
     fn greeting(&self) -> String {
         match self.host() {
-            none if none.is_empty() => "this host is not in the network yet".to_owned(),
+            none if none.is_empty() => "this host is not in the network".to_owned(),
             host => format!("this host is '{host}' for others"),
         }
     }

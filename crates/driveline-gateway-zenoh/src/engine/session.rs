@@ -115,9 +115,15 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
-/// Whether others can be looked for by multicast on this interface now.
-pub(super) fn can_look_on(interface: &str) -> bool {
-    pnet_datalink::interfaces().iter().any(|i| i.name == interface && i.ips.iter().any(|ip| ip.is_ipv4()))
+/// What this host lacks for it now, and may have later. To be looked at before Zenoh is: it asks for the interfaces once in a process, and goes by what there was then.
+pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
+    let there = pnet_datalink::interfaces();
+    let is_usable = |name: &str| there.iter().any(|i| i.name == name && i.is_up() && i.is_running() && i.ips.iter().any(|ip| ip.is_ipv4()));
+    let is_there = |name: &str| there.iter().any(|i| i.name == name);
+    let looked_on = spec.interface.as_deref().filter(|name| !is_usable(name));
+    let bound_to = || spec.listen_interfaces().into_iter().find(|name| !is_there(name));
+    let interface = looked_on.or_else(bound_to).map(|name| GatewayError::Interface(name.to_owned()));
+    interface.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
 }
 
 /// Where a session with this configuration listens.
@@ -243,8 +249,16 @@ mod tests {
     }
 
     #[test]
-    fn others_can_be_looked_for_on_an_interface_that_has_an_address() {
-        assert!(can_look_on("lo") && !can_look_on("nosuch"));
+    fn an_interface_that_is_named_has_to_be_there() {
+        let lacks = |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
+        for good in
+            ["{}", r#"{"interface": "lo"}"#, r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#]
+        {
+            assert_eq!(lacks(good), None);
+        }
+        for bad in [r#"{"interface": "nosuch"}"#, r#"{"listen": ["tcp/127.0.0.1:0#dscp=1;iface=nosuch"]}"#] {
+            assert!(lacks(bad).is_some_and(|why| why.starts_with("the network interface nosuch is not there")), "{bad}");
+        }
     }
 
     #[test]

@@ -55,9 +55,11 @@ impl ReportDesk {
         Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
     }
 
-    /// What can be said before anybody has looked again.
+    /// What can be said where nobody is there who could look: an answer as well to whoever has asked.
     pub fn put(&self, report: Report) {
         *lock(&self.report) = report;
+        self.asked.store(false, Ordering::Release);
+        self.answered.notify_all();
     }
 
     /// What was said last, where nobody is there who could look.

@@ -161,7 +161,7 @@ pub struct Ros2Publisher {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkReport {
-    /// Where it really listens.
+    /// Where it listens, or is to.
     pub listens: Vec<String>,
     /// Where it was told to connect to.
     pub connects: Vec<String>,
@@ -173,9 +173,9 @@ pub struct NetworkReport {
     pub routers: usize,
     /// It needs a router, and has had none for seconds.
     pub router_missing: bool,
-    /// Why it does not take part yet: it tries again.
+    /// What keeps this host out of the network, which is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_yet: Option<String>,
+    pub kept_out: Option<String>,
 }
 
 /// Another host.

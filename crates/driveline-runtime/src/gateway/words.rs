@@ -10,8 +10,8 @@ const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `cert
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
-/// Hosts that have gone within so long of each other were ended together.
-const TOGETHER_MS: u64 = 2_000;
+/// Hosts that have gone within so long of each other were ended together. Of one that sends nothing here it is known to within 2 s.
+const TOGETHER_MS: u64 = 5_000;
 
 /// Lines that tell of losses; where there are more, how many.
 const MOST_LOSSES: usize = 32;
@@ -20,9 +20,9 @@ impl Report {
     /// Why no other host is there, as far as that can be seen from here.
     #[must_use]
     pub fn alone(&self) -> String {
-        let NetworkReport { connects, listens, peers, routers, not_yet, .. } = &self.network;
-        if let Some(why) = not_yet {
-            return format!("this gateway does not take part in the network yet, and tries again each second: {why}");
+        let NetworkReport { connects, listens, peers, routers, kept_out, .. } = &self.network;
+        if let Some(why) = kept_out {
+            return format!("this host is not in the network, which is tried again each second: {why}");
         }
         let is_tls = |endpoints: &[String]| endpoints.iter().any(|e| e.starts_with("tls/"));
         match (connects.as_slice(), peers.saturating_add(*routers)) {
@@ -37,7 +37,8 @@ impl Report {
             }
             ([], 0) => match &self.network.interface {
                 Some(name) => format!(
-                    "nobody answers the multicast at interface {name}; does a gateway run there, and does a firewall let it through?"
+                    "nobody answers the multicast at interface {name}, or lets this host in; does a gateway run there, and does a firewall let it through?{}",
+                    if is_tls(listens) { ABOUT_TLS } else { "" }
                 ),
                 None => format!("nobody has connected yet{}", if is_tls(listens) { ABOUT_TLS } else { "" }),
             },
@@ -92,8 +93,8 @@ impl Report {
             let why = if here.is_empty() { String::new() } else { format!(" (of these, dropped on arrival: {})", reasons(&here)) };
             format!("'{}' from host '{}': {published} arrived, {lost} did not{why}", i.topic, name(&i.from))
         });
-        let not_yet = self.network.not_yet.iter().map(|why| format!("this host does not take part in the network: {why}"));
-        let mut lines: Vec<String> = not_yet.chain(outages).chain(sent).chain(received).collect();
+        let kept_out = self.network.kept_out.iter().map(|why| format!("this host is not in the network: {why}"));
+        let mut lines: Vec<String> = kept_out.chain(outages).chain(sent).chain(received).collect();
         let more = lines.len().saturating_sub(MOST_LOSSES);
         if more > 0 {
             lines.truncate(MOST_LOSSES);
@@ -148,7 +149,7 @@ mod tests {
         let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
         report.up_ms = 90_100;
         let gone = |name: &str, for_ms| HostReport { host: name.into(), alive: false, for_ms, ..host(0, 0) };
-        let roof = HostReport { outages: 1, outage_ms: 100, ..gone("roof.02", 2_500) };
+        let roof = HostReport { outages: 1, outage_ms: 100, ..gone("roof.02", 7_500) };
         report.hosts = vec![host(1, 4_200), gone("roof.01", 80_000), roof, restarted, gone("trunk.03", 5_000), gone("cloud.01", 300)];
         let before = edge(EdgeFigures { delivered: 10, decimated: 5, superseded: 3, unacknowledged: 1, ..EdgeFigures::default() });
         let after = edge(EdgeFigures { delivered: 20, superseded: 3, ..EdgeFigures::default() });
@@ -160,15 +161,15 @@ mod tests {
         let expected = [
             "since this gateway was started, 90 s ago:",
             "host 'roof' was out of reach once, for 0.1 s in all",
-            "host 'roof' has been gone for 2.5 s",
+            "host 'roof' has been gone for 7.5 s",
             "host 'trunk' was out of reach 3 times, for 64.2 s in all",
             "'image' to host 'trunk': 30 arrived there, 7 did not (superseded 6, unacknowledged 1)",
             "'lanes' from host 'trunk': 7 arrived, 2 did not",
             "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no room 1)",
         ];
         assert_eq!(report.losses(), expected);
-        let network = NetworkReport { not_yet: Some("no address".into()), ..NetworkReport::default() };
-        assert_eq!(Report { network, ..Report::default() }.losses()[1], "this host does not take part in the network: no address");
+        let network = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
+        assert_eq!(Report { network, ..Report::default() }.losses()[1], "this host is not in the network: no address");
         report.inlets = vec![report.inlets[0].clone(); 100];
         assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 2, Some("and 72 more")));
     }

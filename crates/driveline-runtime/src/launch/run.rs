@@ -279,7 +279,7 @@ impl Launcher<'_> {
         let how = if killed {
             "was killed because it did not stop".to_owned()
         } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
-            "was ended before it listened to being told to".to_owned()
+            "was told to end while it was still starting".to_owned()
         } else {
             how_it_ended(status)
         };

@@ -233,7 +233,7 @@ mod tests {
         says(
             &Report { network: searched, ..unwanted.clone() },
             &before,
-            &["no other host is there: nobody answers the multicast at interface eth0; does"],
+            &["no other host is there: nobody answers the multicast at interface eth0, or lets this host in; does"],
         );
         let elsewhere = NetworkReport { peers: 1, ..NetworkReport::default() };
         says(
@@ -252,11 +252,11 @@ mod tests {
             &before,
             &["no other host offers it; one sends 'camara', which is not received here: is one of the two misspelt?; known: 'trunk'"],
         );
-        let not_yet = NetworkReport { not_yet: Some("no address".into()), ..NetworkReport::default() };
+        let out = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
         says(
-            &Report { network: not_yet, ..unwanted.clone() },
+            &Report { network: out, ..unwanted.clone() },
             &before,
-            &["this gateway does not take part in the network yet, and tries again each second: no address"],
+            &["this host is not in the network, which is tried again each second: no address"],
         );
         let tls = NetworkReport { connects: vec!["tls/10.0.0.1:7450".into()], ..NetworkReport::default() };
         says(&Report { network: tls.clone(), ..unwanted.clone() }, &before, &["let it through? Over TLS: has the `authority`"]);
