@@ -361,6 +361,13 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
         host.report().is_some_and(|r| r.network.kept_out.is_none() && r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)))
     };
     eventually("in the network", || met(&by_address, "interface.") && met(&by_interface, "address."));
+    // It goes, and another one of its name comes.
+    namespace.run("ip link delete dl9").unwrap();
+    eventually("told", || out(&by_interface).is_some());
+    namespace.run("ip link add dl9 type veth peer name dl8").unwrap();
+    namespace.add_address("dl9", std::net::Ipv4Addr::new(10, 98, 0, 1)).unwrap();
+    namespace.run("ip link set dl8 up").unwrap();
+    eventually("in the network again", || met(&by_address, "interface.") && met(&by_interface, "address."));
 }
 
 #[test]

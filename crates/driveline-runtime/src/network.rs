@@ -193,11 +193,15 @@ impl NetworkSpec {
     /// The network interface that is named, if it can be one and this computer has none of that name now.
     #[must_use]
     pub fn missing_interface(&self) -> Option<&str> {
-        let name = self.interface.as_deref().filter(|i| endpoint::is_interface(i))?;
-        let devices = Path::new("/sys/class/net");
-        // After the colon stands another name of the same device.
-        let device = name.split(':').next().unwrap_or(name);
-        (devices.is_dir() && !devices.join(device).exists()).then_some(name)
+        self.interface.as_deref().filter(|name| endpoint::is_interface(name) && is_missing(name))
+    }
+
+    /// Interfaces that endpoints to listen on are bound to and that this computer does not have now, by their place in `listen`.
+    #[must_use]
+    pub fn missing_listen_interfaces(&self) -> Vec<(usize, &str)> {
+        let bound =
+            self.listen.iter().take(MAX_ENDPOINTS).enumerate().filter_map(|(i, endpoint)| Some((i, endpoint::interface(endpoint)?)));
+        bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
     /// Interfaces that endpoints to listen on are bound to.
@@ -257,6 +261,14 @@ impl NetworkSpec {
         }
         self
     }
+}
+
+/// Whether this computer has no network interface of that name, as far as it tells.
+fn is_missing(interface: &str) -> bool {
+    let devices = Path::new("/sys/class/net");
+    // After the colon stands another name of the same device.
+    let device = interface.split(':').next().unwrap_or(interface);
+    devices.is_dir() && !devices.join(device).exists()
 }
 
 /// Why a file cannot be read. A pipe, which could keep everybody waiting, is not opened.

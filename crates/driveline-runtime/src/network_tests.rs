@@ -199,6 +199,11 @@ fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
     let spec = NetworkSpec { listen: listen.map(String::from).into(), ..NetworkSpec::default() };
     let found: Vec<String> = spec.missing_addresses().into_iter().map(|(i, address)| format!("{i} {address}")).collect();
     assert_eq!((found, spec.listen_interfaces()), (vec!["1 192.0.2.1".to_owned()], vec!["lo"]));
+    let spec = NetworkSpec {
+        listen: vec!["tcp/192.0.2.2:7450#iface=lo".into(), "tcp/192.0.2.2:7450#iface=nosuch".into()],
+        ..NetworkSpec::default()
+    };
+    assert_eq!(spec.missing_listen_interfaces(), [(1, "nosuch")]);
 }
 
 #[test]

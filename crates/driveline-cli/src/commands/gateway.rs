@@ -323,8 +323,11 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         screen.print(&format!("\n{unknown} came for nobody who is here; {damaged} could not be understood\n"));
     }
     let refused = report.refused.len() as u64;
+    let of = |topic: &str| report.edges.iter().any(|e| e.topic == topic) || report.inlets.iter().any(|i| i.topic == topic);
     if refused > 0 {
         screen.print(&format!("\nnot carried: {} (`--explain` says why)\n", count(refused, "end")));
+    } else if report.topics.iter().any(|t| !of(&t.topic)) {
+        screen.print("\n`--explain` says why a topic is not carried\n");
     }
 }
 

@@ -151,7 +151,7 @@ fn never(component: &str, topics: &[&TopicName]) -> String {
     }
     let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
     format!(
-        "{component} was never called: nothing came on topic {}; while a run goes on, `driveline topic list` shows who publishes",
+        "{component} was never called: nothing came on topic {}; while a run goes on, `driveline topic list` shows who publishes here, and `driveline gateway list --explain` what other hosts send",
         topics.join(" and ")
     )
 }

@@ -11,7 +11,7 @@ use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport, zenoh_says};
-use driveline_runtime::network::{CarriedTopic, GatewayConfig};
+use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,9 @@ use zenoh::{Session, Wait};
 
 /// Where nobody was reached for so long, that is told: all start together, and this one may be the first.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether interfaces that are named are still there.
+const INTERFACES_EVERY: Duration = Duration::from_secs(1);
 
 /// What both directions need.
 pub(super) struct Common {
@@ -149,7 +152,7 @@ impl Control {
         let now = MonotonicNs::now();
         let spec = &config.network;
         let network = NetworkReport {
-            listens: spec.listen.clone(),
+            listens: spec.listen_endpoints(),
             connects: spec.connect.clone(),
             interface: spec.interface.clone(),
             kept_out: Some(why.clone()),
@@ -196,6 +199,11 @@ pub(super) struct Conductor {
     started: MonotonicNs,
     /// When to tell that no other host was reached yet.
     alone_at: Option<MonotonicNs>,
+    /// How this host is to take part.
+    network: NetworkSpec,
+    /// The interfaces that it is bound to, as they were when the session was opened, and when to look at them again.
+    interfaces: BTreeMap<String, u32>,
+    interfaces_at: Option<MonotonicNs>,
     /// When to compare the topics of a host that has come with those that nobody sends.
     compare_at: Option<MonotonicNs>,
     /// Topics that nobody has sent yet, and those of much the same name that somebody did: told of each once.
@@ -227,6 +235,7 @@ impl Conductor {
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
+        let interfaces = session::numbers(&config.network);
         if let Some(lacking) = session::lacking(&config.network) {
             return Err(lacking);
         }
@@ -268,6 +277,9 @@ impl Conductor {
             about,
             started,
             alone_at,
+            network: config.network,
+            interfaces_at: (!interfaces.is_empty()).then(|| started + INTERFACES_EVERY),
+            interfaces,
             compare_at: None,
             similar: BTreeMap::new(),
             topics: config.topics,
@@ -283,9 +295,19 @@ impl Conductor {
                 self.news(what, now);
             }
             self.outgoing.look(&self.common);
-            let next =
-                [self.incoming.look(&self.common, now), self.outgoing.due(&self.common, now), self.look_for_others(now), self.compare(now)];
+            let next = [
+                self.incoming.look(&self.common, now),
+                self.outgoing.due(&self.common, now),
+                self.look_for_others(now),
+                self.compare(now),
+                self.interfaces_at,
+            ];
             self.control.desk.answer(|| self.report(now));
+            if let Some(gone) = self.lost_interface(now) {
+                self.common.tell(format!("the network interface {gone} is not there any more, or was made anew: this gateway starts anew"));
+                self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
+                return Some(self.incoming.tried(now));
+            }
             if let Some(silent) = self.incoming.silent(now).cloned() {
                 self.common.tell(format!(
                     "host '{}' is there and has answered nothing for {} s: a connection is broken, and this gateway starts anew",
@@ -309,6 +331,14 @@ impl Conductor {
             self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
         }
         self.alone_at
+    }
+
+    /// An interface that sockets are bound to and that has gone: they stay bound to what was there, also when there is another of that name.
+    fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
+        self.interfaces_at.take_if(|at| now >= *at)?;
+        self.interfaces_at = Some(now + INTERFACES_EVERY);
+        let there = session::numbers(&self.network);
+        self.interfaces.iter().find(|(name, number)| there.get(*name) != Some(number)).map(|(name, _)| name.clone())
     }
 
     /// Tells which topics are perhaps misspelt, here or there, a while after a host has come. Gives when to look again.

@@ -108,9 +108,10 @@ fn unnamed(endpoints: &[String], reason: &str) -> String {
 
 /// What to look at when Zenoh cannot listen: it says why in words only.
 fn advice(reason: &str) -> &'static str {
-    // An address that is taken, or is not one of this host's.
-    if ["(os error 98)", "(os error 99)"].iter().any(|e| reason.contains(e)) {
-        "; is the address of `listen` one of this host's (`ip address`), and is nobody else there (`ss -ltnp`)?"
+    if reason.contains("(os error 98)") {
+        "; who is there already (`ss -ltnp`)?"
+    } else if reason.contains("(os error 99)") {
+        "; is the address of `listen` one of this host's (`ip address`)?"
     } else if reason.contains("No such device") {
         "; `ip link` lists the interfaces of this host"
     } else if reason.contains("failed to lookup address") {

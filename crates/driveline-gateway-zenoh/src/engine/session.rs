@@ -6,6 +6,7 @@ use crate::wire::MAX_LIST_LEN;
 use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
@@ -113,6 +114,13 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         }
     }
     Ok(config)
+}
+
+/// The interfaces that are named, each with its number in the kernel: another one when it is made anew. Those that are not there have none.
+pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
+    let names: Vec<&str> = spec.interface.as_deref().into_iter().chain(spec.listen_interfaces()).collect();
+    let there = if names.is_empty() { Vec::new() } else { pnet_datalink::interfaces() };
+    there.into_iter().filter(|i| names.contains(&i.name.as_str())).map(|i| (i.name, i.index)).collect()
 }
 
 /// What this host lacks for it now, and may have later. To be looked at before Zenoh is: it asks for the interfaces once in a process, and goes by what there was then.

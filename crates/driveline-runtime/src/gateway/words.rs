@@ -58,6 +58,9 @@ impl Report {
     /// sums up a run. What was told not to be sent is no loss. Starts of another host's gateway are one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
+        if let Some(why) = &self.network.kept_out {
+            return vec![format!("this host is not in the network: {why}")];
+        }
         let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
         let mut of_host = BTreeMap::<_, (u64, u64, Option<u64>)>::new();
         for h in &self.hosts {
@@ -93,15 +96,16 @@ impl Report {
             let why = if here.is_empty() { String::new() } else { format!(" (of these, dropped on arrival: {})", reasons(&here)) };
             format!("'{}' from host '{}': {published} arrived, {lost} did not{why}", i.topic, name(&i.from))
         });
-        let kept_out = self.network.kept_out.iter().map(|why| format!("this host is not in the network: {why}"));
-        let mut lines: Vec<String> = kept_out.chain(outages).chain(sent).chain(received).collect();
+        let looked = self.network.interface.is_some() || !self.network.connects.is_empty();
+        let nobody = (looked && self.hosts.is_empty()).then(|| format!("no other host was reached: {}", self.alone()));
+        let mut lines: Vec<String> = nobody.into_iter().chain(outages).chain(sent).chain(received).collect();
         let more = lines.len().saturating_sub(MOST_LOSSES);
         if more > 0 {
             lines.truncate(MOST_LOSSES);
             lines.push(format!("and {more} more"));
         }
         if !lines.is_empty() {
-            lines.insert(0, format!("since this gateway was started, {} s ago:", self.up_ms / 1000));
+            lines.insert(0, format!("since this host took part in the network, {} s ago:", self.up_ms / 1000));
         }
         lines
     }
@@ -159,7 +163,7 @@ mod tests {
             inlet(InletFigures { published: 7, lost: 2, no_room: 1, ..InletFigures::default() }),
         ];
         let expected = [
-            "since this gateway was started, 90 s ago:",
+            "since this host took part in the network, 90 s ago:",
             "host 'roof' was out of reach once, for 0.1 s in all",
             "host 'roof' has been gone for 7.5 s",
             "host 'trunk' was out of reach 3 times, for 64.2 s in all",
@@ -169,7 +173,10 @@ mod tests {
         ];
         assert_eq!(report.losses(), expected);
         let network = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
-        assert_eq!(Report { network, ..Report::default() }.losses()[1], "this host is not in the network: no address");
+        assert_eq!(Report { network, ..Report::default() }.losses()[0], "this host is not in the network: no address");
+        let network = NetworkReport { connects: vec!["tcp/10.0.0.1:7450".into()], ..NetworkReport::default() };
+        let told = Report { network, ..Report::default() }.losses();
+        assert!(told[1].starts_with("no other host was reached: nobody answers at tcp/10.0.0.1:7450"), "{told:?}");
         report.inlets = vec![report.inlets[0].clone(); 100];
         assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 2, Some("and 72 more")));
     }

@@ -549,12 +549,13 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         let d = Diagnostic::warning("`network:` names no interface and no endpoint, so no other host is reached").at(place.clone());
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
     }
-    if let Some(name) = spec.missing_interface() {
-        let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"));
-        files.error(
-            d.at(files.place(document, &["network", "interface"], Part::Value))
-                .help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"),
-        );
+    let in_listen = |i: usize| vec!["network".to_owned(), "listen".to_owned(), i.to_string()];
+    let whole = spec.missing_interface().map(|name| (vec!["network".to_owned(), "interface".to_owned()], name));
+    for (path, name) in whole.into_iter().chain(spec.missing_listen_interfaces().into_iter().map(|(i, name)| (in_listen(i), name))) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let d =
+            Diagnostic::warning(format!("this computer has no network interface `{name}`")).at(files.place(document, &path, Part::Value));
+        files.error(d.help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"));
     }
     for (i, address) in spec.missing_addresses() {
         let d = Diagnostic::warning(format!("`{address}` is no address of this computer now")).at(files.place(

@@ -42,12 +42,16 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
         lines.push(format!("  not carried {} {to}: {}{again}", if r.outgoing { "to" } else { "from" }, cut(&r.reason, REASON)));
     }
     let out = refused.iter().any(|r| r.outgoing);
+    if report.network.kept_out.is_some() {
+        lines.push("  not carried: this host is not in the network".to_owned());
+        return lines.iter().map(|l| l.clone() + "\n").collect();
+    }
     if t.send && edges.is_empty() && !out {
         let why = if t.publishers.is_empty() {
             "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
         } else {
             // Who refuses it does not tell.
-            let refuses = if is_alone(report) { "" } else { ", or one refuses it: `driveline gateway list` there says why" };
+            let refuses = if is_alone(report) { "" } else { ", or one refuses it: `driveline gateway list --explain` there says why" };
             format!("no other host wants it: none has a subscription that matches{refuses}{}", others(report))
         };
         lines.push(format!("  not sent: {why}"));
@@ -244,7 +248,7 @@ mod tests {
         says(
             &Report { hosts: vec![host(true)], ..unwanted.clone() },
             &before,
-            &["none has a subscription that matches, or one refuses it: `driveline gateway list` there says why; known: 'trunk'"],
+            &["none has a subscription that matches, or one refuses it: `driveline gateway list --explain` there says why; known: 'trunk'"],
         );
         let misspelt = TopicReport { similar: Some("camara".into()), ..topic_report(false, true, Vec::new()) };
         says(
@@ -253,11 +257,7 @@ mod tests {
             &["no other host offers it; one sends 'camara', which is not received here: is one of the two misspelt?; known: 'trunk'"],
         );
         let out = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
-        says(
-            &Report { network: out, ..unwanted.clone() },
-            &before,
-            &["this host is not in the network, which is tried again each second: no address"],
-        );
+        says(&Report { network: out, ..unwanted.clone() }, &before, &["  not carried: this host is not in the network\n"]);
         let tls = NetworkReport { connects: vec!["tls/10.0.0.1:7450".into()], ..NetworkReport::default() };
         says(&Report { network: tls.clone(), ..unwanted.clone() }, &before, &["let it through? Over TLS: has the `authority`"]);
         let rights = NetworkReport { peers: 1, ..tls };
