@@ -15,7 +15,6 @@ use places::Gone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use strsim::damerau_levenshtein;
 
 /// Most hosts that are heard.
 pub const MAX_HOSTS: usize = 64;
@@ -281,6 +280,11 @@ impl<I> Directory<I> {
         self.hosts.values().any(|h| h.alive && h.listings.get(topic).is_some_and(|l| l.announced))
     }
 
+    /// Whether some host that is there sends it, and it is not received here.
+    pub fn is_sent_elsewhere(&self, topic: &TopicName) -> bool {
+        self.hosts.values().any(|h| h.alive && h.others.contains(topic))
+    }
+
     /// Topics of these that no host sends, each with one that a host sends, that is not among `carried`, and whose name is much the same: perhaps one of
     /// the two is misspelt. Takes time that grows with the product of both, and is bounded.
     pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
@@ -463,9 +467,17 @@ fn pause(first: Duration, times: u32) -> Duration {
 #[path = "directory_tests.rs"]
 mod tests;
 
-/// Whether one may be a misspelling of the other: not where they differ in numbers alone, as those of several sensors do.
+/// Whether one may be a misspelling of the other: capitals, or one place with at most two letters more, less or other. Not numbers, in which those of several
+/// sensors differ.
 fn much_the_same(a: &str, b: &str) -> bool {
-    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>().to_lowercase();
-    let (of_a, of_b) = (letters(a), letters(b));
-    of_a != of_b && of_a.len().abs_diff(of_b.len()) <= 2 && damerau_levenshtein(&of_a, &of_b) <= 2.min(of_a.len() / 3)
+    if a.eq_ignore_ascii_case(b) {
+        return true;
+    }
+    let letters = |name: &str| name.bytes().filter(|c| !c.is_ascii_digit()).map(|c| c.to_ascii_lowercase()).collect::<Vec<_>>();
+    let (a, b) = (letters(a), letters(b));
+    let before = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[before..], &b[before..]);
+    let after = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let other = a.len().max(b.len()) - after;
+    (1..=2).contains(&other) && before + after >= 3
 }

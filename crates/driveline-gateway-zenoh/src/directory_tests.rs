@@ -320,21 +320,23 @@ fn a_host_that_was_there_is_known_until_another_start_of_it_is_there() {
 #[test]
 fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
     let (a, now) = (host("a", 1), at(0));
-    let names = ["camera/imag", "lidar_1/points", "map", "t"].map(topic);
+    let names = ["camera/imag", "lidar_1/points", "map", "t", "scan/all"].map(topic);
     let mut directory = Directory::<()>::new(names);
     let similar = |directory: &Directory<()>| {
-        let carried = ["camera/imag", "camera/imae", "lidar_1/points", "map", "t"].map(topic).into();
+        let carried = ["camera/imag", "camera/imae", "lidar_1/points", "map", "t", "scan/all"].map(topic).into();
         directory.similar(&carried).into_iter().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>()
     };
     // What it sends may be heard of before the host itself. The rest is another sensor, carried here, too different, or too short for that.
-    for name in ["camera/image", "camera/imae", "lidar_2/points", "mapping", "u"] {
+    for name in ["camera/image", "camera/imae", "lidar_2/points", "mapping", "u", "Scan/all"] {
         directory.topic_is(&a, &topic(name), true, now).unwrap();
     }
     assert!(similar(&directory).is_empty(), "it is not there yet");
     directory.host_is(&a, true, now).unwrap();
-    assert_eq!(similar(&directory), ["camera/imag camera/image"]);
+    assert_eq!(similar(&directory), ["camera/imag camera/image", "scan/all Scan/all"]);
+    directory.topic_is(&a, &topic("Scan/all"), false, now).unwrap();
+    assert!(directory.is_sent_elsewhere(&topic("camera/image")));
     directory.topic_is(&a, &topic("camera/image"), false, now).unwrap();
-    assert!(similar(&directory).is_empty());
+    assert!(similar(&directory).is_empty() && !directory.is_sent_elsewhere(&topic("camera/image")));
     directory.topic_is(&a, &topic("camera/image"), true, now).unwrap();
     directory.topic_is(&a, &topic("camera/imag"), true, now).unwrap();
     assert!(directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
@@ -343,6 +345,24 @@ fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
     // Whoever names many is not heard in all of them.
     (0..MAX_OTHERS * 2).for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
     assert_eq!(directory.hosts()[&a].others.len(), MAX_OTHERS);
+}
+
+#[test]
+fn a_misspelling_is_in_one_place_and_short() {
+    for (a, b) in [
+        ("camera/image", "camera/imgae"),
+        ("camera/image", "camera/imag"),
+        ("camera/image", "camra/image"),
+        ("tf", "TF"),
+        ("lane", "lanes"),
+    ] {
+        assert!(much_the_same(a, b) && much_the_same(b, a), "{a} {b}");
+    }
+    for (a, b) in
+        [("camera/front", "camera/rear"), ("cam1/image", "cam2/image"), ("cam/image", "cam12/image"), ("tf", "to"), ("map", "mapping")]
+    {
+        assert!(!much_the_same(a, b) && !much_the_same(b, a), "{a} {b}");
+    }
 }
 
 #[test]

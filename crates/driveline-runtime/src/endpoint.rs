@@ -76,7 +76,7 @@ fn is_everywhere(host: &str) -> bool {
 
 /// Whether this can be the name of a network interface, alone and in an endpoint's settings.
 pub(crate) fn is_interface(name: &str) -> bool {
-    (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@' | b':'))
+    (1..=15).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@'))
 }
 
 /// The name of a host in an endpoint, if it has one, and not an address.
@@ -205,6 +205,15 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
             format!("`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"),
             format!("{}, or write `insecure: true`", rules.instead),
         ));
+    }
+    let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    if let Some((address, interface)) = inside.split_once('%') {
+        let message = format!("`{endpoint}` names its interface where Zenoh does not read it");
+        return Some((message, format!("write `{protocol}/[{address}]:{port}#iface={interface}`")));
+    }
+    let is_of_one_link = inside.parse::<Ipv6Addr>().is_ok_and(|a| a.is_unicast_link_local());
+    if is_of_one_link && !settings(endpoint).any(|(key, _)| ["iface", "bind"].contains(&key)) {
+        return Some((format!("`{endpoint}` is of one link only"), format!("name the interface: `{endpoint}#iface=eth0`")));
     }
     // Else it would be taken for a name, and asked for for ever. With fewer numbers the system knows what is meant.
     let like_an_address = host.split('.').count() == 4 && host.split('.').all(|part| part.bytes().all(|b| b.is_ascii_digit()));

@@ -204,10 +204,10 @@ impl NetworkSpec {
         bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
-    /// Interfaces that endpoints to listen on are bound to.
-    #[must_use]
-    pub fn listen_interfaces(&self) -> Vec<&str> {
-        self.listen.iter().take(MAX_ENDPOINTS).filter_map(|endpoint| endpoint::interface(endpoint)).collect()
+    /// Interfaces that endpoints to listen on are bound to, each with whether that is on all its addresses.
+    pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
+        let of = |endpoint| Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()));
+        self.listen.iter().take(MAX_ENDPOINTS).filter_map(move |endpoint| of(endpoint))
     }
 
     /// Addresses that are to be listened on and that this computer does not have now, by their place in `listen`.
@@ -266,9 +266,7 @@ impl NetworkSpec {
 /// Whether this computer has no network interface of that name, as far as it tells.
 fn is_missing(interface: &str) -> bool {
     let devices = Path::new("/sys/class/net");
-    // After the colon stands another name of the same device.
-    let device = interface.split(':').next().unwrap_or(interface);
-    devices.is_dir() && !devices.join(device).exists()
+    devices.is_dir() && !devices.join(interface).exists()
 }
 
 /// Why a file cannot be read. A pipe, which could keep everybody waiting, is not opened.

@@ -69,6 +69,13 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
         (r#"{"connect": ["tcp/[::1]x:7450"]}"#, "connect", "brackets"),
         (r#"{"connect": ["tcp/[roof]:7450"]}"#, "connect", "brackets"),
         (r#"{"connect": ["tcp/192.168.1.10:0"]}"#, "connect", "7450"),
+        (r#"{"interface": "eth0:1"}"#, "interface", "ip link"),
+        (
+            r#"{"listen": ["tcp/[fe80::1%eth0]:7450"]}"#,
+            "listen",
+            "names its interface where Zenoh does not read it (write `tcp/[fe80::1]:7450#iface=eth0`)",
+        ),
+        (r#"{"connect": ["tcp/[fe80::1]:7450"]}"#, "connect", "is of one link only (name the interface: `tcp/[fe80::1]:7450#iface=eth0`)"),
         (r#"{"connect": ["tcp/10.77.0.300:7450"]}"#, "connect", "`10.77.0.300` is no address (an address has four numbers"),
         (r#"{"connect": ["tcp/0.0.0.0:7450"]}"#, "connect", "names nobody"),
         (r#"{"connect": ["unixsock-stream/here"]}"#, "connect", "absolute path"),
@@ -198,7 +205,7 @@ fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
     let listen = ["tcp/127.0.0.1:7450", "tcp/192.0.2.1:7450", "tcp/192.0.2.2:7450#iface=lo", "tcp/roof:7450", "unixsock-stream//run/x"];
     let spec = NetworkSpec { listen: listen.map(String::from).into(), ..NetworkSpec::default() };
     let found: Vec<String> = spec.missing_addresses().into_iter().map(|(i, address)| format!("{i} {address}")).collect();
-    assert_eq!((found, spec.listen_interfaces()), (vec!["1 192.0.2.1".to_owned()], vec!["lo"]));
+    assert_eq!((found, spec.listen_interfaces().collect()), (vec!["1 192.0.2.1".to_owned()], vec![("lo", false)]));
     let spec = NetworkSpec {
         listen: vec!["tcp/192.0.2.2:7450#iface=lo".into(), "tcp/192.0.2.2:7450#iface=nosuch".into()],
         ..NetworkSpec::default()

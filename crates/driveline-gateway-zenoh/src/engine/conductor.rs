@@ -29,6 +29,9 @@ const ALONE_AFTER: Duration = Duration::from_secs(5);
 /// How often it is looked whether interfaces that are named are still there.
 const INTERFACES_EVERY: Duration = Duration::from_secs(1);
 
+/// Reasons that are remembered as told, while a host is kept out of the network.
+const MAX_TOLD: usize = 16;
+
 /// What both directions need.
 pub(super) struct Common {
     pub(super) session: Session,
@@ -143,10 +146,13 @@ impl Control {
         *lock(&self.present) = None;
     }
 
-    /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` last. Gives it in words.
-    pub(super) fn kept_out(&self, config: &GatewayConfig, why: &GatewayError, told: Option<String>) -> String {
+    /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` lately.
+    pub(super) fn kept_out(&self, config: &GatewayConfig, why: &GatewayError, told: &mut BTreeSet<String>) {
         let why = why.to_string();
-        if told.as_ref() != Some(&why) {
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        if told.insert(why.clone()) {
             self.tell(format!("not in the network, which is tried again each second: {why}"));
         }
         let now = MonotonicNs::now();
@@ -155,7 +161,7 @@ impl Control {
             listens: spec.listen_endpoints(),
             connects: spec.connect.clone(),
             interface: spec.interface.clone(),
-            kept_out: Some(why.clone()),
+            kept_out: Some(why),
             ..NetworkReport::default()
         };
         let topics = config.topics.iter().map(|t| topic_report(t, Vec::new(), None)).collect();
@@ -170,7 +176,6 @@ impl Control {
             topics,
             ..Report::default()
         });
-        why
     }
 
     pub(super) fn host(&self) -> String {
@@ -206,6 +211,8 @@ pub(super) struct Conductor {
     interfaces_at: Option<MonotonicNs>,
     /// When to compare the topics of a host that has come with those that nobody sends.
     compare_at: Option<MonotonicNs>,
+    /// Another one has come meanwhile.
+    compare_again: bool,
     /// Topics that nobody has sent yet, and those of much the same name that somebody did: told of each once.
     similar: BTreeMap<TopicName, TopicName>,
     topics: Vec<CarriedTopic>,
@@ -281,6 +288,7 @@ impl Conductor {
             interfaces_at: (!interfaces.is_empty()).then(|| started + INTERFACES_EVERY),
             interfaces,
             compare_at: None,
+            compare_again: false,
             similar: BTreeMap::new(),
             topics: config.topics,
             _token: token,
@@ -352,6 +360,7 @@ impl Conductor {
                     ));
                 }
             }
+            self.compare_at = std::mem::take(&mut self.compare_again).then(|| now + ALONE_AFTER);
         }
         self.compare_at
     }
@@ -373,7 +382,8 @@ impl Conductor {
                 self.incoming.host_token(&self.common, &host, alive, now);
                 if alive {
                     // It tells of its topics next.
-                    self.compare_at = Some(now + ALONE_AFTER);
+                    self.compare_again = self.compare_at.is_some();
+                    self.compare_at.get_or_insert(now + ALONE_AFTER);
                 }
             }
             Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
@@ -412,7 +422,8 @@ impl Conductor {
     }
 
     fn topics(&self) -> Vec<TopicReport> {
-        let similar = |t: &CarriedTopic| self.similar.get(&t.topic).filter(|_| !self.incoming.is_sent(&t.topic));
+        let holds = |t: &CarriedTopic, s: &TopicName| !self.incoming.is_sent(&t.topic) && self.incoming.is_sent_elsewhere(s);
+        let similar = |t: &CarriedTopic| self.similar.get(&t.topic).filter(|s| holds(t, s));
         let of = |t: &CarriedTopic| topic_report(t, self.outgoing.publishers(&t.topic), similar(t).map(ToString::to_string));
         self.topics.iter().map(of).collect()
     }

@@ -41,8 +41,13 @@ pub enum GatewayError {
         reason: String,
     },
     /// An interface that is named is not there, or cannot be used yet. Zenoh would look for nobody, and never again.
-    #[error("the network interface {0} is not there, is down, or has no IPv4 address; `ip address` lists them")]
-    Interface(String),
+    #[error("the network interface {name} {why}; `ip address` lists them")]
+    Interface {
+        /// Its name.
+        name: String,
+        /// What it lacks.
+        why: &'static str,
+    },
     /// An address to listen on is not one of this host's, or not yet.
     #[error("this host has no address {0}; `ip address` lists those that it has")]
     Address(IpAddr),
@@ -95,7 +100,12 @@ pub enum GatewayError {
 impl GatewayError {
     /// Whether it may be otherwise without anybody doing anything: a computer that starts may not have all its addresses and interfaces yet.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self, Self::Interface(_) | Self::Address(_))
+        match self {
+            Self::Interface { .. } | Self::Address(_) => true,
+            // On an interface that is there, the address is not yet.
+            Self::Open { reason, .. } => reason.contains("(os error 99)"),
+            _ => false,
+        }
     }
 }
 

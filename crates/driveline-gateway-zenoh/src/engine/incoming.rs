@@ -119,6 +119,11 @@ impl Incoming {
         self.directory.similar(carried)
     }
 
+    /// Whether another host sends it, and it is not received here.
+    pub(super) fn is_sent_elsewhere(&self, topic: &TopicName) -> bool {
+        self.directory.is_sent_elsewhere(topic)
+    }
+
     /// Whether another host sends it.
     pub(super) fn is_sent(&self, topic: &TopicName) -> bool {
         self.directory.is_sent(topic)

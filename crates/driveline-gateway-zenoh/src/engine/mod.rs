@@ -60,7 +60,11 @@ impl Gateway {
         config.check()?;
         let control = Control::new();
         let first = match Conductor::new(config.clone(), control.clone(), BTreeSet::new()) {
-            Err(e) if e.may_pass() => Err(control.kept_out(&config, &e, None)),
+            Err(e) if e.may_pass() => {
+                let mut told = BTreeSet::new();
+                control.kept_out(&config, &e, &mut told);
+                Err(told)
+            }
             other => Ok(other?),
         };
         let asked = control.clone();
@@ -94,11 +98,11 @@ impl Gateway {
     }
 }
 
-/// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out of the network, which has been told.
-fn run(first: Result<Conductor, String>, config: &GatewayConfig, control: &Arc<Control>) {
+/// Has one conductor after the other, until it is stopped. `first`: or what has kept this host out of the network.
+fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, control: &Arc<Control>) {
     let (mut told, mut next) = match first {
-        Ok(first) => (None, Ok(first.run())),
-        Err(why) => (Some(why), Err(BTreeSet::new())),
+        Ok(first) => (BTreeSet::new(), Ok(first.run())),
+        Err(told) => (told, Err(BTreeSet::new())),
     };
     loop {
         // For which hosts it starts anew, if it does.
@@ -118,11 +122,11 @@ fn run(first: Result<Conductor, String>, config: &GatewayConfig, control: &Arc<C
         next = match Conductor::new(config.clone(), control.clone(), tried.clone()) {
             Ok(conductor) => {
                 control.tell(format!("in the network now: this host is '{}' for others", control.host()));
-                told = None;
+                told.clear();
                 Ok(conductor.run())
             }
             Err(e) => {
-                told = Some(control.kept_out(config, &e, told));
+                control.kept_out(config, &e, &mut told);
                 Err(tried)
             }
         };

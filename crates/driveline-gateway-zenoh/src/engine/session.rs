@@ -118,7 +118,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
 
 /// The interfaces that are named, each with its number in the kernel: another one when it is made anew. Those that are not there have none.
 pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
-    let names: Vec<&str> = spec.interface.as_deref().into_iter().chain(spec.listen_interfaces()).collect();
+    let names: Vec<&str> = spec.interface.as_deref().into_iter().chain(spec.listen_interfaces().map(|(name, _)| name)).collect();
     let there = if names.is_empty() { Vec::new() } else { pnet_datalink::interfaces() };
     there.into_iter().filter(|i| names.contains(&i.name.as_str())).map(|i| (i.name, i.index)).collect()
 }
@@ -126,11 +126,18 @@ pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
 /// What this host lacks for it now, and may have later. To be looked at before Zenoh is: it asks for the interfaces once in a process, and goes by what there was then.
 pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     let there = pnet_datalink::interfaces();
-    let is_usable = |name: &str| there.iter().any(|i| i.name == name && i.is_up() && i.is_running() && i.ips.iter().any(|ip| ip.is_ipv4()));
-    let is_there = |name: &str| there.iter().any(|i| i.name == name);
-    let looked_on = spec.interface.as_deref().filter(|name| !is_usable(name));
-    let bound_to = || spec.listen_interfaces().into_iter().find(|name| !is_there(name));
-    let interface = looked_on.or_else(bound_to).map(|name| GatewayError::Interface(name.to_owned()));
+    let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
+        None => Some("is not there"),
+        Some(_) if !to_be_found => None,
+        Some(i) if !i.is_up() => Some("is down"),
+        Some(i) if !i.is_running() => Some("has no carrier"),
+        Some(i) if !i.ips.iter().any(|ip| ip.is_ipv4()) => Some("has no IPv4 address"),
+        Some(_) => None,
+    };
+    // Where it listens on all addresses of an interface, others are told which those are.
+    let named = spec.interface.as_deref().map(|name| (name, true)).into_iter().chain(spec.listen_interfaces());
+    let interface = named.into_iter().find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
+    let interface = interface.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
     interface.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
 }
 
@@ -264,7 +271,11 @@ mod tests {
         {
             assert_eq!(lacks(good), None);
         }
-        for bad in [r#"{"interface": "nosuch"}"#, r#"{"listen": ["tcp/127.0.0.1:0#dscp=1;iface=nosuch"]}"#] {
+        for bad in [
+            r#"{"interface": "nosuch"}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#dscp=1;iface=nosuch"]}"#,
+            r#"{"listen": ["tcp/0.0.0.0:0#iface=nosuch"], "insecure": true}"#,
+        ] {
             assert!(lacks(bad).is_some_and(|why| why.starts_with("the network interface nosuch is not there")), "{bad}");
         }
     }

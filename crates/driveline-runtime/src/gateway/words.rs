@@ -40,7 +40,8 @@ impl Report {
                     "nobody answers the multicast at interface {name}, or lets this host in; does a gateway run there, and does a firewall let it through?{}",
                     if is_tls(listens) { ABOUT_TLS } else { "" }
                 ),
-                None => format!("nobody has connected yet{}", if is_tls(listens) { ABOUT_TLS } else { "" }),
+                None if is_tls(listens) => format!("nobody has connected yet.{ABOUT_TLS}"),
+                None => "nobody has connected yet".to_owned(),
             },
             (_, n) => {
                 let neighbours = if n == 1 { "neighbour" } else { "neighbours" };
