@@ -123,6 +123,14 @@ fn counters_of_the_transport_have_the_last_word() {
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
 }
 
+/// `lane` is called with an image that was published at `at` milliseconds, after so many that it missed.
+fn hears(run: &mut Collector, at: u64, sequence: u64, missed: u64) {
+    let image = published("image", sequence, &[], at * MS, at * MS);
+    let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
+    let inputs = [input("image", "image", Arrival::Triggered, &image, missed)];
+    run.add(&StageRecord { stage: "lane", start, end, inputs: &inputs, ..StageRecord::default() });
+}
+
 #[test]
 fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
     let mut run = Collector::new(facts());
@@ -139,15 +147,7 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
     run.set_published("camera", "second_image", topic("image").id(), 100);
     assert_eq!(run.summary().frames_published, 154);
     // Readers may know of more than was told.
-    let image = published("image", 160, &[], 0, MS);
-    let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
-    run.add(&StageRecord {
-        stage: "lane",
-        start: MonotonicNs(2 * MS),
-        end: MonotonicNs(3 * MS),
-        inputs: &inputs,
-        ..StageRecord::default()
-    });
+    hears(&mut run, 1, 160, 0);
     assert_eq!(run.summary().frames_published, 160);
 }
 
@@ -155,10 +155,7 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
 fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_ever_published() {
     let mut run = Collector::new(RunFacts { stages: vec![stage("lane", &[("image", "image")], &["lanes"])], ..RunFacts::default() });
     for (sequence, missed) in [(340, 0), (341, 0), (345, 3)] {
-        let image = published("image", sequence, &[], sequence * MS, sequence * MS);
-        let (start, end) = (MonotonicNs((sequence + 1) * MS), MonotonicNs((sequence + 2) * MS));
-        let inputs = [input("image", "image", Arrival::Triggered, &image, missed)];
-        run.add(&StageRecord { stage: "lane", start, end, inputs: &inputs, ..StageRecord::default() });
+        hears(&mut run, sequence, sequence, missed);
     }
     let s = run.summary();
     let x = &s.subscriptions[0];
@@ -177,15 +174,7 @@ fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
     assert!(of_fusion(&run).contains("lanes"));
     run.set_subscription("fusion", "lanes", topic("lanes").id(), 3, 0);
     assert_eq!(of_fusion(&run), "fusion: []");
-    let image = published("image", 1, &[], 0, MS);
-    let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
-    run.add(&StageRecord {
-        stage: "lane",
-        start: MonotonicNs(2 * MS),
-        end: MonotonicNs(3 * MS),
-        inputs: &inputs,
-        ..StageRecord::default()
-    });
+    hears(&mut run, 1, 1, 0);
     assert_eq!(waits(&run).len(), before.len() - 1);
 }
 
@@ -193,10 +182,7 @@ fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
 fn what_a_publisher_outside_of_the_graph_publishes_after_it_was_started_again_counts() {
     let mut run = Collector::new(RunFacts { stages: vec![stage("lane", &[("image", "image")], &["lanes"])], ..RunFacts::default() });
     for (at, sequence, missed) in [(1, 340, 0), (2, 341, 0), (3, 1, 0), (4, 4, 2)] {
-        let image = published("image", sequence, &[], at * MS, at * MS);
-        let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
-        let inputs = [input("image", "image", Arrival::Triggered, &image, missed)];
-        run.add(&StageRecord { stage: "lane", start, end, inputs: &inputs, ..StageRecord::default() });
+        hears(&mut run, at, sequence, missed);
     }
     assert_eq!(run.summary().published["image"], 6);
 }
