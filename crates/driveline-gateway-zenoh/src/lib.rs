@@ -13,5 +13,7 @@ pub mod directory;
 pub mod engine;
 pub mod intake;
 pub mod probing;
+#[cfg(feature = "engine")]
+pub mod sockets;
 pub mod window;
 pub mod wire;

@@ -5,42 +5,14 @@
 mod rig;
 
 use driveline::types::Qos;
+use rig::certificates::{authority, certificate, tls};
 use rig::stopwatch::Stopwatch;
-use rig::{ADDRESSES, Carried, Host, Rig, eventually, publisher_options, subscription_options};
-use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
+use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Long enough for a connection that is let in to carry samples many times over.
 const LONG: Duration = Duration::from_secs(4);
-
-fn openssl(directory: &Path, arguments: &str) {
-    let output = Command::new("openssl").current_dir(directory).args(arguments.split_whitespace()).output().expect("openssl");
-    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-
-/// An authority, and a certificate of a host that it has signed.
-fn authority(directory: &Path, name: &str) {
-    openssl(directory, &format!("req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"));
-}
-
-fn certificate(directory: &Path, host: &str, authority: &str) {
-    let [a, b] = ADDRESSES;
-    std::fs::write(directory.join("names"), format!("subjectAltName=IP:{a},IP:{b},IP:127.0.0.1\n")).unwrap();
-    openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
-    let signed = format!(
-        "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 -out {host}.pem -extfile names"
-    );
-    openssl(directory, &signed);
-}
-
-fn tls(directory: &Path, host: &str) -> Value {
-    let file = |name: &str| directory.join(name);
-    json!({ "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")), "private_key": file(&format!("{host}.key")) })
-}
 
 /// What the second host shows.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +38,7 @@ fn fleet(shows: Shows) -> Rig {
                 json!({ "host": "b", "connect": [listen], "tls": tls(directory, "b") })
             }
             Shows::Own { certificate } => {
-                self::certificate(directory, "b", "fleet");
+                rig::certificates::certificate(directory, "b", "fleet");
                 let mut of_tls = json!({ "root_ca_certificate": directory.join("fleet.pem") });
                 if certificate {
                     of_tls["enable_mtls"] = json!(true);

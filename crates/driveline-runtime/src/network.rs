@@ -175,7 +175,8 @@ impl NetworkSpec {
     }
 
     /// Whether any connection goes over TLS. A file of Zenoh's that names it at all does.
-    fn speaks_tls(&self) -> bool {
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
         let names_it = |path: &PathBuf| {
             let mut text = Vec::new();
             let read = std::fs::File::open(path).and_then(|file| file.take(MAX_ZENOH_FILE_LEN).read_to_end(&mut text));

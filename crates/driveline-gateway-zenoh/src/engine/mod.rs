@@ -20,6 +20,7 @@ mod worker;
 
 pub use error::GatewayError;
 
+use crate::sockets::break_unanswered;
 use conductor::{Conductor, Control};
 use driveline_runtime::gateway::{Report, StatusSocket};
 use driveline_runtime::network::GatewayConfig;
@@ -144,7 +145,15 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     }
 
     fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
-        Self::start(config)
+        let lease = if config.network.speaks_tls() { Some(session::lease(&config)?) } else { None };
+        let gateway = Self::start(config)?;
+        // All sockets of this program are its own, which those of a program that it is embedded in are not.
+        if let Some(Err(why)) = lease.map(break_unanswered) {
+            gateway.control.tell(format!(
+                "what this gateway has open cannot be looked at ({why}): that a host is gone may be found late. Is /proc mounted?"
+            ));
+        }
+        Ok(gateway)
     }
 
     fn greeting(&self) -> String {

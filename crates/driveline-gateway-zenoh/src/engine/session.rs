@@ -7,6 +7,7 @@ use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
@@ -114,6 +115,12 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         }
     }
     Ok(config)
+}
+
+/// For how long Zenoh waits for a sign of life.
+pub(super) fn lease(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
+    let ms = config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
+    Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)))
 }
 
 /// The interfaces that are named, each with its number in the kernel: another one when it is made anew. Those that are not there have none.
@@ -261,6 +268,17 @@ mod tests {
         let (flush, repeated_first) = (lease / 4, 300);
         let kept = (lease + flush + longest + repeated_first) / 2;
         assert!(lost <= 1_200 && kept <= 1_500, "{lost} {kept}: nothing is left of 2 s for the rest");
+    }
+
+    #[test]
+    fn the_lease_is_the_one_of_a_file_where_there_is_one() {
+        let file = tempfile::Builder::new().suffix(".json5").tempfile().unwrap();
+        std::fs::write(file.path(), "{ transport: { link: { tx: { lease: 10000 } } } }").unwrap();
+        let of = |network: Value| {
+            let network = serde_json::from_value(network).unwrap();
+            lease(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network, topics: Vec::new() }).unwrap().as_millis()
+        };
+        assert_eq!([of(json!({})), of(json!({ "zenoh": file.path() }))], [u128::from(LEASE_MS), 10_000]);
     }
 
     #[test]

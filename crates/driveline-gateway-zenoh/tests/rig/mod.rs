@@ -3,6 +3,7 @@
 //! permitted, with a cable between them. Publishers and subscriptions are in the test.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
+pub(crate) mod certificates;
 pub(crate) mod meeting;
 pub(crate) mod net;
 pub(crate) mod process;

@@ -79,6 +79,15 @@ impl Net {
     }
 }
 
+fn address(wire: u8, end: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 98, wire, 1 + end as u8)
+}
+
+/// Those that hosts have on the first wires of a net.
+pub(crate) fn addresses_on_wires() -> impl Iterator<Item = Ipv4Addr> {
+    (1..=4).flat_map(|wire| [0, 1].map(|end| address(wire, end)))
+}
+
 impl Wire {
     /// What its interfaces are called.
     pub(crate) fn card(self) -> String {
@@ -86,7 +95,7 @@ impl Wire {
     }
 
     fn address(self, end: usize) -> Ipv4Addr {
-        Ipv4Addr::new(10, 98, self.number, 1 + end as u8)
+        address(self.number, end)
     }
 
     /// Where the host at one end listens.

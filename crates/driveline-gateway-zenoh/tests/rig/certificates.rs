@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A fleet's certificates, made by `openssl` in a directory. Each has the addresses of all hosts of the rig.
+
+use super::ADDRESSES;
+use super::net::addresses_on_wires;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+
+fn openssl(directory: &Path, arguments: &str) {
+    let output = Command::new("openssl").current_dir(directory).args(arguments.split_whitespace()).output().expect("openssl");
+    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// An authority.
+pub(crate) fn authority(directory: &Path, name: &str) {
+    openssl(directory, &format!("req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"));
+}
+
+/// A certificate of a host that this authority has signed.
+pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
+    let addresses = ADDRESSES.into_iter().chain([Ipv4Addr::LOCALHOST]).chain(addresses_on_wires());
+    let names: Vec<String> = addresses.map(|address| format!("IP:{address}")).collect();
+    std::fs::write(directory.join("names"), format!("subjectAltName={}\n", names.join(","))).expect("the names");
+    openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
+    let signed = format!(
+        "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 -out {host}.pem -extfile names"
+    );
+    openssl(directory, &signed);
+}
+
+/// What stands under `tls:` for a host of the authority `fleet`.
+pub(crate) fn tls(directory: &Path, host: &str) -> Value {
+    let file = |name: &str| directory.join(name);
+    json!({ "authority": file("fleet.pem"), "certificate": file(&format!("{host}.pem")), "private_key": file(&format!("{host}.key")) })
+}
