@@ -7,6 +7,7 @@ use crate::archive::{Experiment, Manifest, Role};
 use crate::scenario::AnswerSpec;
 use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, ratio, remarks};
 use driveline_analyze::text::{Columns, digits, microseconds};
+use driveline_bench::Agreement;
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::Interval;
 use std::fmt::Write as _;
@@ -46,6 +47,7 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     }
     answers(text, e, planned.scenario.answer);
     fairness(text, e);
+    own_tools(text, e);
     invalid(text, e);
     left_out(text, e);
     list(text, "Notes", &e.notes.iter().map(|n| escaped(n)).collect::<Vec<_>>());
@@ -97,6 +99,15 @@ fn fairness(text: &mut String, e: &ExperimentResult) {
     if !table.is_empty() {
         let _ = writeln!(text, "{}", table.markdown());
     }
+}
+
+/// What the middleware's own latency tools say of the same links.
+fn own_tools(text: &mut String, e: &ExperimentResult) {
+    let agreements = e.cases.iter().filter_map(|c| Some((c, c.own_tool.as_ref()?)));
+    let line = |(c, agreement): (&CaseResult, &Agreement)| {
+        format!("{}{}: {}", if agreement.contradicts() { "INVALID " } else { "" }, escaped(&c.case.id), escaped(&agreement.to_string()))
+    };
+    list(text, "Beside the middleware's own tools", &agreements.map(line).collect::<Vec<_>>());
 }
 
 /// Why runs do not count: of each case every reason once, with its rounds.
