@@ -79,10 +79,8 @@ std::span<const std::byte> spin(Receiver& receiver, std::uint64_t until_ns) {
   }
 }
 
-/// The end of a wait: the loop's own, or that of the silence that it can bear.
-std::uint64_t wait_until(const Loop& loop, std::uint64_t now) {
-  return loop.is_restless() ? std::min(loop.deadline_ns(), now + silence_ns) : loop.deadline_ns();
-}
+/// The end of a wait: the loop's own, or when it wants to hear of silence.
+std::uint64_t wait_until(const Loop& loop, std::uint64_t silent_at) { return loop.is_restless() ? std::min(loop.deadline_ns(), silent_at) : loop.deadline_ns(); }
 
 }  // namespace
 
@@ -90,12 +88,14 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
   if (receiver.calls_back()) return Callback(loop).run(receiver);
   loop.start();
   const bool stamps_wake = job.rate_hz.has_value();
+  // Kept from wait to wait: as long as it has not found its sender, some middleware waits less long than it is told to.
+  auto silent_at = now_ns() + silence_ns;
   for (;;) {
     std::uint64_t woken = 0;
     auto payload = receiver.take();
     if (payload.empty() && job.wait != WaitKind::block) {
       const auto began = now_ns();
-      const auto until = wait_until(loop, began);
+      const auto until = wait_until(loop, silent_at);
       payload = spin(receiver, job.wait == WaitKind::spin ? until : std::min(until, began + job.spin_us * 1000));
     }
     if (payload.empty()) {
@@ -105,14 +105,17 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
         if (next != Loop::Next::go_on) return next == Loop::Next::finished;
         continue;
       }
-      const auto until = job.wait == WaitKind::spin ? now : wait_until(loop, now);
+      const auto until = job.wait == WaitKind::spin ? now : wait_until(loop, silent_at);
       if (until > now) {
         receiver.wait(nanoseconds(until - now));
         if (stamps_wake) woken = now_ns();
       }
       payload = receiver.take();
       if (payload.empty()) {
-        if (loop.is_restless() && now_ns() >= until) loop.on_silence();
+        if (loop.is_restless() && now_ns() >= silent_at) {
+          loop.on_silence();
+          silent_at = now_ns() + silence_ns;
+        }
         continue;
       }
     }

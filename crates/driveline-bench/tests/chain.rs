@@ -165,6 +165,23 @@ fn accounts_close_whoever_carries_the_edges() {
     }
 }
 
+/// As the tracker of a perception pipeline does: its detections come from a stage that waits for it, and the frames from one that is not there before.
+#[test]
+fn an_input_is_connected_before_the_one_that_triggers_is_there() {
+    let stages = vec![
+        stage("camera", &[], Some("image"), "bytes", json!({"size": 1000})),
+        stage("detector", &["image"], Some("detections"), "copy", json!({})),
+        stage("tracker", &["image", "detections"], Some("tracks"), "copy", json!({})),
+        stage("fusion", &["tracks", "detections"], None, "copy", json!({})),
+    ];
+    let job = |system: &str| chain(stages.clone(), &[("image", system, 1048), ("detections", system, 2048), ("tracks", system, 4096)], 10);
+    // Of ROS 1 over UDP a publisher is told now and then of a subscriber that then gets nothing.
+    for (system, reach, reliability) in carriers(&job("driveline")).into_iter().filter(|(system, ..)| system != "ros1/udp") {
+        eprintln!("{system}, {reach:?}, {reliability:?}");
+        closed(&ChainJob { reach, reliability, ..job(&system) });
+    }
+}
+
 #[test]
 fn every_program_can_have_driveline_on_some_edges() {
     let mut programs = Vec::new();
