@@ -302,3 +302,49 @@ fn what_did_not_arrive_is_told_beside_the_medians() {
     assert!(text.contains("not run yet") && !text.contains("no valid run"), "{text}");
     assert!(text.contains("2 of 3 runs were made; `driveline bench run --resume "), "{text}");
 }
+
+#[test]
+fn cells_in_which_driveline_has_no_figure_are_counted() {
+    // Which systems have no valid run in which of four cells.
+    let answers = |fails: &dyn Fn(&Case) -> bool| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cases = Vec::new();
+        for cell in ["imu", "radar", "lidar", "camera"] {
+            for system in [System::Driveline, peer("fastdds/shm"), peer("zenoh/tcp")] {
+                cases.push(case(system, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
+            }
+        }
+        let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 5, cases)], 1)).unwrap();
+        for (c, round) in archive.manifest.experiments[0].cases.iter().flat_map(|c| (0..5).map(move |round| (c, round))) {
+            let mut run = run(c, round, &[if c.system == System::Driveline { 20_000 } else { 30_000 }; 100]);
+            run.invalid.extend(fails(c).then(|| "it was cold".into()));
+            archive.add("X", c, &run, &Observations::default()).unwrap();
+        }
+        let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+        text.lines().filter(|l| l.contains("least median") || l.contains("no figure")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let is_own = |c: &Case| c.system == System::Driveline;
+    assert_eq!(answers(&|_| false), ["Driveline has the least median latency in all 4 cells."]);
+    assert_eq!(
+        answers(&|c| is_own(c) && c.cell == "lidar"),
+        [
+            "Driveline has the least median latency in 3 of the 3 cells in which it is compared.",
+            "In 1 of 4 cells Driveline has no figure, and others have (lidar)."
+        ]
+    );
+    assert_eq!(
+        answers(&|c| is_own(c) && c.cell != "imu"),
+        [
+            "Driveline has the least median latency in the one cell in which it is compared.",
+            "In 3 of 4 cells Driveline has no figure, and others have (radar; lidar; camera)."
+        ]
+    );
+    assert_eq!(answers(&is_own), ["In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 more)."]);
+    // Where nobody is beside it, it has a figure, and is not compared.
+    assert_eq!(
+        answers(&|c| !is_own(c) && c.cell == "lidar"),
+        ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]
+    );
+    // Nobody has anything there.
+    assert_eq!(answers(&|c| c.cell == "lidar"), ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]);
+}

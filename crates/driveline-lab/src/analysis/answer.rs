@@ -5,6 +5,7 @@ use super::{CaseResult, Column, Compared, ExperimentResult};
 use crate::scenario::AnswerSpec;
 use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
+use driveline_bench::harness::System;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::fmt::Write as _;
@@ -70,6 +71,8 @@ fn restless(e: &ExperimentResult) -> Option<String> {
 
 fn latencies(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
+    // Of a chain with some edges of Driveline's, Driveline on all of them is another cell.
+    let open: Vec<&str> = cells.iter().filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines)).copied().collect();
     let (mut compared, mut ahead, mut undecided) = (0, 0, 0);
     let mut closest: Option<(&CaseResult, Interval)> = None;
     let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
@@ -94,6 +97,11 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
         let streams = e.measured().filter_map(CaseResult::headline).any(|(of, _)| of == Compared::Metric(Metric::BetweenArrivals));
         let what = if streams { "median time" } else { "median latency" };
         let mut text = match (ahead, compared) {
+            // Where there is nothing beside it, or nothing of its own, it is not the least.
+            (1, 1) if open.len() > 1 => format!("Driveline has the least {what} in the one cell in which it is compared"),
+            (0, 1) if open.len() > 1 => format!("Driveline does not have the least {what} in the one cell in which it is compared"),
+            (0, n) if open.len() > n => format!("Driveline has the least {what} in none of the {n} cells in which it is compared"),
+            (a, n) if open.len() > n => format!("Driveline has the least {what} in {a} of the {n} cells in which it is compared"),
             (1, 1) => format!("Driveline has the least {what}"),
             (0, 1) => format!("Driveline does not have the least {what}"),
             (2, 2) => format!("Driveline has the least {what} in both cells"),
@@ -122,6 +130,7 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
     } else {
         lines.extend(alone(e, &cells));
     }
+    lines.extend(without_driveline(e, &open));
     lines.extend(tails(e));
     lines.extend(beside_latency(e));
     lines.extend(losses(e));
@@ -134,6 +143,29 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A chain of another system that has Driveline on some of its edges.
+fn has_edges_of_drivelines(c: &CaseResult) -> bool {
+    !c.is_driveline() && c.case.chain.iter().flat_map(|chain| chain.edges.values()).any(|edge| edge.system == System::Driveline)
+}
+
+/// Cells in which others have a figure and Driveline, which takes part, has none: what is said above says nothing of them.
+fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
+    e.measured().find(|c| c.is_driveline())?;
+    let has_figure = |cell: &str, of: fn(&CaseResult) -> bool| e.in_cell(cell).any(|c| of(c) && c.headline().is_some());
+    let lacks =
+        |cell: &&&str| has_figure(cell, |c| !c.is_driveline() && !c.is_contradicted()) && !has_figure(cell, CaseResult::is_driveline);
+    let without: Vec<&str> = cells.iter().filter(lacks).copied().collect();
+    if without.is_empty() {
+        return None;
+    }
+    if cells.len() == 1 {
+        return Some("Driveline has no figure, and others have.".to_owned());
+    }
+    let more = if without.len() > 3 { format!("; and {} more", without.len() - 3) } else { String::new() };
+    let named = without.iter().take(3).copied().collect::<Vec<_>>().join("; ");
+    Some(format!("In {} of {} cells Driveline has no figure, and others have ({named}{more}).", without.len(), cells.len()))
 }
 
 /// ` (95 % 1.02 to 1.31)`, where there are enough rounds to say that.
