@@ -91,7 +91,7 @@ pub enum Verdict {
     Faster,
     /// B takes longer.
     Slower,
-    /// A difference is real, and a floor of the same experiment changed as much: so the machine did.
+    /// A difference is real, and the row's own floor changed in the same direction by as much: so the machine did.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
@@ -176,12 +176,8 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         row.p_corrected = p;
         row.verdict = verdict(row, p);
     }
-    let floors: Vec<Floor<'_>> = rows
-        .iter()
-        .zip(&cases)
-        .filter(|(r, _)| r.role == Role::Floor)
-        .filter_map(|(r, case)| Some(Floor { experiment: r.experiment.clone(), rank: r.rank, ratio: r.ratio.as_ref()?.estimate, case }))
-        .collect();
+    let changed = |r: &Row| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower);
+    let floors: Vec<(Row, &Case)> = rows.iter().zip(&cases).filter(|(r, _)| changed(r)).map(|(r, case)| (r.clone(), *case)).collect();
     for (row, case) in rows.iter_mut().zip(&cases).filter(|(r, _)| r.role != Role::Floor) {
         row.verdict = beside_floors(row, case, &floors);
     }
@@ -190,7 +186,8 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
          excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
          rounds: each has one percentile of its own. A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
-         or all rounds of both have about equally many. Where a floor of the same experiment (of floors that copy, that of the row) lies within the interval, what changed is the machine.",
+         or all rounds of both have about equally many. Where the floor with which a row is compared changed as well (by a verdict of its own, in the same \
+         direction, and within the row's interval), what changed is the machine.",
         SIGNIFICANCE * 100.0,
         Rank::P99.needs
     );
@@ -246,24 +243,16 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
 }
 
-/// How a floor changed.
-struct Floor<'a> {
-    experiment: String,
-    rank: &'static str,
-    ratio: f64,
-    case: &'a Case,
-}
-
-/// What remains of a verdict if a floor of the same experiment, which knows nothing of middleware, changed in the same direction by as much.
-/// A copy excuses only what has one in it: there are as many such floors as sizes, and one of them may change as much by chance.
-fn beside_floors(row: &Row, case: &Case, floors: &[Floor<'_>]) -> Verdict {
+/// What remains of a verdict if the row's own floor, which knows nothing of middleware, changed in the same direction by as much. Any other floor
+/// excuses nothing: there are many in an experiment, and one of them may change as much by chance, or because something else did (a CPU, a rate).
+fn beside_floors(row: &Row, case: &Case, floors: &[(Row, &Case)]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
-    let is_its = |f: &Floor<'_>| !f.case.is_copy() || case.comparisons.iter().any(|c| c.to == f.case.id);
-    let same = |f: &Floor<'_>| f.experiment == row.experiment && f.rank == row.rank && (i.low..=i.high).contains(&f.ratio) && is_its(f);
-    match row.verdict {
-        Verdict::Faster | Verdict::Slower if floors.iter().any(same) => Verdict::MachineChanged,
-        other => other,
-    }
+    let same = |(f, floor): &(Row, &Case)| {
+        (&f.experiment, f.rank, f.verdict) == (&row.experiment, row.rank, row.verdict)
+            && case.comparisons.iter().any(|c| c.to == floor.id)
+            && f.ratio.is_some_and(|r| (i.low..=i.high).contains(&r.estimate))
+    };
+    if floors.iter().any(same) { Verdict::MachineChanged } else { row.verdict }
 }
 
 fn verdict(row: &Row, p: Option<f64>) -> Verdict {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Differences that are there are found, and others are not.
-#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
 
 use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::Observations;
 use driveline_bench::stats::Random;
-use driveline_lab::archive::{Archive, Role, Run};
+use driveline_bench::{Comparison, Metric};
+use driveline_lab::archive::{Archive, Case, Role, Run};
 use driveline_lab::compare::{CompareArgs, Verdict, archives, compare};
 use std::path::Path;
 
@@ -174,6 +175,45 @@ fn what_else_differs_is_told() {
     }
 }
 
+/// Driveline, which takes a third of the time less in B, with two floors beside it, one of which is its own.
+fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> Verdict {
+    let dir = tempfile::tempdir().unwrap();
+    let measured = |name: &str, own: &[f64; 6], other: &[f64; 6], factor: f64, seed: u64| {
+        let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
+        driveline.comparisons = vec![Comparison { metric: Metric::Transport, to: "floor".into(), of: Metric::Transport }];
+        let floor = floors(1)[0].clone();
+        let spinning =
+            Case { id: "spinning floor".into(), cell: "spinning".into(), directory: "002".into(), system: System::Spin, ..floor.clone() };
+        let cases = vec![driveline, floor, spinning];
+        let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 6, cases)], seed)).unwrap();
+        let mut random = Random::new(seed);
+        let [driveline, floor, spinning] = archive.manifest.experiments[0].cases.as_slice() else { panic!() };
+        for (c, factors) in [(driveline, &[factor; 6]), (floor, own), (spinning, other)] {
+            for (round, factor) in factors.iter().enumerate() {
+                let median = 20_000.0 * factor;
+                let values = if c.role == Role::Floor { vec![median as u64; 100] } else { latencies(&mut random, 100, median, 0.05) };
+                let run = run(c, round as u64, &values);
+                archive.add("X", c, &run, &Observations::default()).unwrap();
+            }
+        }
+        archive
+    };
+    let (a, b) = (measured("a", own.0, other.0, 1.0, 1), measured("b", own.1, other.1, 0.67, 2));
+    let rows = archives(&a, &b).unwrap().rows;
+    rows.iter().find(|r| r.rank == "p50" && r.role == Role::Measured).unwrap().verdict
+}
+
+#[test]
+fn only_a_rows_own_floor_excuses_it_and_only_if_it_changed() {
+    let (same, faster) = ([1.0; 6], [0.67; 6]);
+    assert_eq!(beside_floors((&same, &faster), (&same, &same)), Verdict::MachineChanged);
+    // What the word of other readers does is nothing to it.
+    assert_eq!(beside_floors((&same, &same), (&same, &faster)), Verdict::Faster);
+    // Its floor is about as much off, by rounds that are so different that no change is shown.
+    let (restless, by_chance) = ([1.0, 0.2, 1.0, 1.0, 5.0, 1.0], [0.67, 3.0, 0.67, 0.67, 0.67, 0.1]);
+    assert_eq!(beside_floors((&restless, &by_chance), (&same, &same)), Verdict::Faster);
+}
+
 #[test]
 fn what_changed_as_much_as_the_floor_is_the_machine() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,6 +223,9 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
             case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
             case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
         ];
+        for c in &mut cases {
+            c.comparisons.push(Comparison { metric: c.figure, to: "floor".into(), of: c.figure });
+        }
         cases.push(floors(2)[0].clone());
         let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 6, cases)], seed)).unwrap();
         let mut random = Random::new(seed);
