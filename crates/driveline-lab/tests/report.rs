@@ -304,6 +304,25 @@ fn what_did_not_arrive_is_told_beside_the_medians() {
 }
 
 #[test]
+fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases = vec![case(System::Driveline, "to four", 0, vec![link(1024, 4, Payload::Untouched)])];
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1)).unwrap();
+    let c = &archive.manifest.experiments[0].cases[0];
+    let mut run = run(c, 0, &[20_000; 90]);
+    // Ten of a hundred were not sent, and seven of the warm-up; all others came.
+    run.accounts[0].scheduled = 100;
+    run.accounts[0].not_sent.insert("no memory".into(), 17);
+    archive.add("X", c, &run, &Observations::default()).unwrap();
+    let told = |json| report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json }).unwrap();
+    let text = told(false);
+    assert!(text.contains("Not arrived, which no percentile shows: 40 of 400 by Driveline (to four)."), "{text}");
+    let summary: serde_json::Value = serde_json::from_str(&told(true)).unwrap();
+    let totals = &summary["experiments"][0]["cases"][0]["totals"];
+    assert_eq!(["scheduled", "sent", "due", "deliveries", "received"].map(|key| totals[key].as_u64().unwrap()), [100, 90, 400, 360, 360]);
+}
+
+#[test]
 fn cells_in_which_driveline_has_no_figure_are_counted() {
     // Which systems have no valid run in which of four cells.
     let answers = |fails: &dyn Fn(&Case) -> bool| {

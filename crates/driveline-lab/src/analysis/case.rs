@@ -67,13 +67,15 @@ pub struct SubscriberResult {
 /// Accounts of all valid runs, all links and all subscribers together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
-    /// Samples that were due.
+    /// Samples that were due, without the warm-up.
     pub scheduled: u64,
     /// Of those: published.
     pub sent: u64,
     /// Due and not published, warm-up included, by reason.
     pub not_sent: BTreeMap<String, u64>,
-    /// Deliveries that were due: sent samples times subscribers.
+    /// Deliveries that were to be: scheduled samples times subscribers.
+    pub due: u64,
+    /// Of those: sent samples times subscribers.
     pub deliveries: u64,
     /// Of those: received.
     pub received: u64,
@@ -95,16 +97,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// In time, late, lost, not sent: as shares of all deliveries that were due; zeros if none was.
+    /// In time, late, lost, not sent: as shares of all deliveries that were to be; zeros if none was.
     #[must_use]
     pub fn shares(&self) -> [f64; 4] {
-        let readers = if self.sent > 0 { self.deliveries as f64 / self.sent as f64 } else { 1.0 };
-        let not_sent = self.scheduled.saturating_sub(self.sent) as f64 * readers;
-        let due = self.deliveries as f64 + not_sent;
-        if due == 0.0 {
+        if self.due == 0 {
             return [0.0; 4];
         }
-        [self.received.saturating_sub(self.late) as f64 / due, self.late as f64 / due, self.missed as f64 / due, not_sent / due]
+        let not_sent = self.due.saturating_sub(self.deliveries);
+        [self.received.saturating_sub(self.late), self.late, self.missed, not_sent].map(|n| n as f64 / self.due as f64)
     }
 }
 
@@ -214,8 +214,8 @@ impl CaseResult {
         Some((Compared::Latency(subject.to_owned()), &figure.figure))
     }
 
-    /// How many of the samples that were to come through in valid runs did not (lost, replaced unread, or never sent), and how
-    /// many were to. None for workloads, which have accounts of their own kind.
+    /// How many of the deliveries that were to be in valid runs did not come about (lost, replaced unread, or never sent), and how
+    /// many were to. Of a workload samples, as it counts them; none if it does not.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
         let t = &self.totals;
@@ -223,7 +223,7 @@ impl CaseResult {
             let sum = |name| self.counters.get(name).map(|runs| runs.iter().sum::<u64>());
             (sum("completed")?, sum("sent")?)
         } else {
-            (t.received, t.deliveries + t.not_sent.values().sum::<u64>())
+            (t.received, t.due)
         };
         Some((due.saturating_sub(came), due))
     }

@@ -203,6 +203,7 @@ impl Pooled {
                 t.received += a.received.iter().sum::<u64>();
                 t.missed += a.missed.iter().sum::<u64>();
                 t.verified += a.verified;
+                t.due = t.due.saturating_add(a.scheduled.saturating_mul(a.received.len() as u64));
                 let readers = a.received.len() as f64;
                 let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
                 cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
