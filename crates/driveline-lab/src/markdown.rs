@@ -85,13 +85,15 @@ fn fairness(text: &mut String, e: &ExperimentResult) {
     let mut table = Columns::new(&head);
     for (c, f) in e.measured().filter_map(|c| Some((c, c.fairness()?))) {
         let served = if f.served < f.subscribers { format!(" ({} of {} served)", f.served, f.subscribers) } else { String::new() };
+        let apart = f.last_to_first();
+        let (first, last) = f.medians.unzip();
         let (share, who) = f.most_often_last.unzip();
         table.row(vec![
             format!("{}{served}", c.case.cell),
             c.name(),
-            microseconds(f.first_p50 as f64),
-            microseconds(f.last_p50 as f64),
-            if f.first_p50 > 0 { ratio(f.last_p50 as f64 / f.first_p50 as f64) } else { nothing() },
+            first.map_or_else(nothing, |ns| microseconds(ns as f64)),
+            last.map_or_else(nothing, |ns| microseconds(ns as f64)),
+            apart.map_or_else(nothing, ratio),
             who.unwrap_or_else(nothing),
             share.map_or_else(nothing, |share| format!("{:.0} %", share * 100.0)),
         ]);

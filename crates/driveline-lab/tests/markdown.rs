@@ -141,6 +141,33 @@ Medians of the first and of the last of 4 subscribers, and for how many samples 
 }
 
 #[test]
+fn subscribers_that_get_nothing_are_told_where_hardly_anybody_gets_something() {
+    // Of eight, all are served, one, and none; of one, none.
+    let served = [(System::Driveline, 8, 8), (peer("fastdds/shm"), 8, 1), (peer("zenoh/shm"), 8, 0), (peer("zenoh/tcp"), 1, 0)];
+    let cases = served
+        .iter()
+        .enumerate()
+        .map(|(i, (system, n, _))| case(system.clone(), &format!("1→{n}"), i, vec![link(64, *n, Payload::Untouched)]));
+    let mut e = experiment("X", 1, cases.collect());
+    e.scenario.answer = Some(AnswerSpec::Fairness);
+    let (text, terminal) = told(e, |c, round| {
+        let mut run = run(c, round, &[20_000; 100]);
+        let (_, n, served) = served.iter().find(|(system, ..)| *system == c.system).unwrap();
+        let a = &mut run.accounts[0];
+        a.stamps.iter_mut().filter(|s| s.subscriber >= *served).for_each(|s| (s.received, s.transport_ns) = (None, 0));
+        (*served..*n).for_each(|i| (a.received[i], a.missed[i]) = (0, 100));
+        (run, Observations::default())
+    });
+    let (_, table) = text.split_once("transport of subscribers").unwrap();
+    assert_eq!(row(table, "1→8", "Driveline")[2..], ["20.0", "34.0", "1.70", "subscriber 7", "100 %"], "{text}");
+    assert_eq!(row(table, "1→8 (1 of 8 served)", "fastdds/shm")[2..], ["20.0", "20.0", "–", "–", "–"], "{text}");
+    assert_eq!(row(table, "1→8 (0 of 8 served)", "zenoh/shm")[2..], ["–", "–", "–", "–", "–"], "{text}");
+    assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
+    let answer = "  Driveline 20.0 µs and 34.0 µs (100 %)\n  fastdds/shm 20.0 µs, 1 of them served\n  zenoh/shm serves none of them\n";
+    assert!(terminal.contains(answer), "{terminal}");
+}
+
+#[test]
 fn it_is_told_why_runs_do_not_count_and_what_is_left_out() {
     let cases = vec![
         case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),

@@ -382,6 +382,27 @@ Driveline has the least median latency";
 }
 
 #[test]
+fn how_many_subscribers_are_served_stands_above_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let systems = [(System::Driveline, 4), (peer("fastdds/shm"), 1), (peer("zenoh/shm"), 0)];
+    let cases = systems.iter().enumerate().map(|(i, (s, _))| case(s.clone(), "cell", i, vec![link(64, 4, Payload::Untouched)]));
+    let (_, page) = told(dir.path(), 1, cases.collect(), |archive, c, round| {
+        let mut run = run(c, round, &[20_000; 100]);
+        let (_, served) = systems.iter().find(|(s, _)| *s == c.system).unwrap();
+        let a = &mut run.accounts[0];
+        a.stamps.iter_mut().filter(|s| s.subscriber >= *served).for_each(|s| (s.received, s.transport_ns) = (None, 0));
+        (*served..4).for_each(|i| (a.received[i], a.missed[i]) = (0, 100));
+        archive.add("X", c, &run, &Observations::default()).unwrap();
+    });
+    let (_, table) = page.split_once("Subscribers one by one").unwrap();
+    let (table, _) = table.split_once("</details>").unwrap();
+    for (title, rows) in [("cell · Driveline", 4), ("cell · fastdds/shm (1 of 4 served)", 1), ("cell · zenoh/shm (0 of 4 served)", 0)] {
+        let (_, group) = table.split_once(&format!("<span>{title}</span>")).unwrap_or_else(|| panic!("no '{title}' in {table}"));
+        assert_eq!(group.split("class=group").next().unwrap().matches("<th scope=row>").count(), rows, "{title}: {group}");
+    }
+}
+
+#[test]
 fn what_settings_change_is_told_where_that_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();

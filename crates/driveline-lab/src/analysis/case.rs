@@ -22,7 +22,7 @@ pub struct CaseResult {
     pub figures: BTreeMap<Metric, Figure>,
     /// Of cases with several links: each of them.
     pub by_link: Vec<LinkResult>,
-    /// Of links with several subscribers: transport of each.
+    /// Of links with several subscribers: transport of each that received something.
     pub subscribers: Vec<SubscriberResult>,
     /// Of links: accounts of all valid runs together.
     pub totals: Totals,

@@ -10,27 +10,35 @@ pub struct Fairness {
     pub subscribers: usize,
     /// Of those: received something.
     pub served: usize,
-    /// The least median of any of them, in nanoseconds.
-    pub first_p50: u64,
-    /// The greatest one.
-    pub last_p50: u64,
+    /// The least and the greatest median of any of them, in nanoseconds; none if nobody is served.
+    pub medians: Option<(u64, u64)>,
     /// Of the samples that all of them received: the share for which the same one took longest, and which one that is.
     pub most_often_last: Option<(f64, String)>,
 }
 
+impl Fairness {
+    /// How many times as long it takes to the last one as to the first; nothing if fewer than two are served.
+    #[must_use]
+    pub fn last_to_first(&self) -> Option<f64> {
+        let (first, last) = self.medians.filter(|(first, _)| self.served > 1 && *first > 0)?;
+        Some(last as f64 / first as f64)
+    }
+}
+
 impl CaseResult {
-    /// How alike the subscribers of its one link are served; nothing of other cases, and where nobody got anything.
+    /// How alike the subscribers of its one link are served in runs that count; nothing of other cases, and where there are no such runs.
     #[must_use]
     pub fn fairness(&self) -> Option<Fairness> {
         let [link] = self.case.links.as_slice() else { return None };
+        if link.subscribers < 2 || self.valid_runs() == 0 {
+            return None;
+        }
         let medians = || self.subscribers.iter().filter_map(|s| s.transport.percentiles.p50);
-        let (first_p50, last_p50) = medians().min().zip(medians().max()).filter(|_| link.subscribers > 1)?;
         let lasts = self.subscribers.iter().filter_map(|s| Some((s.last_share?, s.name.clone())));
         Some(Fairness {
             subscribers: link.subscribers,
             served: self.subscribers.len(),
-            first_p50,
-            last_p50,
+            medians: medians().min().zip(medians().max()),
             most_often_last: lasts.max_by(|a, b| a.0.total_cmp(&b.0)),
         })
     }

@@ -79,8 +79,8 @@ impl Pooled {
             }
         }
         let observed = told.into_iter().filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
-        // With one subscriber there is nothing beside which it could stand.
-        if by_subscriber.len() < 2 {
+        // With one subscriber there is nothing beside which it could stand; the only one of several that got something stands for itself.
+        if case.links.iter().map(|l| l.subscribers).sum::<usize>() < 2 {
             by_subscriber.clear();
         }
         let beside_tool = e.cases.iter().any(|tool| is_own_tool(tool, case));

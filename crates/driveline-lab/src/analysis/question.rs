@@ -170,9 +170,13 @@ fn fairness(e: &ExperimentResult) -> Vec<Told> {
         let of_most = systems.iter().filter_map(|cases| cases.iter().filter_map(fair).find(|(n, ..)| *n == most));
         let words: Vec<String> = of_most
             .map(|(_, f, name)| {
-                let last = f.most_often_last.map_or_else(String::new, |(share, _)| format!(" ({:.0} %)", share * 100.0));
-                let served = if f.served < f.subscribers { format!(", {} of them served", f.served) } else { String::new() };
-                format!("{name} {} and {}{last}{served}", duration_ns(f.first_p50 as f64), duration_ns(f.last_p50 as f64))
+                let Some((first, last)) = f.medians else { return format!("{name} serves none of them") };
+                let share = f.most_often_last.map_or_else(String::new, |(share, _)| format!(" ({:.0} %)", share * 100.0));
+                match (f.served, duration_ns(first as f64), duration_ns(last as f64)) {
+                    (1, only, _) => format!("{name} {only}, 1 of them served"),
+                    (n, first, last) if n < f.subscribers => format!("{name} {first} and {last}{share}, {n} of them served"),
+                    (_, first, last) => format!("{name} {first} and {last}{share}"),
+                }
             })
             .collect();
         if !words.is_empty() {

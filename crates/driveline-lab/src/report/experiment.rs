@@ -179,8 +179,11 @@ fn subscribers(e: &ExperimentResult) -> String {
     head.extend(ranks.iter().map(|c| c.label()));
     head.extend(Some("greatest").filter(|_| greatest).into_iter().chain(["was the last"]));
     let mut table = Table::new("", &head, true);
-    for c in e.measured().filter(|c| !c.subscribers.is_empty()) {
-        table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
+    for (c, fair) in e.measured().map(|c| (c, c.fairness())).filter(|(c, fair)| !c.subscribers.is_empty() || fair.is_some()) {
+        // Who got nothing has no row.
+        let served = fair.filter(|f| f.served < f.subscribers);
+        let served = served.map_or_else(String::new, |f| format!(" ({} of {} served)", f.served, f.subscribers));
+        table.group(&format!("{} · {}{served}", c.case.cell, c.name()), head.len());
         for s in &c.subscribers {
             let p = &s.transport.percentiles;
             let last = s.last_share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
