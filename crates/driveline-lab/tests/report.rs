@@ -206,6 +206,25 @@ fn the_page_says_what_a_sceptic_asks() {
 }
 
 #[test]
+fn what_own_tools_say_is_published_with_the_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(&dir.path().join("a"));
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: true, json: false }).unwrap();
+    let (_, list) = text.split_once("Beside the middleware's own tools:\n\n").unwrap();
+    let items: Vec<&str> = list.lines().take_while(|l| !l.is_empty()).collect();
+    let expected = [
+        ("- INVALID 64 B · untouched · fastdds/shm: own tool theirperf: 24.0 µs, ours 4", ": differs by more than 20 %"),
+        ("- 64 B · untouched · cyclonedds/udp: own tool theirperf: 150 µs, ours 1", ": agrees within 20 %"),
+    ];
+    assert_eq!(items.len(), expected.len(), "{items:?}");
+    for (item, (begins, ends)) in items.iter().zip(expected) {
+        assert!(item.starts_with(begins) && item.ends_with(ends), "{item}");
+    }
+    // Of an experiment without such tools there is no list.
+    assert_eq!(text.matches("own tools").count(), 1, "{text}");
+}
+
+#[test]
 fn csv_and_summary_say_what_the_archive_says() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
