@@ -6,7 +6,7 @@ use crate::left_out::Told;
 use crate::plan;
 use crate::progress::Progress;
 use crate::publish::{PAGE, publish, summary};
-use crate::scenario::{self, Extent, LoadError};
+use crate::scenario::{self, Extent, LoadError, Scenario};
 use crate::table::minutes;
 use crate::workload;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -244,24 +244,27 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
         if experiments.iter().any(|e| e.scenario.id == scenario.id) {
             bail!(UsageError::new(anyhow!("two of the experiments are called {}: give one of them another id", scenario.id)));
         }
-        if !args.systems.is_empty() {
-            scenario.systems.clone_from(&args.systems);
-            for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
-                run.systems = None;
-            }
-            for case in scenario.cases.values_mut() {
-                case.systems = None;
-            }
-        }
-        if args.rounds.is_some() {
-            for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
-                run.rounds = args.rounds;
-            }
-        }
+        change(&mut scenario, &args.systems, args.rounds);
         experiments.push(plan::plan(&scenario, extent, &found, &placement)?);
     }
     let selection = plan::selection(&experiments, &found)?;
     Ok((experiments, extent, placement, selection))
+}
+
+/// What the command line says beats whatever the file says, wherever that is.
+fn change(scenario: &mut Scenario, systems: &[String], rounds: Option<u64>) {
+    for run in [&mut scenario.run, &mut scenario.quick, &mut scenario.paper] {
+        run.rounds = rounds.or(run.rounds);
+        if !systems.is_empty() {
+            run.systems = None;
+        }
+    }
+    if !systems.is_empty() {
+        scenario.systems = systems.to_vec();
+        for case in scenario.cases.values_mut().chain([&mut scenario.link]) {
+            case.systems = None;
+        }
+    }
 }
 
 /// Makes the archive of what is planned.
@@ -421,4 +424,31 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     }
     let kind = if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
     conductor.run(&Trial::new(kind, job.clone()).over(case.beside.cable), dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_beats_the_file_wherever_that_names_systems_and_rounds() {
+        let mut s = scenario::load("S1").unwrap();
+        let named = || Some(vec!["fastdds".to_owned()]);
+        s.link.systems = named();
+        s.cases[0].systems = named();
+        for run in [&mut s.run, &mut s.quick, &mut s.paper] {
+            run.systems = named();
+        }
+        let placement = Placement::automatic(vec![0, 1]);
+        for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
+            let mut s = s.clone();
+            change(&mut s, &["driveline".to_owned()], Some(7));
+            let e = plan::plan(&s, extent, &[], &placement).unwrap();
+            let systems: Vec<_> = e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.system.to_string()).collect();
+            assert_eq!((systems, e.rounds), (vec!["driveline".to_owned(); 2], 7), "{extent:?}");
+        }
+        let mut same = s.clone();
+        change(&mut same, &[], None);
+        assert_eq!(same, s);
+    }
 }

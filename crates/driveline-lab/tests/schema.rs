@@ -3,7 +3,7 @@
 //! What judges here is written for this test after JSON Schema 2020-12 and shares nothing with what loads scenarios.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
-use driveline_lab::scenario::{builtin, schema};
+use driveline_lab::scenario::{builtin, load, schema};
 use driveline_runtime::graph::{Colour, parse_document};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -103,7 +103,7 @@ fn the_schema_knows_every_scenario_that_there_is() {
     for b in builtin() {
         assert_eq!(judged(&data(b.id, b.text)), [""; 0], "{}", b.id);
     }
-    // Those of the published tables.
+    // Those of the published tables, which the program takes as well.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks");
     let files: Vec<_> =
         std::fs::read_dir(docs).unwrap().map(|f| f.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "yaml")).collect();
@@ -111,6 +111,7 @@ fn the_schema_knows_every_scenario_that_there_is() {
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(judged(&data("scenario.yaml", &text)), [""; 0], "{}", file.display());
+        load(file.to_str().unwrap()).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -129,6 +130,7 @@ fn the_schema_refuses_what_the_program_refuses() {
         ("cases: {a: {links: {x: {size: 1, rate: 2}}}}\n", "/cases/a/links/x/rate"),
         ("cases: {a: {workload: {parameters: {}}}}\n", "/cases/a/workload"),
         ("cases: {a: {favour: {exclusive_cpu: maybe}}}\n", "/cases/a/favour"),
+        ("link: {driveline_edges: [x]}\n", "/link/driveline_edges"),
         ("cases: [a, b]\n", "/cases"),
         ("answer: speed\n", "/answer"),
         ("vary: {rate_hz: [10, -5]}\n", "/vary/rate_hz/1"),

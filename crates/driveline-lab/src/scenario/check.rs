@@ -2,6 +2,7 @@
 //! Whether every part of a scenario makes sense, and goes with the others; what the file's format alone does not say.
 
 use super::LoadError;
+use super::heed::{OF_LINKS, OF_WORKLOADS, unheeded, unheeded_by_chain, unheeded_by_links, unheeded_of_runs};
 use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
@@ -9,7 +10,6 @@ use driveline_bench::peers::{Peer, misnamed};
 use driveline_runtime::graph::{Document, suggest};
 use driveline_types::TopicName;
 use driveline_workloads::workloads;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// The names of Driveline among systems.
@@ -21,7 +21,8 @@ pub(super) fn check_systems(document: &Document<Scenario>, peers: &[Peer]) -> Re
     let runs = [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)];
     let of_runs = runs.into_iter().filter_map(|(part, run)| Some((vec![part, "systems"], run.systems.as_ref()?)));
     let of_cases = s.cases.iter().filter_map(|(name, case)| Some((vec!["cases", name, "systems"], case.systems.as_ref()?)));
-    for (path, systems) in std::iter::once((vec!["systems"], &s.systems)).chain(of_runs).chain(of_cases) {
+    let of_link = s.link.systems.iter().map(|systems| (vec!["link", "systems"], systems));
+    for (path, systems) in std::iter::once((vec!["systems"], &s.systems)).chain(of_link).chain(of_runs).chain(of_cases) {
         for (i, name) in systems.iter().enumerate() {
             if let Some((message, help)) = misnamed(peers, name, &OWN_SYSTEMS) {
                 let place = i.to_string();
@@ -136,6 +137,9 @@ pub(super) fn check(document: Document<Scenario>) -> Result<Scenario, LoadError>
         let message = format!("a chain does not heed `{}`", path.last().copied().unwrap_or_default());
         return wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
     }
+    if let Some(u) = unheeded_by_links(s).or_else(|| unheeded_of_runs(s)) {
+        return wrong(&borrowed(&u.path), u.message, &u.help);
+    }
     Ok(document.value)
 }
 
@@ -163,46 +167,6 @@ fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
         ("delay_ms", s.vary.delay_ms.is_empty()),
     ];
     varied.into_iter().find(|(_, is_empty)| !is_empty).and_then(|(key, _)| at(&["vary", key]))
-}
-
-/// What of a case goes for a chain.
-const OF_CHAINS: [&str; 9] = ["rate_hz", "reach", "cpus", "wait", "reliability", "depth", "priority", "driveline_edges", "systems"];
-/// What each of several links says of itself.
-const OF_LINKS: [&str; 13] = [
-    "size",
-    "rate_hz",
-    "subscribers",
-    "copies",
-    "reach",
-    "wait",
-    "take",
-    "payload",
-    "reliability",
-    "depth",
-    "processing_us",
-    "priority",
-    "cpus",
-];
-/// What a case with a workload says of itself.
-const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
-
-/// The first thing that a part of a scenario says beyond what goes for it. To be silent about it would measure something else.
-fn unheeded(part: &impl Serialize, heeded: &[&str]) -> Option<String> {
-    let says = |v: &Value| !(v.is_null() || v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(Map::is_empty));
-    let part = serde_json::to_value(part).ok()?;
-    part.as_object()?.iter().find(|(name, value)| says(value) && !heeded.contains(&name.as_str())).map(|(name, _)| name.clone())
-}
-
-/// Where a chain is told something that it does not heed.
-fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
-    let at = |path: &[&str], found: Option<String>| found.map(|name| path.iter().map(|p| (*p).to_owned()).chain([name]).collect());
-    let cases = s.cases.iter().find_map(|(name, case)| at(&["cases", name], unheeded(case, &OF_CHAINS)));
-    let runs = || [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)].into_iter();
-    at(&["link"], unheeded(&s.link, &OF_CHAINS))
-        .or(cases)
-        .or_else(|| at(&["vary"], unheeded(&s.vary, &OF_CHAINS)))
-        .or_else(|| runs().find_map(|(part, run)| at(&[part, "vary"], unheeded(&run.vary, &OF_CHAINS))))
-        .or_else(|| s.watch_every_ms.map(|_| vec!["watch_every_ms".to_owned()]))
 }
 
 /// The first of these words that is no way to wait, and why.
@@ -288,6 +252,8 @@ mod tests {
             (format!("{chain}cases: {{a: {{}}}}\npaper: {{vary: {{subscribers: [2]}}}}\n"), "a chain does not heed `subscribers`"),
             (format!("{chain}cases: {{a: {{}}}}\nwatch_every_ms: 100\n"), "a chain does not heed `watch_every_ms`"),
             ("cases: {a: {workload: {name: refsys}, quota_percent: 20}}\n".into(), "which has no `quota_percent`"),
+            (format!("{chain}link: {{driveline_edges: [x]}}\ncases: {{a: {{}}}}\n"), "`driveline_edges` goes into `cases.NAME`"),
+            (format!("{chain}cases: {{a: {{}}}}\nrun: {{seconds: 5}}\n"), "heeds `seconds`"),
         ] {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains("mine.yaml:"), "{rest}: {text}");
@@ -295,6 +261,52 @@ mod tests {
         // What links have in common is not said to the workloads beside them.
         parse(&format!("{HEAD}link: {{hogs: 1}}\ncases: {{a: {{workload: {{name: refsys}}}}, b: {{size: 64, rate_hz: 10}}}}\n")).unwrap();
         parse(&format!("{HEAD}{chain}link: {{rate_hz: 10}}\ncases: {{a: {{depth: 2}}}}\nvary: {{reliability: [reliable]}}\n")).unwrap();
+    }
+
+    #[test]
+    fn what_would_be_the_same_under_several_names_is_refused() {
+        let car = "cases:\n  car: {links: {lidar: {size: 64, rate_hz: 10}, camera: {size: 64}}}\n  one: {size: 64}\n";
+        for (rest, mark, says) in [
+            ("vary: {copies: [1, 4]}\n", "copies", "write `copies` into single links of `cases.car`"),
+            ("quick: {vary: {copies: [4]}}\n", "copies", "the case 'car' has `links`"),
+            ("link: {copies: 4}\n", "copies", "write `copies` into single links of `cases.car`"),
+            ("paper: {vary: {size: [1 KiB, 1 MiB]}}\n", "size", "each link of the case 'car' says its own `size`"),
+        ] {
+            let text = parse(&format!("{HEAD}{car}{rest}")).unwrap_err();
+            let (marked, text) = marked(&text);
+            assert!(marked == mark && text.contains(says) && text.contains("mine.yaml:9"), "{rest}: {text}");
+        }
+        // One of them heeds it; what belongs to all of them is no link's; that case is not among those.
+        for rest in ["vary: {rate_hz: [10, 20]}\n", "vary: {hogs: [0, 1]}\n", "run: {cases: [one]}\nvary: {copies: [1, 4]}\n"] {
+            parse(&format!("{HEAD}{car}{rest}")).unwrap();
+        }
+    }
+
+    #[test]
+    fn how_much_is_measured_is_refused_where_no_case_can_heed_it() {
+        let cases = "cases:\n  pp: {size: 64}\n  open: {size: 64, rate_hz: 10}\n  graph: {workload: {name: refsys}}\n";
+        for (rest, mark, says) in [
+            ("run: {cases: [pp], seconds: 5}\n", "seconds", "no case of `run` heeds `seconds`"),
+            ("quick: {cases: [pp], seconds: 5}\n", "seconds", "write `messages`, or give a `rate_hz`"),
+            ("paper: {cases: [graph], messages: 5}\n", "messages", "write `seconds`"),
+            ("quick: {cases: [graph], warm_up: 5}\n", "warm_up", "a fifth of its `seconds`"),
+        ] {
+            let text = parse(&format!("{HEAD}{cases}{rest}")).unwrap_err();
+            let (marked, text) = marked(&text);
+            assert!(marked == mark && text.contains(says) && text.contains("mine.yaml:10"), "{rest}: {text}");
+        }
+        // Somebody heeds it, and the others do as it is documented.
+        for rest in [
+            "run: {seconds: 5, warm_up: 3}\n",
+            "run: {messages: 5}\n",
+            "run: {cases: [pp, graph], seconds: 5, warm_up: 3}\n",
+            "run: {cases: [pp], seconds: 5}\nvary: {rate_hz: [10]}\n",
+            "run: {cases: [pp], seconds: 5}\nlink: {rate_hz: 10}\n",
+            "run: {seconds: 5}\nquick: {cases: [pp]}\n",
+        ] {
+            parse(&format!("{HEAD}{cases}{rest}")).unwrap();
+        }
+        parse(&format!("{HEAD}cases: {{a: {{links: {{x: {{size: 1, rate_hz: 10}}}}}}}}\nrun: {{seconds: 5}}\n")).unwrap();
     }
 
     #[test]
@@ -358,6 +370,7 @@ mod tests {
             ("systems: [driveline, drivline]\ncases: {a: {size: 64}}\n", "drivline", "did you mean `driveline`?"),
             ("quick: {systems: [fastds]}\ncases: {a: {size: 64}}\n", "fastds", "did you mean `fastdds`?"),
             ("cases: {a: {size: 64, systems: [zenho]}}\n", "zenho", "did you mean `zenoh`?"),
+            ("link: {systems: [zenho]}\ncases: {a: {size: 64}}\n", "zenho", "did you mean `zenoh`?"),
             ("systems: [mine]\ncases: {a: {size: 64}}\n", "mine", "known are driveline, driveline_cpp"),
             ("cases:\n  a: {size: 64, wait: spin:5ms}\n", "spin:5ms", "without a unit: spin:5000"),
             ("cases: {a: {size: 64}}\nlink: {wait: blok}\n", "blok", "did you mean block?"),

@@ -8,6 +8,7 @@ mod case;
 mod check;
 mod choices;
 mod extent;
+mod heed;
 mod load;
 
 pub use builtin::{Builtin, builtin};
@@ -85,7 +86,7 @@ pub struct Scenario {
 fn common(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = CaseSpec::json_schema(generator);
     if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
-        properties.retain(|key, _| !["links", "workload"].contains(&key.as_str()));
+        properties.retain(|key, _| !["links", "workload", "driveline_edges"].contains(&key.as_str()));
     }
     schema
 }
@@ -101,13 +102,14 @@ pub struct RunSpec {
     /// How often everything is started anew, in a new random order (5).
     #[schemars(range(min = 1, max = 1000))]
     pub rounds: Option<u64>,
-    /// Samples that count in each run (1000), or else `seconds`.
+    /// Samples of links and chains that count in each run (1000), or else `seconds`.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub messages: Option<u64>,
-    /// How long each run sends or is observed; at least one sample of each link.
+    /// How long each run of links and chains with a rate sends, at least one sample, and a workload is observed (10). What has no rate
+    /// sends 1000 messages.
     #[schemars(range(min = 0.1, max = 86400.0))]
     pub seconds: Option<f64>,
-    /// Samples before those that count (100).
+    /// Samples of links and chains before those that count (100, of chains 10).
     #[schemars(range(max = 1_000_000))]
     pub warm_up: Option<u64>,
     /// Which systems, if others.
