@@ -6,12 +6,12 @@ use super::counters::Counters;
 use super::departed::Departed;
 use super::endpoint::{Endpoint, Handle, Profile};
 use super::feed::{Came, Feed, longest};
-use super::inlet::{Across, Inlet, MOST_LATE};
+use super::inlet::{Across, Inlet, MOST_LATE, Numbers};
 use super::leaving::Leaving;
 use super::lock;
 use super::outlet::{Offer, Outlet};
 use crate::names::{RosNode, inlet_node, ros_name_of};
-use crate::qos::ReaderClass;
+use crate::qos::{ReaderClass, of_writer};
 use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
@@ -37,9 +37,24 @@ const ACROSS_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(1);
 
 enum Known {
-    Open(Box<Inlet>),
+    Open(Open),
     /// Not carried; counted under this.
     Refused(&'static str),
+}
+
+/// A writer that is taken from.
+struct Open {
+    /// The topic's thread has it too while it publishes, and may wait for readers then: nobody else does.
+    inlet: Arc<Inlet>,
+    numbers: Numbers,
+    /// The writer is gone; its inlet ends when everything was taken.
+    gone: bool,
+}
+
+impl Known {
+    fn of(inlet: Inlet) -> Self {
+        Self::Open(Open { inlet: Arc::new(inlet), numbers: Numbers::default(), gone: false })
+    }
 }
 
 /// How long samples of unknown writers, all together, may still hold up a topic's thread.
@@ -180,15 +195,15 @@ impl Incoming {
         let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
         let late = rule.qos.depth.unwrap_or(kept);
         let name = inlet_node(node, &endpoint.gid, &common.node);
-        let what = (endpoint.qos, class, late);
+        let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
         let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
         let longest = longest(rule);
         let outlet = self.across(common, endpoint, &inlet.crossing, late, node);
-        inlet.across = outlet.map(|outlet| Arc::new(Across { outlet, longest }));
+        inlet.across = outlet.map(|outlet| Across { outlet, longest });
         let shared = self.topic(common, topic, rule)?;
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
-        shared.know(endpoint.handle, Known::Open(Box::new(inlet)));
+        shared.know(endpoint.handle, Known::of(inlet));
         Ok(shared.feed.read(common, endpoint, class, &crossing, rule)?)
     }
 
@@ -230,15 +245,7 @@ impl Incoming {
         if self.topics.len() >= MAX_TOPICS {
             return Err(format!("there are {MAX_TOPICS} topics already"));
         }
-        let shared = Arc::new(Shared {
-            topic: topic.clone(),
-            feed: Feed::new(common, self.profile, rule)?,
-            stop: AtomicBool::new(false),
-            writers: Mutex::default(),
-            more: Condvar::new(),
-            counters: Counters::default(),
-            departed: self.departed.clone(),
-        });
+        let shared = Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
@@ -257,7 +264,7 @@ impl Incoming {
             let mut writers = lock(&t.shared.writers);
             match writers.get_mut(&handle) {
                 // The thread lets go of it when it has taken everything.
-                Some(Known::Open(inlet)) => inlet.gone = true,
+                Some(Known::Open(open)) => open.gone = true,
                 _ => drop(writers.remove(&handle)),
             }
             drop(writers);
@@ -280,7 +287,7 @@ impl Incoming {
     pub(super) fn report(&self) -> Vec<Ros2TopicReport> {
         let of = |(topic, t): (&TopicName, &IncomingTopic)| {
             let publisher = |k: &Known| match k {
-                Known::Open(inlet) => Some(Ros2Publisher {
+                Known::Open(Open { inlet, .. }) => Some(Ros2Publisher {
                     node: inlet.node.to_string(),
                     ros_type: inlet.crossing.ros.to_string(),
                     converted: inlet.crossing.kind.is_some(),
@@ -325,21 +332,29 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
 }
 
 impl Shared {
+    fn new(topic: &TopicName, feed: Feed, departed: &Arc<Mutex<Departed>>) -> Self {
+        let (topic, departed) = (topic.clone(), departed.clone());
+        let (stop, writers, more, counters) = (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
+        Self { topic, feed, stop, writers, more, counters, departed }
+    }
+
     fn know(&self, handle: Handle, mut known: Known) {
         let mut writers = lock(&self.writers);
         self.let_go(handle, writers.get(&handle));
-        if let Known::Open(inlet) = &mut known {
-            inlet.before = lock(&self.departed).take(handle);
+        if let Known::Open(open) = &mut known {
+            open.numbers = Numbers::after(lock(&self.departed).take(handle));
         }
-        writers.insert(handle, known);
+        let before = writers.insert(handle, known);
         drop(writers);
         self.more.notify_all();
+        // Outside of the lock: what is written to the other profile may take a while to end.
+        drop(before);
     }
 
     /// Keeps in mind how far a writer has come whose inlet ends.
     fn let_go(&self, handle: Handle, known: Option<&Known>) {
-        if let Some(Known::Open(inlet)) = known
-            && let Some(last) = inlet.last.max(inlet.before)
+        if let Some(Known::Open(open)) = known
+            && let Some(last) = open.numbers.furthest()
         {
             lock(&self.departed).remember(handle, last);
         }
@@ -348,10 +363,16 @@ impl Shared {
     /// Lets go of inlets whose writers have gone, as soon as everything of them was taken.
     fn part(&self, leaving: &mut Leaving, is_empty: bool) {
         let mut writers = lock(&self.writers);
-        let gone = writers.iter().filter(|(_, known)| matches!(known, Known::Open(inlet) if inlet.gone)).map(|(handle, _)| *handle);
+        let gone = writers.iter().filter(|(_, known)| matches!(known, Known::Open(open) if open.gone)).map(|(handle, _)| *handle);
+        let mut ended = Vec::new();
         for handle in leaving.part(gone.collect(), is_empty) {
-            self.let_go(handle, writers.remove(&handle).as_ref());
+            let known = writers.remove(&handle);
+            self.let_go(handle, known.as_ref());
+            ended.extend(known);
         }
+        drop(writers);
+        // Outside of the lock, as above.
+        drop(ended);
     }
 
     fn run(&self, common: &Common, profile: Profile) {
@@ -399,22 +420,22 @@ impl Shared {
             }
         };
         let reason = match writers.get_mut(&sample.writer) {
-            Some(Known::Open(inlet)) if inlet.class != sample.class => "other_class",
-            Some(Known::Open(inlet)) => match inlet.gap(sample.number) {
+            Some(Known::Open(open)) if open.inlet.class != sample.class => "other_class",
+            Some(Known::Open(open)) => match open.numbers.gap(sample.number) {
                 None => "duplicate",
                 Some(gap) => {
+                    let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
+                    // Others may look at the topic while this waits for readers, here and then by the other profile.
+                    drop(writers);
                     self.counters.add("lost", gap);
-                    match inlet.take(sample, common.outside(profile)) {
+                    match inlet.take(sample, gaps, common.outside(profile)) {
                         Ok(()) => self.counters.carried(),
                         Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
                     }
-                    let (across, node) = (inlet.across.clone(), inlet.node.clone());
-                    // Others may look at the topic while this waits for readers.
-                    drop(writers);
-                    match across.and_then(|across| across.pass_on(sample)) {
+                    match inlet.across.as_ref().and_then(|across| across.pass_on(sample)) {
                         None => {}
                         Some(Ok(())) => self.counters.passed_on(),
-                        Some(Err(text)) => dropped("not_passed_on", &text, node.as_str()),
+                        Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
                     }
                     return;
                 }
@@ -438,7 +459,78 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rig;
     use super::*;
+    use crate::qos::EndpointQos;
+    use driveline_runtime::ros2::{Direction, Form};
+    use driveline_shm::{SchemaRequest, SubscriptionConfig};
+    use driveline_types::{Qos, Reliability};
+    use std::sync::mpsc::channel;
+
+    const WRITER: Handle = 7;
+    /// Only a failure takes so long.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+        let topic: TopicName = "slow".parse().unwrap();
+        let rule = Rule::new("/slow", Direction::FromRos);
+        let class = ReaderClass { reliability: Reliability::Reliable, durability: Durability::Volatile };
+        // An hour: until the test says that it is over.
+        let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
+        let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Cdr).unwrap();
+        let what = (EndpointQos::default(), class, qos);
+        let inlet = Inlet::open(&common.participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
+        let mut incoming = Incoming::new(Profile::Zenoh);
+        let shared = Arc::new(Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed));
+        shared.know(WRITER, Known::of(inlet));
+        incoming.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: None });
+        incoming.writers.insert(WRITER, topic.clone());
+        let mut config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
+        config.qos.reliability = Reliability::Reliable;
+        let mut reader = common.participant.create_subscription(config).unwrap();
+        let (shared, incoming) = (&shared, &mut incoming);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut patience = Patience::new(Instant::now());
+                for number in (1..).take_while(|_| !shared.stop.load(Ordering::Acquire)) {
+                    let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
+                    let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+                    shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+                }
+            });
+            // Of which it takes one. There is room for one more, and the next one waits.
+            let began = Instant::now();
+            let taken = loop {
+                if let Some(sample) = reader.take_next().unwrap() {
+                    break sample.header().sequence;
+                }
+                if began.elapsed() > LONG {
+                    shared.stop.store(true, Ordering::Release);
+                    panic!("nothing comes");
+                }
+                std::thread::yield_now();
+            };
+            let waits = move |known: Option<&Known>| matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == Some(taken.cast_signed() + 2));
+            let (tell, told) = channel();
+            s.spawn(move || {
+                while !waits(lock(&shared.writers).get(&WRITER)) {
+                    std::thread::yield_now();
+                }
+                let publishers: usize = incoming.report().iter().map(|topic| topic.publishers.len()).sum();
+                incoming.gone(WRITER);
+                incoming.tidy();
+                shared.know(WRITER + 1, Known::Refused("another"));
+                tell.send((publishers, shared.counters.figures().0)).unwrap();
+            });
+            let told = told.recv_timeout(LONG);
+            shared.stop.store(true, Ordering::Release);
+            drop(reader);
+            assert_eq!(told, Ok((1, taken + 1)), "the last one still waits");
+        });
+    }
 
     #[test]
     fn unknown_writers_hold_up_a_topic_for_a_small_part_of_the_time() {

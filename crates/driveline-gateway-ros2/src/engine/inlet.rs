@@ -3,14 +3,15 @@
 
 use super::dds::HEAD_BYTES;
 use super::feed::Came;
+use super::lock;
 use super::outlet::Outlet;
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
-use crate::qos::{self, EndpointQos, ReaderClass};
+use crate::qos::{EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
 use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
-use driveline_types::{Lineage, MonotonicNs, NodeName, Remote, SampleHeader, TopicName, wall_offset_ns};
-use std::sync::Arc;
+use driveline_types::{Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use std::sync::Mutex;
 
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
 pub(super) const MOST_LATE: u32 = 16;
@@ -18,9 +19,8 @@ pub(super) const MOST_LATE: u32 = 16;
 /// Why a sample was not published: a name, and a text for people.
 pub(super) type Dropped = (&'static str, String);
 
-/// See the module.
+/// See the module. What is not behind its lock stays as it is, so that others can ask for it while a sample waits for readers.
 pub(super) struct Inlet {
-    publisher: Publisher,
     pub(super) node: NodeName,
     pub(super) crossing: Crossing,
     pub(super) class: ReaderClass,
@@ -29,17 +29,52 @@ pub(super) struct Inlet {
     source_time: SourceTime,
     topic: TopicName,
     /// Where its samples go by the other profile.
-    pub(super) across: Option<Arc<Across>>,
+    pub(super) across: Option<Across>,
+    /// For the topic's thread alone, which may wait with it.
+    publishing: Mutex<Publishing>,
+}
+
+struct Publishing {
+    publisher: Publisher,
     taken: u64,
     dropped: u64,
-    /// Number of the last sample that came, where its writer numbers them.
-    pub(super) last: Option<i64>,
+}
+
+/// How far a writer has come, where it numbers its samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Numbers {
+    /// Of the last sample that came.
+    last: Option<i64>,
     /// The last one that came before it was gone, and came back as another inlet.
-    pub(super) before: Option<i64>,
+    before: Option<i64>,
     /// Numbers that were left out.
     gaps: u64,
-    /// Its writer is gone; it ends when everything was taken.
-    pub(super) gone: bool,
+}
+
+impl Numbers {
+    /// Of a writer that had come as far as `before`, if it was there already.
+    pub(super) fn after(before: Option<i64>) -> Self {
+        Self { before, ..Self::default() }
+    }
+
+    /// How many samples are missing before this one; `None`: it came already.
+    pub(super) fn gap(&mut self, number: Option<i64>) -> Option<u64> {
+        let Some(number) = number else { return Some(0) };
+        let gap = missing(number, self.last, self.before)?;
+        self.last = Some(number);
+        self.gaps = self.gaps.saturating_add(gap);
+        Some(gap)
+    }
+
+    /// Numbers that were left out so far.
+    pub(super) fn gaps(&self) -> u64 {
+        self.gaps
+    }
+
+    /// The last sample of all that came.
+    pub(super) fn furthest(&self) -> Option<i64> {
+        self.last.max(self.before)
+    }
 }
 
 /// Where samples of a publisher go by the other profile.
@@ -84,47 +119,37 @@ impl Inlet {
         topic: &TopicName,
         node: NodeName,
         crossing: Crossing,
-        (offered, class, late): (EndpointQos, ReaderClass, u32),
+        (offered, class, qos): (EndpointQos, ReaderClass, Qos),
         rule: &Rule,
     ) -> Result<Self, CreatePublisherError> {
         let max_payload = usize::try_from(rule.max_payload_bytes()).unwrap_or(usize::MAX);
         let mut config = PublisherConfig::new(topic.clone(), node.clone(), crossing.schema.clone(), max_payload);
-        config.qos = qos::of_writer(&offered, class, late);
+        config.qos = qos;
         config.pins = rule.pins.unwrap_or(config.pins);
         config.loans = 1;
-        let publisher = participant.create_publisher(config)?;
+        let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, dropped: 0 });
         let (source_time, topic) = (rule.source_time, topic.clone());
-        let (across, last, before, taken, dropped, gaps, gone) = (None, None, None, 0, 0, 0, false);
-        Ok(Self { publisher, node, crossing, class, offered, source_time, topic, across, taken, dropped, last, before, gaps, gone })
+        Ok(Self { node, crossing, class, offered, source_time, topic, across: None, publishing })
     }
 
-    /// How many samples are missing before this one; `None`: it came already.
-    pub(super) fn gap(&mut self, number: Option<i64>) -> Option<u64> {
-        let Some(number) = number else { return Some(0) };
-        let gap = missing(number, self.last, self.before)?;
-        self.last = Some(number);
-        self.gaps = self.gaps.saturating_add(gap);
-        Some(gap)
-    }
-
-    /// Copies a sample into a slot and publishes it. Where the topic is reliable this may wait for readers.
-    pub(super) fn take(&mut self, sample: &Came<'_>, outside: Outside) -> Result<(), Dropped> {
-        let taken = self.taken;
-        self.taken += 1;
-        let result = self.publish(sample, outside, taken);
+    /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.
+    pub(super) fn take(&self, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
+        let mut publishing = lock(&self.publishing);
+        let result = self.publish(&mut publishing, sample, gaps, outside);
+        publishing.taken += 1;
         if result.is_err() {
-            self.dropped += 1;
+            publishing.dropped += 1;
         }
         result
     }
 
-    fn publish(&mut self, sample: &Came<'_>, outside: Outside, frame_index: u64) -> Result<(), Dropped> {
+    fn publish(&self, to: &mut Publishing, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
         let refused = |e: ConvertError| (e.name(), e.to_string());
         let too_long = |len: usize, max: usize| refused(ConvertError::TooLong { len, max });
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
-        let max = self.publisher.max_payload();
+        let max = to.publisher.max_payload();
         let pieces = sample.sample.map_err(|len| too_long(len, max))?;
-        let arrival = Arrival { time: now, stamps_ahead_ns: outside.stamps_ahead_ns, frame_index, source_time: self.source_time };
+        let arrival = Arrival { time: now, stamps_ahead_ns: outside.stamps_ahead_ns, frame_index: to.taken, source_time: self.source_time };
         let written = sample.source_timestamp.wrapping_sub(offset);
         let (loan, source) = match self.crossing.kind {
             Some(kind) => {
@@ -136,7 +161,7 @@ impl Inlet {
                 if len > max {
                     return Err(too_long(len, max));
                 }
-                let mut loan = self.publisher.loan(len).map_err(|e| ("no_room", e.to_string()))?;
+                let mut loan = to.publisher.loan(len).map_err(|e| ("no_room", e.to_string()))?;
                 converted.write(loan.payload_mut()).map_err(refused)?;
                 let source = converted.source_time_ns();
                 (loan, if source == 0 { written.cast_unsigned() } else { source })
@@ -146,14 +171,14 @@ impl Inlet {
                 if pieces.len() > max {
                     return Err(too_long(pieces.len(), max));
                 }
-                let mut loan = self.publisher.loan(pieces.len()).map_err(|e| ("no_room", e.to_string()))?;
+                let mut loan = to.publisher.loan(pieces.len()).map_err(|e| ("no_room", e.to_string()))?;
                 pieces.copy_to(loan.payload_mut()).map_err(refused)?;
                 (loan, if self.source_time == SourceTime::Arrival { now.0 } else { written.cast_unsigned() })
             }
         };
         let error_ns = if outside.same_clock { 0 } else { u64::MAX };
         let mut header = SampleHeader { publish_time: MonotonicNs::now(), wall_offset_ns: offset, ..SampleHeader::default() };
-        let trace = self.publisher.id().0 as u64 ^ self.publisher.next_sequence().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let trace = to.publisher.id().0 as u64 ^ to.publisher.next_sequence().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Lineage::default().stamp(&mut header, self.topic.id(), Some(MonotonicNs(source)), trace.max(1));
         for origin in header.origins.as_mut_slice() {
             // All of its age was on the way, or in the node that published it.
@@ -162,9 +187,9 @@ impl Inlet {
         }
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
-        let lost = sample.lost.saturating_add(self.gaps).saturating_add(self.dropped);
+        let lost = sample.lost.saturating_add(gaps).saturating_add(to.dropped);
         header.remote = Some(Remote { host: outside.mark, lost, transit_ns, offset_error_ns: error_ns });
-        self.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
+        to.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
         Ok(())
     }
 }
@@ -210,8 +235,8 @@ mod tests {
             let mut rule = Rule::new(format!("/{topic}"), Direction::FromRos);
             rule.max_payload = Some(ByteSize(5 << 20));
             let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
-            let what = (EndpointQos::default(), class, 1);
-            let mut inlet = Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
+            let what = (EndpointQos::default(), class, Qos::default());
+            let inlet = Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
             let config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
             let mut subscription = participant.create_subscription(config).unwrap();
             while subscription.matched() == 0 {
@@ -223,7 +248,7 @@ mod tests {
                 let mut list = Vec::new();
                 let sample = Ok(pieces(&payload, &mut list));
                 let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: 0, sample };
-                inlet.take(&came, outside).unwrap();
+                inlet.take(&came, 0, outside).unwrap();
             });
             assert!(used.bytes_total < 16 << 10, "a list of pieces, and no copy of 4 MiB: {used:?}");
             let taken = subscription.take_next().unwrap().unwrap();

@@ -18,6 +18,8 @@ mod leaving;
 mod outgoing;
 mod outlet;
 mod report;
+#[cfg(test)]
+mod rig;
 mod service;
 mod sim_time;
 mod waiting;
