@@ -17,9 +17,10 @@ use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_runtime::ros2::{LocalTopic, Rule};
 use driveline_shm::{
-    Access, Kicker, OwnProcess, Sample, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
+    Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend,
+    WaitSet,
 };
-use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, TopicName};
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,39 +52,8 @@ impl Drop for OutgoingTopic {
 
 impl OutgoingTopic {
     pub(super) fn start(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
-        let mut config = SubscriptionConfig::new(local.topic.clone(), common.node.clone(), SchemaRequest::Any);
-        config.qos = Qos {
-            depth: local.qos.depth,
-            reliability: local.qos.reliability.min(rule.qos.reliability.unwrap_or(Reliability::Reliable)),
-            durability: local.qos.durability.min(rule.qos.durability.unwrap_or(Durability::TransientLocal)),
-            lifespan_ms: local.qos.lifespan_ms,
-            ..Qos::default()
-        };
-        config.max_held = 1;
-        config.own_process = OwnProcess::Exclude;
-        config.access = match &local.access {
-            Spec::OwnUser => Access::OwnUser,
-            Spec::Anyone => Access::Anyone,
-            Spec::Users(users) => Access::Users(users.clone()),
-        };
-        let read = |source| GatewayError::Read { topic: local.topic.to_string(), source };
-        let subscription = common.participant.create_subscription(config).map_err(read)?;
-        let mut set = WaitSet::new(WaitBackend::Auto)?;
-        set.attach(&subscription)?;
-        let (counters, stop, kicker) = (Arc::<Counters>::default(), Arc::<AtomicBool>::default(), set.kicker());
-        let max_len = usize::try_from(local.max_payload + HEAD_BYTES).unwrap_or(usize::MAX);
-        let (common, rule) = (common.clone(), rule.clone());
-        let sender = Sender {
-            common,
-            topic: local.topic.clone(),
-            max_len,
-            rule,
-            subscription,
-            set,
-            publishers: HashMap::new(),
-            counters: counters.clone(),
-            stop: stop.clone(),
-        };
+        let sender = Sender::new(common, local, rule)?;
+        let (counters, stop, kicker) = (sender.counters.clone(), sender.stop.clone(), sender.set.kicker());
         let thread = std::thread::Builder::new().name("dl-to-ros".into()).spawn(move || sender.run());
         let thread = thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
         Ok(Self { topic: local.topic.clone(), counters, stop, kicker, thread: Some(thread) })
@@ -142,6 +112,39 @@ struct Sender {
 }
 
 impl Sender {
+    fn new(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
+        let mut config = SubscriptionConfig::new(local.topic.clone(), common.node.clone(), SchemaRequest::Any);
+        config.qos = Qos {
+            depth: local.qos.depth,
+            reliability: local.qos.reliability.min(rule.qos.reliability.unwrap_or(Reliability::Reliable)),
+            durability: local.qos.durability.min(rule.qos.durability.unwrap_or(Durability::TransientLocal)),
+            lifespan_ms: local.qos.lifespan_ms,
+            ..Qos::default()
+        };
+        config.max_held = 1;
+        config.own_process = OwnProcess::Exclude;
+        config.access = match &local.access {
+            Spec::OwnUser => Access::OwnUser,
+            Spec::Anyone => Access::Anyone,
+            Spec::Users(users) => Access::Users(users.clone()),
+        };
+        let read = |source| GatewayError::Read { topic: local.topic.to_string(), source };
+        let subscription = common.participant.create_subscription(config).map_err(read)?;
+        let mut set = WaitSet::new(WaitBackend::Auto)?;
+        set.attach(&subscription)?;
+        Ok(Self {
+            common: common.clone(),
+            topic: local.topic.clone(),
+            max_len: usize::try_from(local.max_payload + HEAD_BYTES).unwrap_or(usize::MAX),
+            rule: rule.clone(),
+            subscription,
+            set,
+            publishers: HashMap::new(),
+            counters: Arc::default(),
+            stop: Arc::default(),
+        })
+    }
+
     fn run(mut self) {
         while !self.stop.load(Ordering::Acquire) {
             self.events();
@@ -175,21 +178,47 @@ impl Sender {
     fn events(&mut self) {
         while let Some(event) = self.subscription.poll_event() {
             match event {
-                SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => {
-                    let opened = self.common.types.to_ros(&schema).map_err(|e| e.to_string()).and_then(|c| self.open(&node, c, &qos));
-                    let carried = opened.map_err(|reason| self.refuse(publisher, &node, reason)).ok();
-                    self.publishers.insert(publisher, Known { carried, gone: false });
-                }
+                SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => self.here(publisher, &node, &schema, &qos),
                 SubscriptionEvent::Unmatched { publisher, .. } => {
                     if let Some(known) = self.publishers.get_mut(&publisher) {
                         known.gone = true;
                     }
                 }
                 SubscriptionEvent::Refused { text, .. } => self.tell(&text),
-                SubscriptionEvent::Dropped { count } => self.tell(&format!("{count} changes were not noticed; restart the gateway")),
+                SubscriptionEvent::Dropped { .. } => self.compare(),
                 _ => {}
             }
         }
+    }
+
+    /// Somebody publishes: of whom nothing was heard yet, or who is back.
+    fn here(&mut self, publisher: EndpointId, node: &str, schema: &Schema, qos: &Qos) {
+        let refused = lock(&self.common.refusals).contains_key(&publisher);
+        if let Some(known) = self.publishers.get_mut(&publisher)
+            && (known.carried.is_some() || refused)
+        {
+            known.gone = false;
+            return;
+        }
+        let opened = self.common.types.to_ros(schema).map_err(|e| e.to_string()).and_then(|c| self.open(node, c, qos));
+        let carried = opened.map_err(|reason| self.refuse(publisher, node, reason)).ok();
+        self.publishers.insert(publisher, Known { carried, gone: false });
+    }
+
+    /// Events were pushed out while a sample waited for readers in ROS 2: what they added up to, whoever is there tells.
+    fn compare(&mut self) {
+        let there = self.subscription.publishers();
+        for (publisher, known) in &mut self.publishers {
+            known.gone |= !there.iter().any(|p| p.publisher == *publisher);
+        }
+        for MatchedPublisher { publisher, node, schema, qos, .. } in there {
+            if let Some(schema) = schema {
+                self.here(publisher, node.as_str(), &schema, &qos);
+            }
+        }
+        // Those who were refused are not among them.
+        let refusals = self.subscription.refusal_source();
+        refusals().iter().for_each(|text| self.tell(text));
     }
 
     fn open(&self, node: &str, crossing: Crossing, qos: &Qos) -> Result<Carried, String> {
@@ -304,5 +333,72 @@ impl Drop for Sender {
     fn drop(&mut self) {
         let publishers = &self.publishers;
         lock(&self.common.refusals).retain(|publisher, _| !publishers.contains_key(publisher));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rig;
+    use super::*;
+    use driveline_runtime::ros2::Direction;
+    use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig};
+
+    /// Only a failure takes so long.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+        let end = Instant::now() + LONG;
+        while !condition() {
+            assert!(Instant::now() < end, "not {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
+        let dir = tempfile::tempdir().unwrap();
+        let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
+        let topic: TopicName = "busy".parse().unwrap();
+        let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos: Qos::default(), access: Default::default() };
+        let mut sender = Sender::new(&conductor.common, &local, &Rule::new("/busy", Direction::ToRos)).unwrap();
+        let config = ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "others".into() };
+        let others = Participant::open(config).unwrap();
+        let publisher = |node: &str| -> Publisher {
+            let config = PublisherConfig::new(topic.clone(), node.parse().unwrap(), Schema::bytes("a/msg/B", "cdr", ""), 64);
+            others.create_publisher(config).unwrap()
+        };
+        // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was heard of and is there.
+        let refused = || {
+            let mut nodes: Vec<_> = lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
+            nodes.sort();
+            nodes
+        };
+        let (stays, goes) = (publisher("stays"), publisher("goes"));
+        eventually("heard of", || {
+            sender.events();
+            refused() == ["goes", "stays"]
+        });
+        // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more happens than is kept.
+        drop(goes);
+        eventually("gone", || sender.subscription.matched() == 1);
+        let comes = publisher("comes");
+        eventually("matched", || sender.subscription.matched() == 2);
+        for _ in 0..=driveline_shm::limits::MAX_EVENTS / 2 {
+            let other = publisher("other");
+            eventually("matched", || sender.subscription.matched() == 3);
+            drop(other);
+            eventually("gone", || sender.subscription.matched() == 2);
+        }
+        eventually("all found out", || {
+            sender.events();
+            sender.forget();
+            refused() == ["comes", "stays"]
+        });
+        drop((stays, comes));
+        eventually("gone", || {
+            sender.events();
+            sender.forget();
+            refused().is_empty()
+        });
     }
 }
