@@ -18,9 +18,9 @@ use driveline_runtime::graph::model::Access as Spec;
 use driveline_runtime::ros2::{LocalTopic, Rule};
 use driveline_shm::{
     Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend,
-    WaitSet,
+    WaitSet, Wake,
 };
-use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
+use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 /// How long a sample waits for the news of its publisher, and how often it is asked for: it takes microseconds, or a stalled machine's while.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
+/// After a take that failed, so that a cause that lasts costs no CPU.
+const BREATH: Duration = Duration::from_millis(20);
 
 /// A topic towards ROS 2.
 pub(super) struct OutgoingTopic {
@@ -132,6 +134,7 @@ impl Sender {
         let subscription = common.participant.create_subscription(config).map_err(read)?;
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         set.attach(&subscription)?;
+        subscription.kick_when_given_back(set.kicker());
         Ok(Self {
             common: common.clone(),
             topic: local.topic.clone(),
@@ -154,13 +157,21 @@ impl Sender {
                     self.forget();
                     self.set.wait(None, Duration::ZERO);
                 }
-                // The publisher has overtaken the attempt, which it counts.
-                Err(_) => {}
+                // The sample before is still held: Zenoh has not let go of it yet.
+                Err(_) => drop(self.breathe(BREATH)),
             }
             let stats = self.subscription.stats();
             self.counters.set("superseded", stats.missed);
             self.counters.set("expired", stats.expired);
         }
+    }
+
+    /// Waits until a sample was given back or something happens, at most for so long: what can be taken then does not end it.
+    fn breathe(&mut self, longest: Duration) -> Wake {
+        self.set.set_muted(&self.subscription, true);
+        let woken = self.set.wait(Some(MonotonicNs::now() + longest), Duration::ZERO);
+        self.set.set_muted(&self.subscription, false);
+        woken
     }
 
     fn tell(&self, text: &str) {
@@ -338,10 +349,13 @@ impl Drop for Sender {
 
 #[cfg(test)]
 mod tests {
+    use super::super::conductor::Conductor;
     use super::super::rig;
     use super::*;
     use driveline_runtime::ros2::Direction;
-    use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig};
+    use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
+    use driveline_types::SampleHeader;
+    use std::path::Path;
 
     /// Only a failure takes so long.
     const LONG: Duration = Duration::from_secs(60);
@@ -354,19 +368,59 @@ mod tests {
         }
     }
 
+    fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
+        let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos, access: Default::default() };
+        Sender::new(&conductor.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos)).unwrap()
+    }
+
+    /// In the domain of [`rig::conductor`].
+    fn others(dir: &Path) -> Participant {
+        Participant::open(ParticipantConfig { domain_dir: Some(dir.join("domain")), name: "others".into() }).unwrap()
+    }
+
+    fn publisher(of: &Participant, topic: &TopicName, node: &str, qos: Qos) -> Publisher {
+        let schema = Schema::bytes("a/msg/B", "cdr", "");
+        of.create_publisher(PublisherConfig { qos, ..PublisherConfig::new(topic.clone(), node.parse().unwrap(), schema, 64) }).unwrap()
+    }
+
+    #[test]
+    fn a_sample_that_is_still_held_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
+        let (topic, qos) = ("held".parse().unwrap(), Qos { depth: 2, ..Qos::default() });
+        let mut sender = sender(&conductor, &topic, qos.clone());
+        let others = others(dir.path());
+        let mut publisher = publisher(&others, &topic, "camera", qos);
+        eventually("heard of", || {
+            sender.events();
+            !sender.publishers.is_empty()
+        });
+        let mut held = None;
+        eventually("here", || {
+            let loan = publisher.loan(8).unwrap();
+            publisher.publish(loan, &mut SampleHeader::default()).unwrap();
+            held = held.take().or_else(|| sender.subscription.take_next().unwrap());
+            held.is_some()
+        });
+        let loan = publisher.loan(8).unwrap();
+        publisher.publish(loan, &mut SampleHeader::default()).unwrap();
+        assert_eq!(sender.subscription.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
+        // Once what has happened before is through, the next one that can be taken does not end the wait …
+        eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
+        drop(held);
+        // … but that there is room for it.
+        assert_eq!(sender.breathe(LONG), Wake::Kicked);
+        assert!(sender.subscription.take_next().unwrap().is_some());
+    }
+
     #[test]
     fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
         let dir = tempfile::tempdir().unwrap();
         let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
         let topic: TopicName = "busy".parse().unwrap();
-        let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos: Qos::default(), access: Default::default() };
-        let mut sender = Sender::new(&conductor.common, &local, &Rule::new("/busy", Direction::ToRos)).unwrap();
-        let config = ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "others".into() };
-        let others = Participant::open(config).unwrap();
-        let publisher = |node: &str| -> Publisher {
-            let config = PublisherConfig::new(topic.clone(), node.parse().unwrap(), Schema::bytes("a/msg/B", "cdr", ""), 64);
-            others.create_publisher(config).unwrap()
-        };
+        let mut sender = sender(&conductor, &topic, Qos::default());
+        let others = others(dir.path());
+        let publisher = |node| publisher(&others, &topic, node, Qos::default());
         // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was heard of and is there.
         let refused = || {
             let mut nodes: Vec<_> = lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
