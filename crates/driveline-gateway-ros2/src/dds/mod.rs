@@ -204,6 +204,12 @@ impl Participant {
         self.participant.gid()
     }
 
+    /// Ends it, and everything that was made from it, before its value goes: whatever is asked of that is an error from then on.
+    #[cfg(test)]
+    pub(crate) fn close(&self) {
+        self.participant.close();
+    }
+
     /// A topic of some type without a key, whose samples are bytes.
     pub(crate) fn topic(&self, name: &str, type_name: &str) -> Result<Entity> {
         const ACTION: &str = "create a topic";

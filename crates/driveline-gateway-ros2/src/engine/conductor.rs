@@ -301,10 +301,7 @@ impl Conductor {
 
     pub(super) fn run(mut self) {
         while !self.control.stop.load(Ordering::Acquire) {
-            let longest = self.look().unwrap_or_else(|e| {
-                self.common.tell(e.to_string());
-                LOOK
-            });
+            let longest = self.look();
             if let Err(e) = self.common.waiting.wait(longest) {
                 self.common.tell(e.to_string());
                 return;
@@ -312,18 +309,9 @@ impl Conductor {
         }
     }
 
-    /// For how long nothing has to be looked at if nothing comes.
-    fn look(&mut self) -> dds::Result<Duration> {
-        if let Some(graph) = &mut self.graph {
-            if graph.learn(&mut self.nodes, MAX_ENDPOINTS)? {
-                self.services.named();
-            }
-            let (found, services) = graph.take(&self.nodes)?;
-            for (writes, change) in found {
-                self.changed(Profile::Dds, writes, change);
-            }
-            services.into_iter().for_each(|change| self.services.changed(Profile::Dds, change));
-        }
+    /// For how long nothing has to be looked at if nothing comes. What DDS refuses is told, and keeps nobody from the rest.
+    fn look(&mut self) -> Duration {
+        let learnt = self.learn();
         let ((found, services), troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
         services.into_iter().for_each(|change| self.services.changed(Profile::Zenoh, change));
         for (writes, change) in found {
@@ -335,13 +323,35 @@ impl Conductor {
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let due = self.services.look(&self.nodes);
-        if let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) {
-            let readers = self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
-            graph.say(dds.gid()?, &writings, readers, self.services.own())?;
-        }
+        let said = self.say(&writings);
         self.control.desk.answer(|| self.report(&writings));
-        let next = [due, self.graph.as_ref().and_then(DdsGraph::next)].into_iter().flatten().min();
-        Ok(next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK)))
+        // What could not be learnt now is not due: it would be tried again without a pause.
+        let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
+        [learnt.err(), said.err()].into_iter().flatten().for_each(|e| self.common.tell(e.to_string()));
+        let next = [due, of_graph].into_iter().flatten().min();
+        next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
+    }
+
+    /// What is new in DDS.
+    fn learn(&mut self) -> dds::Result<()> {
+        let Some(graph) = &mut self.graph else { return Ok(()) };
+        let learnt = graph.learn(&mut self.nodes, MAX_ENDPOINTS);
+        let ((found, services), taken) = graph.take(&self.nodes);
+        if !matches!(learnt, Ok(false)) {
+            self.services.named();
+        }
+        for (writes, change) in found {
+            self.changed(Profile::Dds, writes, change);
+        }
+        services.into_iter().for_each(|change| self.services.changed(Profile::Dds, change));
+        learnt.and(taken)
+    }
+
+    /// Says in DDS what there is.
+    fn say(&mut self, writings: &[Writing]) -> dds::Result<()> {
+        let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) else { return Ok(()) };
+        let readers = self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
+        graph.say(dds.gid()?, writings, readers, self.services.own())
     }
 
     /// Tells of other gateways that connect the same DDS domain to the same Zenoh network.
@@ -427,7 +437,26 @@ impl Conductor {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rig;
     use super::*;
+
+    #[test]
+    fn what_dds_refuses_keeps_nobody_from_an_answer() {
+        let _alone = lock(&rig::ALONE);
+        let dir = tempfile::tempdir().unwrap();
+        let mut conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+        conductor.common.dds().unwrap().close();
+        let control = conductor.control();
+        // Who asks waits for a while: the more often, the slower may the machine be.
+        let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));
+        while !asks.is_finished() {
+            conductor.look();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(asks.join().unwrap(), "nobody is answered");
+        let told = conductor.control.take_notices();
+        assert!(told.iter().any(|line| line.contains("CycloneDDS cannot")), "{told:?}");
+    }
 
     #[test]
     fn what_is_cut_off_is_told_of() {

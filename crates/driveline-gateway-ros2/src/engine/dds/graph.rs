@@ -115,16 +115,19 @@ impl DdsGraph {
         Ok(any)
     }
 
-    /// What has changed. A writer of a participant that says whose its endpoints are is told of once it has said so, or a second later: its
-    /// inlet keeps the name that it gets then.
-    pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> dds::Result<Changes> {
+    /// What has changed, also if not all of it could be taken. A writer of a participant that says whose its endpoints are is told of once it has said so, or a
+    /// second later: its inlet keeps the name that it gets then.
+    pub(in crate::engine) fn take(&mut self, nodes: &Nodes) -> (Changes, dds::Result<()>) {
         let now = Instant::now();
-        let (mut all, mut services) = (Vec::new(), Vec::new());
-        loop {
-            let found = self.found_writers.take()?;
-            if found.is_empty() {
-                break;
+        let (mut all, mut services, mut taken) = (Vec::new(), Vec::new(), Ok(()));
+        let mut next = |of: &Discovery| match of.take() {
+            Ok(found) => Some(found).filter(|found| !found.is_empty()),
+            Err(e) => {
+                taken = Err(e);
+                None
             }
+        };
+        while let Some(found) = next(&self.found_writers) {
             self.services(&found, true, &mut services);
             found.into_iter().for_each(|found| self.writer(found, nodes, now, &mut all));
         }
@@ -135,14 +138,11 @@ impl DdsGraph {
             }
             waits
         });
-        loop {
-            let found = self.found_readers.take()?;
-            if found.is_empty() {
-                return Ok((all, services));
-            }
+        while let Some(found) = next(&self.found_readers) {
             self.services(&found, false, &mut services);
             all.extend(found.into_iter().filter_map(Change::of_dds).map(|change| (false, change)));
         }
+        ((all, services), taken)
     }
 
     /// What has changed of services of others.

@@ -2,6 +2,7 @@
 use super::*;
 use crate::discovery_info::PARTICIPANT_USER_DATA;
 use crate::engine::dds::configuration;
+use crate::engine::rig::{ALONE, DOMAIN};
 use crate::engine::service::{Answers, Cdr, Reply, RequestId, Requests};
 use std::sync::Arc;
 
@@ -40,9 +41,6 @@ impl Answers for Nobody {
     fn stray(&self, _: &'static str, _: &str) {}
 }
 
-/// Of tests of this crate's own code; those of programs stand in `tests/rig`.
-const DOMAIN: u32 = 1;
-
 /// The reason, once there is one. Only a failure takes long.
 fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
     let end = Instant::now() + Duration::from_secs(60);
@@ -54,9 +52,6 @@ fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
-
-/// A process takes part in a domain once at a time.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn participant() -> Participant {
     let spec = serde_json::from_value(serde_json::json!({ "domain_id": DOMAIN })).unwrap();
