@@ -26,7 +26,7 @@ use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PI
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
@@ -55,6 +55,7 @@ pub(super) struct Common {
     /// Local publishers that cannot go there, and why.
     pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
     notices: Notices,
+    failed: OnceLock<String>,
     waiting: Arc<Waiting>,
     /// Behind everything that is part of it.
     zenoh: Option<Session>,
@@ -66,6 +67,12 @@ impl Common {
     /// For people.
     pub(super) fn tell(&self, line: String) {
         self.notices.tell(line);
+    }
+
+    /// The gateway cannot go on, for this reason: whoever runs it ends it.
+    pub(super) fn fail(&self, why: String) {
+        // The first reason is the cause of the others.
+        let _ = self.failed.set(why);
     }
 
     /// Has the conductor look.
@@ -124,6 +131,16 @@ impl Control {
 
     pub(super) fn take_notices(&self) -> Vec<String> {
         self.common.notices.take()
+    }
+
+    /// Why the gateway cannot go on, if it cannot.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.common.failed.get().cloned()
+    }
+
+    #[cfg(test)]
+    pub(super) fn close_dds(&self) {
+        self.common.dds().unwrap().close();
     }
 }
 
@@ -247,11 +264,25 @@ impl Conductor {
         };
         let node =
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
-        let (writings, refusals, notices) = (Mutex::default(), Mutex::default(), Notices::default());
+        let (writings, refusals, notices, failed) = (Mutex::default(), Mutex::default(), Notices::default(), OnceLock::new());
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
-        let common =
-            Arc::new(Common { participant, spec, longest, types, node, clock, mark, writings, refusals, notices, waiting, zenoh, dds });
+        let common = Arc::new(Common {
+            participant,
+            spec,
+            longest,
+            types,
+            node,
+            clock,
+            mark,
+            writings,
+            refusals,
+            notices,
+            failed,
+            waiting,
+            zenoh,
+            dds,
+        });
         left_out.iter().for_each(|line| common.tell(line.clone()));
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
         let clocks = profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
@@ -303,7 +334,7 @@ impl Conductor {
         while !self.control.stop.load(Ordering::Acquire) {
             let longest = self.look();
             if let Err(e) = self.common.waiting.wait(longest) {
-                self.common.tell(e.to_string());
+                self.common.fail(e.to_string());
                 return;
             }
         }
@@ -319,7 +350,7 @@ impl Conductor {
         }
         troubles.into_iter().for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
-        self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy());
+        self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy(&self.common));
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let due = self.services.look(&self.nodes);
@@ -441,11 +472,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
+        let _alone = lock(&rig::ALONE);
+        let dir = tempfile::tempdir().unwrap();
+        let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "use_sim_time": true }));
+        conductor.control.close_dds();
+        rig::eventually("over", || conductor.control.failure().is_some());
+        assert!(conductor.control.failure().unwrap().contains("the time on /clock is not heard any more"));
+    }
+
+    #[test]
     fn what_dds_refuses_keeps_nobody_from_an_answer() {
         let _alone = lock(&rig::ALONE);
         let dir = tempfile::tempdir().unwrap();
         let mut conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
-        conductor.common.dds().unwrap().close();
+        conductor.control.close_dds();
         let control = conductor.control();
         // Who asks waits for a while: the more often, the slower may the machine be.
         let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));

@@ -8,8 +8,8 @@ use super::endpoint::{Endpoint, Handle, Profile};
 use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE, Numbers};
 use super::leaving::Leaving;
-use super::lock;
 use super::outlet::{Offer, Outlet};
+use super::{PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
 use crate::rmw_zenoh::NO_HASH;
@@ -19,7 +19,7 @@ use driveline_runtime::ros2::Rule;
 use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -90,6 +90,8 @@ struct Shared {
     more: Condvar,
     counters: Counters,
     departed: Arc<Mutex<Departed>>,
+    /// Why the thread has ended by itself.
+    ended: OnceLock<String>,
 }
 
 struct IncomingTopic {
@@ -272,11 +274,30 @@ impl Incoming {
         }
     }
 
-    /// Lets go of topics that nobody publishes any more, or as it is asked for.
-    pub(super) fn tidy(&mut self) {
+    /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose threads cannot go on.
+    pub(super) fn tidy(&mut self, common: &Common) {
+        let ended = self.topics.iter().filter(|(_, t)| t.thread.as_ref().is_some_and(JoinHandle::is_finished));
+        for topic in ended.map(|(topic, _)| topic.clone()).collect::<Vec<_>>() {
+            self.give_up(common, &topic);
+        }
         let asked: HashSet<_> = self.refused.values().filter(|r| r.why.asked).map(|r| &r.topic).collect();
         let open = |t: &IncomingTopic| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_)));
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
+    }
+
+    /// The thread of a topic has ended: its writers are refused. Those that come later get another one.
+    fn give_up(&mut self, common: &Common, topic: &TopicName) {
+        let Some(t) = self.topics.remove(topic) else { return };
+        let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
+        common.tell(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));
+        for (handle, known) in lock(&t.shared.writers).drain() {
+            if let Known::Open(Open { inlet, .. }) = known
+                && self.writers.remove(&handle).is_some()
+            {
+                let node = inlet.node.to_string();
+                self.refuse(common, handle, RefusedWriter { topic: topic.clone(), counted: "refused", node, why: why.to_owned().into() });
+            }
+        }
     }
 
     /// Ids of all readers in DDS.
@@ -335,7 +356,7 @@ impl Shared {
     fn new(topic: &TopicName, feed: Feed, departed: &Arc<Mutex<Departed>>) -> Self {
         let (topic, departed) = (topic.clone(), departed.clone());
         let (stop, writers, more, counters) = (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
-        Self { topic, feed, stop, writers, more, counters, departed }
+        Self { topic, feed, stop, writers, more, counters, departed, ended: OnceLock::new() }
     }
 
     fn know(&self, handle: Handle, mut known: Known) {
@@ -398,8 +419,8 @@ impl Shared {
                 }
             };
             if let Err(e) = waited {
-                common.tell(format!("topic '/{}': {e}", self.topic));
-                return;
+                let _ = self.ended.set(e);
+                return common.wake();
             }
         }
     }
@@ -459,7 +480,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig;
+    use super::super::rig::{self, LONG, eventually};
     use super::*;
     use crate::qos::EndpointQos;
     use driveline_runtime::ros2::{Direction, Form};
@@ -468,8 +489,36 @@ mod tests {
     use std::sync::mpsc::channel;
 
     const WRITER: Handle = 7;
-    /// Only a failure takes so long.
-    const LONG: Duration = Duration::from_secs(60);
+
+    fn inlet(common: &Common, topic: &TopicName, rule: &Rule, class: ReaderClass, qos: Qos) -> Inlet {
+        let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Cdr).unwrap();
+        let what = (EndpointQos::default(), class, qos);
+        Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule).unwrap()
+    }
+
+    #[test]
+    fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
+        let _alone = lock(&rig::ALONE);
+        let dir = tempfile::tempdir().unwrap();
+        let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+        let (common, topic) = (&conductor.common, "ends".parse().unwrap());
+        let (rule, mut incoming) = (Rule::new("/ends", Direction::FromRos), Incoming::new(Profile::Dds));
+        let shared = incoming.topic(common, &topic, &rule).unwrap();
+        let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+        shared.know(WRITER, Known::of(inlet(common, &topic, &rule, class, Qos::default())));
+        incoming.writers.insert(WRITER, topic);
+        incoming.tidy(common);
+        assert_eq!((incoming.topics.len(), incoming.refusals().count()), (1, 0));
+        conductor.control().close_dds();
+        eventually("let go of", || {
+            incoming.tidy(common);
+            incoming.topics.is_empty()
+        });
+        let reasons: Vec<_> = incoming.refusals().map(|refusal| refusal.reason).collect();
+        assert!(matches!(reasons.as_slice(), [reason] if reason.contains("CycloneDDS cannot wait")), "{reasons:?}");
+        incoming.gone(WRITER);
+        assert!(incoming.refusals().next().is_none() && incoming.writers.is_empty(), "it may come again");
+    }
 
     #[test]
     fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
@@ -480,9 +529,7 @@ mod tests {
         let class = ReaderClass { reliability: Reliability::Reliable, durability: Durability::Volatile };
         // An hour: until the test says that it is over.
         let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
-        let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Cdr).unwrap();
-        let what = (EndpointQos::default(), class, qos);
-        let inlet = Inlet::open(&common.participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
+        let inlet = inlet(&common, &topic, &rule, class, qos);
         let mut incoming = Incoming::new(Profile::Zenoh);
         let shared = Arc::new(Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed));
         shared.know(WRITER, Known::of(inlet));
@@ -491,14 +538,14 @@ mod tests {
         let mut config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
         config.qos.reliability = Reliability::Reliable;
         let mut reader = common.participant.create_subscription(config).unwrap();
-        let (shared, incoming) = (&shared, &mut incoming);
+        let (shared, incoming, common) = (&shared, &mut incoming, &*common);
         std::thread::scope(|s| {
             s.spawn(|| {
                 let mut patience = Patience::new(Instant::now());
                 for number in (1..).take_while(|_| !shared.stop.load(Ordering::Acquire)) {
                     let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
                     let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
-                    shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+                    shared.sample(common, Profile::Zenoh, &came, &mut patience);
                 }
             });
             // Of which it takes one. There is room for one more, and the next one waits.
@@ -521,7 +568,7 @@ mod tests {
                 }
                 let publishers: usize = incoming.report().iter().map(|topic| topic.publishers.len()).sum();
                 incoming.gone(WRITER);
-                incoming.tidy();
+                incoming.tidy(common);
                 shared.know(WRITER + 1, Known::Refused("another"));
                 tell.send((publishers, shared.counters.figures().0)).unwrap();
             });

@@ -34,6 +34,8 @@ use std::thread::JoinHandle;
 
 /// What this gateway is called among those of a domain.
 const KIND: &str = "ros2";
+/// Why a thread does not go on that has not said why.
+const PANICKED: &str = "its thread has panicked; what it says stands in the gateway's output";
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -78,6 +80,12 @@ impl Gateway {
         self.control.report()
     }
 
+    /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go of it, and may start another one.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.control.failure().or_else(|| self.thread.as_ref().filter(|thread| thread.is_finished()).map(|_| PANICKED.to_owned()))
+    }
+
     /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
@@ -106,6 +114,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     fn take_notices(&self) -> Vec<String> {
         self.take_notices()
     }
+
+    fn failure(&self) -> Option<String> {
+        self.failure()
+    }
 }
 
 impl Drop for Gateway {
@@ -117,5 +129,22 @@ impl Drop for Gateway {
             // A panic in it has been reported already.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_whose_dds_has_ended_says_that_it_cannot_go_on() {
+        let _alone = lock(&rig::ALONE);
+        let dir = tempfile::tempdir().unwrap();
+        let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }] });
+        let gateway = Gateway::start(rig::config(dir.path(), rules)).unwrap();
+        assert_eq!(gateway.failure(), None);
+        gateway.control.close_dds();
+        rig::eventually("over", || gateway.failure().is_some());
+        assert!(gateway.failure().unwrap().contains("CycloneDDS cannot wait"), "{:?}", gateway.failure());
     }
 }

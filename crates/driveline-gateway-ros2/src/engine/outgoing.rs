@@ -350,23 +350,12 @@ impl Drop for Sender {
 #[cfg(test)]
 mod tests {
     use super::super::conductor::Conductor;
-    use super::super::rig;
+    use super::super::rig::{self, LONG, eventually};
     use super::*;
     use driveline_runtime::ros2::Direction;
     use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
     use driveline_types::SampleHeader;
     use std::path::Path;
-
-    /// Only a failure takes so long.
-    const LONG: Duration = Duration::from_secs(60);
-
-    fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-        let end = Instant::now() + LONG;
-        while !condition() {
-            assert!(Instant::now() < end, "not {what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
 
     fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
         let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos, access: Default::default() };

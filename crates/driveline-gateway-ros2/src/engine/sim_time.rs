@@ -90,7 +90,8 @@ fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
             Err(e) => Err(e),
         };
         if let Err(e) = waited {
-            common.tell(format!("the time on /{} is not heard any more: {e}", clock::TOPIC));
+            // Stamps would go on with a clock that nobody hears.
+            common.fail(format!("the time on /{} is not heard any more: {e}", clock::TOPIC));
             return;
         }
     }

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Longest configuration, in bytes.
@@ -61,6 +61,11 @@ pub trait Gateway: Sized {
 
     /// What it has to tell to people, since it was asked last.
     fn take_notices(&self) -> Vec<String>;
+
+    /// Why it cannot go on, if it cannot: the program then ends with this error, and whoever has started it can start it again.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 
     /// What whoever sums up its time should know, told once before it ends.
     fn farewell(&self) -> Vec<String> {
@@ -205,12 +210,25 @@ fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<Un
     if let Some(launcher) = &mut to_launcher {
         say(launcher, &Record::Ready);
     }
+    until_over(&gateway, &wait, to_launcher.as_mut())
+}
+
+/// Tells what the gateway has to tell until it is ended, or cannot go on.
+fn until_over<G: Gateway>(gateway: &G, wait: &Receiver<()>, launcher: Option<&mut UnixStream>) -> Result<(), Failure> {
     loop {
-        let over = wait.recv_timeout(TELL);
+        let over = wait.recv_timeout(TELL) != Err(RecvTimeoutError::Timeout);
+        let failure = gateway.failure().filter(|_| !over);
         gateway.take_notices().iter().for_each(|line| tell(line));
-        if over != Err(RecvTimeoutError::Timeout) {
+        if over || failure.is_some() {
             gateway.farewell().iter().for_each(|line| tell(line));
-            return Ok(());
+        }
+        match failure.map(for_people) {
+            Some(text) => {
+                let told = launcher.is_some_and(|launcher| say(launcher, &Record::Failed { call: None, text: text.clone() }));
+                return Err(Failure { text, told });
+            }
+            None if over => return Ok(()),
+            None => {}
         }
     }
 }
@@ -240,6 +258,46 @@ fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
 mod tests {
     use super::*;
     use crate::network::GatewayConfig;
+
+    /// It has never been able to do anything.
+    struct Broken;
+
+    impl Gateway for Broken {
+        type Config = GatewayConfig;
+        type Error = String;
+        const ABOUT: &'static str = "";
+
+        fn start(_: GatewayConfig) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        fn greeting(&self) -> String {
+            String::new()
+        }
+
+        fn take_notices(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn failure(&self) -> Option<String> {
+            Some("it cannot wait".into())
+        }
+    }
+
+    #[test]
+    fn a_gateway_that_cannot_go_on_ends_with_the_reason_and_its_launcher_is_told() {
+        let (ended, wait) = channel();
+        let by_hand = until_over(&Broken, &wait, None).unwrap_err();
+        assert_eq!((by_hand.text.as_str(), by_hand.told), ("it cannot wait", false));
+        let (mut launcher, heard) = UnixStream::pair().unwrap();
+        assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().told);
+        let mut line = String::new();
+        BufReader::new(heard).read_line(&mut line).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), Record::Failed { call: None, text: "it cannot wait".into() });
+        // Who was told to end has no failure.
+        ended.send(()).unwrap();
+        assert!(until_over(&Broken, &wait, None).is_ok());
+    }
 
     #[test]
     fn a_configuration_that_cannot_be_read_is_told_with_what_was_meant() {

@@ -13,8 +13,8 @@ pub(in crate::engine) use offer::offer;
 use crate::dds::{self, EndpointConfig, Entity, Found, History, Participant, Reader, Waiting, Writer};
 use crate::discovery_info::is_gateway;
 use crate::engine::endpoint::Profile;
-use crate::engine::lock;
 use crate::engine::service::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint, qos};
+use crate::engine::{PANICKED, lock};
 use crate::names::RosNode;
 use crate::qos::mismatches;
 use crate::rmw_cyclonedds::{CallId, HeadError, ServiceTopic, Vendor, dds_topic, service_of_dds};
@@ -162,7 +162,7 @@ impl Wire {
         if self.stopped() || !threads.iter().any(JoinHandle::is_finished) {
             return None;
         }
-        Some(self.ended.get().cloned().unwrap_or_else(|| "its thread has panicked; what it says stands in the gateway's output".to_owned()))
+        Some(self.ended.get().cloned().unwrap_or_else(|| PANICKED.to_owned()))
     }
 
     fn stopped(&self) -> bool {
