@@ -463,10 +463,6 @@ fn pause(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(12)).min(LONGEST)
 }
 
-#[cfg(test)]
-#[path = "directory_tests.rs"]
-mod tests;
-
 /// Whether one may be a misspelling of the other: capitals, or one place with at most two letters more, less or other. Not numbers, in which those of several
 /// sensors differ.
 fn much_the_same(a: &str, b: &str) -> bool {
@@ -481,3 +477,7 @@ fn much_the_same(a: &str, b: &str) -> bool {
     let other = a.len().max(b.len()) - after;
     (1..=2).contains(&other) && before + after >= 3
 }
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;
