@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 pub const MAX_REPORT_LEN: u64 = 8 << 20;
 /// How long whoever asks may take to read.
 const READ_WITHIN: Duration = Duration::from_secs(2);
+/// After somebody could not be let in, so that a cause that lasts costs no CPU.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const PREFIX: &str = "gateway-";
 const SUFFIX: &str = ".status";
 /// Most gateways that are asked.
@@ -60,17 +62,24 @@ impl StatusSocket {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let serve = move || {
-            while let Ok((client, _)) = listener.accept() {
-                if stopped.load(Ordering::Acquire) {
-                    return;
-                }
-                // Whoever does not read gets a part, and the next one is kept waiting for that long at most.
-                let _ = answer(client, &report());
-            }
-        };
+        let serve = move || serve(|| Ok(listener.accept()?.0), &stopped, report);
         let thread = std::thread::Builder::new().name("dl-status".into()).spawn(serve)?;
         Ok(Self { directory, name, stop, thread: Some(thread) })
+    }
+}
+
+/// Answers whoever comes, until it is told to stop. What keeps somebody from being let in may pass: a lack of descriptors, or that he has gone.
+fn serve(mut accept: impl FnMut() -> io::Result<UnixStream>, stop: &AtomicBool, report: impl Fn() -> Report) {
+    loop {
+        let client = accept();
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        match client {
+            // Whoever does not read gets a part, and the next one is kept waiting for that long at most.
+            Ok(client) => drop(answer(client, &report())),
+            Err(_) => std::thread::sleep(ACCEPT_AGAIN),
+        }
     }
 }
 
@@ -203,6 +212,25 @@ mod tests {
         }
         drop(socket);
         assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn whoever_comes_after_one_who_could_not_be_let_in_is_answered() {
+        use rustix::io::Errno;
+        let (client, mut asks) = UnixStream::pair().unwrap();
+        let stop = AtomicBool::new(false);
+        let mut come = [Err(Errno::MFILE.into()), Err(Errno::CONNABORTED.into()), Ok(client)].into_iter();
+        let accept = || {
+            come.next().unwrap_or_else(|| {
+                stop.store(true, Ordering::Release);
+                Err(Errno::NFILE.into())
+            })
+        };
+        serve(accept, &stop, || report("a"));
+        drop(come);
+        let mut text = String::new();
+        asks.read_to_string(&mut text).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report("a"));
     }
 
     #[test]
