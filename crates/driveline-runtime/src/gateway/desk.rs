@@ -56,9 +56,12 @@ impl ReportDesk {
     }
 
     /// What can be said where nobody is there who could look: an answer as well to whoever has asked.
-    pub fn put(&self, report: Report) {
-        *lock(&self.report) = report;
+    pub fn put(&self, said: Report) {
+        let mut report = lock(&self.report);
+        *report = said;
+        // Under the lock: whoever asks looks at it there before he sleeps, and would sleep through it.
         self.asked.store(false, Ordering::Release);
+        drop(report);
         self.answered.notify_all();
     }
 
@@ -88,12 +91,7 @@ impl ReportDesk {
         if !self.asked.load(Ordering::Acquire) {
             return;
         }
-        let made = make();
-        let mut report = lock(&self.report);
-        *report = made;
-        self.asked.store(false, Ordering::Release);
-        drop(report);
-        self.answered.notify_all();
+        self.put(make());
     }
 }
 
