@@ -269,6 +269,13 @@ impl Publisher {
         }
     }
 
+    /// As [`Self::matched`], for whoever asks without owning the publisher: what [`Self::event_source`] adds up to, also if some events were dropped. 0 once
+    /// the publisher is gone.
+    pub fn matched_source(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().filter(|s| s.segment.map.is_here()).map_or(0, |s| s.counters.matched.load(Relaxed) as usize)
+    }
+
     /// A sample of this publisher has reached its readers by another way: it counts for deadline and liveliness, and as published.
     pub fn has_passed_by(&mut self, publish_time: MonotonicNs) {
         if self.shared.segment.map.is_here() {

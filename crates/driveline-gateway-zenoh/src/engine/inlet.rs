@@ -6,13 +6,14 @@ use super::conductor::Common;
 use super::lane::{Lane, LaneKey, Reply, out_of_turn};
 use super::lock;
 use super::news::{Inbox, News};
+use super::watch::Watch;
 use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
 use crate::window::MAX_IN_FLIGHT;
 use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead};
 use driveline_runtime::gateway::InletFigures;
 use driveline_runtime::network::CarriedTopic;
-use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig, PublisherEvent};
+use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,17 +61,6 @@ struct Publishing {
     figures: InletFigures,
 }
 
-/// Who listens. Apart from publishing, which may take its time.
-struct Watch {
-    events: Box<dyn Fn() -> Option<PublisherEvent> + Send + Sync>,
-    /// Local subscriptions and what they ask for.
-    subscriptions: HashMap<EndpointId, QosMark>,
-    /// Changes were lost: somebody may listen who is not known.
-    uncertain: bool,
-    /// As of the last look.
-    figures: InletFigures,
-}
-
 /// A sample from the network on its way into a segment.
 pub(super) struct Arrived {
     pub(super) from: HostId,
@@ -105,8 +95,7 @@ impl Inlet {
         config.access = super::edge::access(topic);
         let publisher = common.participant.create_publisher(config)?;
         publisher.kick_on_event(common.kicker.clone());
-        let events = Box::new(publisher.event_source());
-        let watch = Watch { events, subscriptions: HashMap::new(), uncertain: false, figures: InletFigures::default() };
+        let watch = Watch::new(&publisher);
         let reliable = offer.qos.reliability == Reliability::Reliable;
         let lane = if reliable { Some(receiving.lane(host, QosMark::of(&offer.qos), &topic.topic)?) } else { None };
         Ok(Arc::new(Self {
@@ -121,29 +110,13 @@ impl Inlet {
 
     /// Looks at who has come and gone.
     pub(super) fn look(&self) {
-        let mut watch = lock(&self.watch);
-        while let Some(event) = (watch.events)() {
-            match event {
-                PublisherEvent::Matched { subscription, qos, .. } => {
-                    watch.subscriptions.insert(subscription, QosMark::of(&qos));
-                }
-                PublisherEvent::Unmatched { subscription, .. } => {
-                    watch.subscriptions.remove(&subscription);
-                }
-                PublisherEvent::Dropped { .. } => watch.uncertain = true,
-                _ => {}
-            }
-        }
+        lock(&self.watch).look();
     }
 
     /// What is asked of its publisher. `None`: nobody listens. What is kept for late joiners is asked for with the first that listens,
     /// whatever that one asks for: later it could not be put before what has come meanwhile.
     pub(super) fn wanted(&self) -> Option<QosMark> {
-        let watch = lock(&self.watch);
-        if watch.subscriptions.is_empty() && !watch.uncertain {
-            return None;
-        }
-        let reliability = watch.subscriptions.values().map(|m| m.reliability).max().unwrap_or(Reliability::BestEffort);
+        let reliability = lock(&self.watch).reliability()?;
         Some(QosMark { reliability, durability: self.offer.qos.durability })
     }
 

@@ -16,6 +16,7 @@ mod lane;
 mod news;
 mod outgoing;
 mod session;
+mod watch;
 mod worker;
 
 pub use error::GatewayError;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who listens to an inlet on this host.
+
+use crate::wire::QosMark;
+use driveline_runtime::gateway::InletFigures;
+use driveline_shm::{Publisher, PublisherEvent};
+use driveline_types::{EndpointId, Reliability};
+use std::collections::HashMap;
+
+/// See the module. Apart from publishing, which may take its time.
+pub(super) struct Watch {
+    events: Box<dyn Fn() -> Option<PublisherEvent> + Send + Sync>,
+    /// How many listen.
+    matched: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Local subscriptions and what they ask for.
+    subscriptions: HashMap<EndpointId, QosMark>,
+    /// Changes were lost: somebody listens who may not be known, and somebody known may have gone.
+    uncertain: bool,
+    /// What became of samples, as of the last look.
+    pub(super) figures: InletFigures,
+}
+
+impl Watch {
+    pub(super) fn new(publisher: &Publisher) -> Self {
+        Self {
+            events: Box::new(publisher.event_source()),
+            matched: Box::new(publisher.matched_source()),
+            subscriptions: HashMap::new(),
+            uncertain: false,
+            figures: InletFigures::default(),
+        }
+    }
+
+    /// Looks at who has come and gone.
+    pub(super) fn look(&mut self) {
+        while let Some(event) = (self.events)() {
+            match event {
+                PublisherEvent::Matched { subscription, qos, .. } => {
+                    self.subscriptions.insert(subscription, QosMark::of(&qos));
+                }
+                PublisherEvent::Unmatched { subscription, .. } => {
+                    self.subscriptions.remove(&subscription);
+                }
+                PublisherEvent::Dropped { .. } => self.uncertain = true,
+                _ => {}
+            }
+        }
+        // Only then it is known again who listens: as many may have come as have gone.
+        if self.uncertain && (self.matched)() == 0 {
+            self.subscriptions.clear();
+            self.uncertain = false;
+        }
+    }
+
+    /// The greatest reliability that is asked for. `None`: nobody listens.
+    pub(super) fn reliability(&self) -> Option<Reliability> {
+        let known = self.subscriptions.values().map(|m| m.reliability).max();
+        known.or(self.uncertain.then_some(Reliability::BestEffort))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_shm::{Participant, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig};
+    use driveline_types::{NodeName, Schema, TopicName};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn when_all_have_gone_nobody_listens_even_if_their_coming_and_going_was_lost() {
+        /// More than wait to be looked at, with two events each.
+        const MANY: usize = 150;
+        let dir = tempfile::tempdir().unwrap();
+        let domain_dir = Some(dir.path().to_owned());
+        let participant = Participant::open(ParticipantConfig { domain_dir, name: "test".into() }).unwrap();
+        let (topic, node) = ("t".parse::<TopicName>().unwrap(), "n".parse::<NodeName>().unwrap());
+        let config = PublisherConfig::new(topic.clone(), node.clone(), Schema::bytes("bytes", "raw", ""), 8);
+        let publisher = participant.create_publisher(config).unwrap();
+        let matched = |n: usize| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while publisher.matched() != n {
+                assert!(Instant::now() < end, "{} are matched", publisher.matched());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let come = || {
+            let config = SubscriptionConfig::new(topic.clone(), node.clone(), SchemaRequest::Any);
+            let subscription = participant.create_subscription(config).unwrap();
+            matched(1);
+            subscription
+        };
+        let mut watch = Watch::new(&publisher);
+        let mut listens = || {
+            watch.look();
+            watch.reliability().is_some()
+        };
+        let first = come();
+        // It is told of a little later.
+        while !listens() {
+            std::thread::yield_now();
+        }
+        drop(first);
+        for _ in 0..MANY {
+            matched(0);
+            drop(come());
+        }
+        matched(0);
+        let last = come();
+        assert!(listens());
+        drop(last);
+        matched(0);
+        assert!(!listens());
+    }
+}
