@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a gateway does when a connection is broken that Zenoh takes for whole.
+//! What a gateway does when a connection is broken that Zenoh takes for whole, and when somebody reads nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
 
 use driveline::WaitMode;
-use driveline::types::{EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
-use driveline_gateway_zenoh::wire::{Offer, Parsed, QosMark, SampleHead};
-use driveline_runtime::gateway::{InletReport, InletState};
+use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
+use driveline_gateway_zenoh::wire::{Ack, Offer, Outcome, Parsed, QosMark, SampleHead};
+use driveline_runtime::gateway::{InletReport, InletState, Report};
 use rig::meeting::{Meeting, TOPIC};
 use rig::{carried, eventually, publisher_options, subscription_options};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zenoh::Wait;
@@ -84,4 +85,74 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
     eventually("offered", || meeting.host.report().is_some_and(|r| !r.topics[0].publishers.is_empty()));
     let report = meeting.host.report().unwrap();
     assert_eq!(report.topics[0].publishers.iter().map(|p| p.node.as_str()).collect::<Vec<_>>(), ["car"], "it is sent as this host's own");
+}
+
+/// How many threads of a process have this name.
+fn threads(pid: u32, name: &str) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)).count()
+}
+
+/// A thread that hands a sample to somebody who reads nothing stays in that for a while, with a pin of the publisher: to ask for something else is no way to more of them.
+#[test]
+fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_asks_for_another_qos() {
+    /// More than the kernel keeps for somebody who does not read.
+    const LEN: usize = 8 << 20;
+    let qos = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
+    let sure = QosMark::of(&qos);
+    let mut topic = carried(TOPIC, true, false, LEN as u64, &qos);
+    topic["hosts"] = 1.into();
+    let meeting = Meeting::of(&topic);
+    // It acknowledges each sample and reads no further until it is told to.
+    let arrived = Arc::new(AtomicU32::new(0));
+    let of_callback = arrived.clone();
+    let (go_on, may_go_on) = std::sync::mpsc::sync_channel::<()>(0);
+    let (session, keys, may_go_on) = (meeting.session.clone(), meeting.keys.clone(), Mutex::new(may_go_on));
+    let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me)).callback(move |sample| {
+        let received = MonotonicNs::now();
+        let Some(Parsed::Sample { to, from, offered, topic }) = keys.parse(sample.key_expr().as_str()) else { return };
+        let head = SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap();
+        let ack = Ack { outcome: Outcome::Published, accepts: 0, number: head.number, sent: head.sent, received, answered: received };
+        session.put(keys.key(&Parsed::Ack { to: from, from: to, offered, topic }), ack.encode().to_vec()).wait().unwrap();
+        of_callback.fetch_add(1, SeqCst);
+        let _ = may_go_on.lock().unwrap().recv();
+    });
+    let _samples = samples.wait().unwrap();
+    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut publish = || {
+        let loan = publisher.loan(LEN).unwrap();
+        publisher.publish(loan).unwrap();
+    };
+    let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
+    let fast = QosMark { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+    let mut want = meeting.want(&meeting.me, sure, sure);
+    eventually("one has arrived", || {
+        publish();
+        arrived.load(SeqCst) == 1
+    });
+    let mut most = 0;
+    for n in 0..8 {
+        // Long enough for a thread to take one, for which it has to wait for room.
+        for _ in 0..10 {
+            publish();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let qos = [fast, sure][n % 2];
+        want = meeting.want(&meeting.me, sure, qos);
+        let is_known =
+            |r: Report| r.edges.iter().any(|e| e.qos == qos.to_string()) || r.refused.iter().any(|r| r.reason.contains("waits for room"));
+        eventually("known", || meeting.host.report().is_some_and(is_known));
+        most = most.max(threads(meeting.host.pid(), "dl-edge"));
+    }
+    // One of them may just have ended.
+    assert!(most <= 2, "{most} threads for the only host that the topic goes to");
+    drop(go_on);
+    eventually("what it asked for last", || {
+        publish();
+        meeting
+            .host
+            .report()
+            .is_some_and(|r| r.refused.is_empty() && r.edges.iter().any(|e| e.qos == sure.to_string() && e.figures.delivered > 0))
+    });
+    drop(want);
 }

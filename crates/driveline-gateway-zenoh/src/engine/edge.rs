@@ -17,7 +17,7 @@ use driveline_shm::{
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use zenoh::bytes::ZBytes;
@@ -85,7 +85,31 @@ pub(super) struct Edge {
     pub(super) mark: QosMark,
     /// Since when the other host has not wanted it.
     pub(super) parked_since: Option<MonotonicNs>,
+    life: Weak<()>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What is left of an edge whose handle is gone: its thread may be handing a sample to Zenoh, for as long as that waits for room.
+pub(super) struct Ending(Weak<()>);
+
+impl Ending {
+    /// The thread is through, and has let go of its pins.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+/// Goes with a thread, after all else that the thread has, and tells the conductor.
+struct Life {
+    alive: Option<Arc<()>>,
+    conductor: Kicker,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        self.conductor.kick();
+    }
 }
 
 /// A pinned slot as an owner of bytes.
@@ -115,6 +139,8 @@ pub(super) struct EdgeParts {
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
     pub(super) left_out: LeftOut,
     pub(super) notices: Arc<Notices>,
+    /// Who is told when the thread has ended.
+    pub(super) conductor: Kicker,
 }
 
 /// Access as the host transport has it.
@@ -171,6 +197,8 @@ impl Edge {
         let sample_key = parts.keys.key(&Parsed::Sample { to, from, offered: parts.offered, topic });
         let reliable = mark.reliability == driveline_types::Reliability::Reliable;
         let period = parts.topic.max_rate_hz.filter(|hz| *hz > 0.0).map(|hz| Duration::from_secs_f64((1.0 / hz).min(86_400.0)));
+        let alive = Arc::new(());
+        let life = Arc::downgrade(&alive);
         let sender = Sender {
             session: parts.session,
             key: sample_key,
@@ -190,9 +218,15 @@ impl Edge {
             every: u64::from(parts.topic.every.unwrap_or(1).max(1)),
             next_take: MonotonicNs(0),
             senders: Vec::new(),
+            _life: Life { alive: Some(alive), conductor: parts.conductor },
         };
         let thread = std::thread::Builder::new().name("dl-edge".into()).spawn(move || sender.run())?;
-        Ok(Self { inbox, mark, parked_since: None, thread: Some(thread) })
+        Ok(Self { inbox, mark, parked_since: None, life, thread: Some(thread) })
+    }
+
+    /// Has it end, without waiting for that.
+    pub(super) fn end(self) -> Ending {
+        Ending(self.life.clone())
     }
 }
 
@@ -236,6 +270,8 @@ struct Sender {
     next_take: MonotonicNs,
     /// Publishers of what is in flight, and the number of the last sample of each.
     senders: Vec<(EndpointId, u64)>,
+    /// The last field, which is dropped last.
+    _life: Life,
 }
 
 impl Sender {

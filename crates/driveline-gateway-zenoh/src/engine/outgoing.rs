@@ -2,7 +2,7 @@
 //! The sending side: local publishers that others may have, and who wants them.
 
 use super::conductor::Common;
-use super::edge::{Edge, EdgeInbox, EdgeParts, access};
+use super::edge::{Edge, EdgeInbox, EdgeParts, Ending, access};
 use super::error::GatewayError;
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer, Parsed, QosMark};
@@ -18,7 +18,7 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 
-/// Most edges, each with a thread.
+/// Most edges, each with a thread; those count that have ended and whose thread has not.
 const MAX_EDGES: usize = 256;
 /// Edges that could not be made, and are tried again.
 const MAX_FAILED: usize = 1024;
@@ -133,7 +133,16 @@ struct Failed {
     clock: Arc<Mutex<ClockEstimate>>,
     reason: String,
     at: MonotonicNs,
-    pause: Duration,
+    /// None: it waits for another's thread to end.
+    pause: Option<Duration>,
+}
+
+/// Why there is no room for an edge.
+enum NoRoom {
+    /// As things are.
+    Now(String),
+    /// Until the thread of another has ended.
+    Yet(String),
 }
 
 /// To which host, of publishers with which offer, of which topic.
@@ -160,6 +169,10 @@ pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
     edges: BTreeMap<EdgeKey, Edge>,
+    /// Edges that have ended and whose thread had not when that was looked at; with `edges` at most `MAX_EDGES`.
+    ending: Vec<(EdgeKey, Ending)>,
+    /// Some of them have since.
+    freed: bool,
     /// At most `MAX_FAILED`: anybody may say that he wants something.
     failed: BTreeMap<EdgeKey, Failed>,
     pub(super) inboxes: Inboxes,
@@ -192,6 +205,8 @@ impl Outgoing {
         Ok(Self {
             topics: sent,
             edges: BTreeMap::new(),
+            ending: Vec::new(),
+            freed: false,
             failed: BTreeMap::new(),
             inboxes: Inboxes::default(),
             lists,
@@ -248,11 +263,17 @@ impl Outgoing {
             edge.inbox.park(false);
             return;
         }
-        let pause = self.failed.remove(&key).filter(|f| f.mark == mark).map_or(RETRY_FIRST, |f| (f.pause * 2).min(RETRY_LONGEST));
+        let before = self.failed.remove(&key).filter(|f| f.mark == mark).and_then(|f| f.pause);
+        let pause = before.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_LONGEST));
         // One with another QoS ends first: it has pins of the publisher.
         self.end(&key);
-        if let Some(reason) = self.make_room(&key, &config) {
-            self.fail(common, key, Failed { mark, clock, reason, at: MonotonicNs::now() + pause, pause });
+        if let Err(lack) = self.make_room(&key, &config) {
+            let (reason, pause) = match lack {
+                NoRoom::Now(reason) => (reason, Some(pause)),
+                NoRoom::Yet(reason) => (reason, None),
+            };
+            let at = MonotonicNs::now() + pause.unwrap_or(RETRY_FIRST);
+            self.fail(common, key, Failed { mark, clock, reason, at, pause });
             return;
         }
         let parts = EdgeParts {
@@ -269,6 +290,7 @@ impl Outgoing {
             clock: clock.clone(),
             left_out: self.left_out.clone(),
             notices: common.notices.clone(),
+            conductor: common.kicker.clone(),
         };
         match Edge::start(parts) {
             Ok(edge) => {
@@ -276,35 +298,41 @@ impl Outgoing {
                 self.edges.insert(key, edge);
             }
             Err(e) => {
-                let failed = Failed { mark, clock, reason: e.to_string(), at: MonotonicNs::now() + pause, pause };
+                let failed = Failed { mark, clock, reason: e.to_string(), at: MonotonicNs::now() + pause, pause: Some(pause) };
                 self.fail(common, key, failed);
             }
         }
     }
 
-    /// Sees to it that an edge can be added without one more pin of its publishers: of hosts that want the topic no longer, those that left first make
-    /// room. Gives why it cannot.
-    fn make_room(&mut self, (_, offered, topic): &EdgeKey, config: &CarriedTopic) -> Option<String> {
+    /// Sees to it that an edge can be added without one more thread or pin of its publishers than there may be: of hosts that want the topic no longer, those that
+    /// left first make room.
+    fn make_room(&mut self, (_, offered, topic): &EdgeKey, config: &CarriedTopic) -> Result<(), NoRoom> {
         if self.edges.len() >= MAX_EDGES {
-            return Some(format!("there are {MAX_EDGES} topics on their way to hosts already"));
+            return Err(NoRoom::Now(format!("there are {MAX_EDGES} topics on their way to hosts already")));
         }
-        let most = config.hosts? as usize;
         let of_the_same = |(_, of, name): &EdgeKey| name == topic && of == offered;
+        let most = config.hosts.map_or(usize::MAX, |hosts| hosts as usize);
         while self.edges.keys().filter(|key| of_the_same(key)).count() >= most {
             let parked = self.edges.iter().filter(|(key, _)| of_the_same(key)).filter_map(|(key, edge)| Some((edge.parked_since?, key)));
             let Some(longest) = parked.min().map(|(_, key)| key.clone()) else {
-                return Some(format!(
+                return Err(NoRoom::Now(format!(
                     "it goes to {most} hosts already, and the other pins of its publishers are for subscriptions here; write `pins:` for it in the graph file, \
                      one more for each host that is to have it"
-                ));
+                )));
             };
             self.end(&longest);
         }
-        None
+        let places = self.ending.iter().map(|(key, _)| key).chain(self.edges.keys());
+        if places.clone().count() >= MAX_EDGES || places.filter(|key| of_the_same(key)).count() >= most {
+            let reason =
+                "a sample of whoever had its place before still waits for room; it is tried again as soon as that one is sent or given up";
+            return Err(NoRoom::Yet(reason.into()));
+        }
+        Ok(())
     }
 
     fn fail(&mut self, common: &Common, key: EdgeKey, failed: Failed) {
-        if failed.pause == RETRY_FIRST {
+        if failed.pause == Some(RETRY_FIRST) {
             common.tell(format!("topic '{}' does not go to host '{}': {}", key.2, key.0.name(), failed.reason));
         }
         if self.failed.len() < MAX_FAILED || self.failed.contains_key(&key) {
@@ -325,7 +353,14 @@ impl Outgoing {
 
     fn end(&mut self, key: &EdgeKey) {
         self.inboxes.write().unwrap_or_else(PoisonError::into_inner).remove(key);
-        self.edges.remove(key);
+        self.ending.extend(self.edges.remove(key).map(|edge| (key.clone(), edge.end())));
+        self.see_who_has_ended();
+    }
+
+    fn see_who_has_ended(&mut self) {
+        let before = self.ending.len();
+        self.ending.retain(|(_, ending)| !ending.is_over());
+        self.freed |= self.ending.len() < before;
     }
 
     /// Lets go of edges that nobody has wanted for long, and tries again what could not be made. Gives when to look again.
@@ -333,7 +368,10 @@ impl Outgoing {
         let over: Vec<_> =
             self.edges.iter().filter(|(_, e)| e.parked_since.is_some_and(|t| now >= t + KEPT_PARKED)).map(|(k, _)| k.clone()).collect();
         over.iter().for_each(|key| self.end(key));
-        let again: Vec<_> = self.failed.iter().filter(|(_, f)| now >= f.at).map(|(k, f)| (k.clone(), f.mark, f.clock.clone())).collect();
+        self.see_who_has_ended();
+        let freed = std::mem::take(&mut self.freed);
+        let is_due = |f: &Failed| now >= f.at || (freed && f.pause.is_none());
+        let again: Vec<_> = self.failed.iter().filter(|(_, f)| is_due(f)).map(|(k, f)| (k.clone(), f.mark, f.clock.clone())).collect();
         for (key, mark, clock) in again {
             self.wanted(common, key, mark, clock);
         }
