@@ -247,7 +247,7 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     let config = json!({
         "domain": "\u{1b}[31mcar",
         "domain_dir": dir.path().join("domain"),
-        "network": { "connect": ["tls/127.0.0.1:7450"], "tls": tls },
+        "network": { "listen": ["nonsense"], "connect": ["tls/127.0.0.1:7450"], "tls": tls },
         "topics": [topic(8), topic(0)],
     });
     let file = dir.path().join("config.json");
@@ -257,8 +257,9 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
     for says in [
-        "has 6 mistakes",
+        "has 7 mistakes",
         "domain: ` [31mcar` cannot be",
+        "network.listen[0]: `nonsense` is not an endpoint",
         "network.tls.private_key: cannot read /nowhere/a.key: No such file",
         "topics[1].pins: 0",
     ] {
