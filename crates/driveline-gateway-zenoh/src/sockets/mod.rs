@@ -14,6 +14,9 @@ use std::time::Duration;
 /// How often the program looks: before the first connection that was made since can be given up.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// More the kernel does not take.
+const MOST_MS: u32 = i32::MAX as u32;
+
 /// What this process has open.
 const OPEN: &str = "/proc/self/fd";
 
@@ -34,21 +37,22 @@ pub fn break_unanswered(limit: Duration) -> io::Result<()> {
 
 /// Does that to the sockets that there are now.
 fn look(limit: Duration) -> io::Result<()> {
+    let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
     let sockets = read_dir(OPEN)?.filter_map(|entry| {
         let path = entry.ok()?.path();
         let number = path.file_name()?.to_str()?.parse().ok()?;
         read_link(&path).ok()?.to_str()?.starts_with("socket:").then_some(number)
     });
-    sockets.for_each(|number| set(number, limit));
+    sockets.for_each(|number| set(number, limit_ms));
     Ok(())
 }
 
-fn set(number: RawFd, limit: Duration) {
+fn set(number: RawFd, limit_ms: u32) {
     // SAFETY: the number is of a descriptor that was open just now. Another thread may close it meanwhile, and the number may be given to another file: the call below leaves it to
     // the kernel to look the number up, reads no memory but its own, and does not close it. Of one that is closed it fails, and of another one of this process the same is wanted.
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     // One that is not of TCP refuses.
-    let _ = set_tcp_user_timeout(socket, u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
+    let _ = set_tcp_user_timeout(socket, limit_ms);
 }
 
 #[cfg(test)]
@@ -64,6 +68,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let before = connect();
+        look(Duration::MAX).unwrap();
+        assert_eq!(tcp_user_timeout(&before).unwrap(), MOST_MS);
         break_unanswered(LIMIT).unwrap();
         assert_eq!(tcp_user_timeout(&before).unwrap(), 2_000);
         let later = connect();
