@@ -6,9 +6,11 @@ mod rig;
 
 use driveline::RawPublisher;
 use driveline::types::{Qos, Reliability};
+use rig::certificates::calls_over_tls;
 use rig::readings::Heard;
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 
 /// Each direction.
@@ -110,19 +112,24 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
 }
 
-/// The other host is alive all the while: what it says is not held up by what it is sent.
+/// The other host is alive all the while: what it says is not held up by what it is sent, and what it is sent is acknowledged bit by bit.
 #[test]
 fn a_sample_that_is_on_its_way_for_longer_than_a_lease_ends_no_connection() {
+    ends_no_connection(&|_, endpoint| [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "connect": [endpoint] })]);
+    ends_no_connection(&calls_over_tls);
+}
+
+fn ends_no_connection(network: &dyn Fn(&Path, &str) -> [Value; 2]) {
     const LEN: usize = 4 << 20;
     const MBIT: u32 = 10;
     let qos = Qos { depth: 1, ..Qos::default() };
-    let network = |_: &std::path::Path, endpoint: &str| {
-        [
-            json!({ "host": "a", "listen": [endpoint], "bandwidth_mbit": MBIT }),
-            json!({ "host": "b", "connect": [endpoint], "bandwidth_mbit": MBIT }),
-        ]
+    let slow = |directory: &Path, endpoint: &str| {
+        network(directory, endpoint).map(|mut host| {
+            host["bandwidth_mbit"] = json!(MBIT);
+            host
+        })
     };
-    let rig = Rig::with(&[Carried::from_a(TOPIC, LEN as u64)], &qos, 0, &network);
+    let rig = Rig::with(&[Carried::from_a(TOPIC, LEN as u64)], &qos, 0, &slow);
     if !rig.limit(MBIT, "a way that takes long") {
         return;
     }

@@ -8,6 +8,7 @@
 mod rig;
 
 use driveline::types::{MonotonicNs, Qos, Reliability};
+use rig::certificates::calls_over_tls;
 use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
 use rig::readings::{deep, small};
 use rig::stopwatch::{Stopwatch, this_thread, waited_of};
@@ -44,26 +45,29 @@ fn large(reliability: Reliability) -> Speech {
 }
 
 /// Cuts the link in some way, once for each of these times, and sees what is lost, what comes back and when, and that nobody waits for it.
-fn outages(speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &[u64]) {
-    let rig = Rig::new(&speech.topics(), &speech.qos);
+fn outages(speech: &Speech, cut: (&str, Cut), lengths_ms: &[u64]) {
+    outages_on(&Rig::new(&speech.topics(), &speech.qos), speech, cut, lengths_ms);
+}
+
+fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &[u64]) {
     let mut talk = Talk::new(&rig.a, &rig.b, speech);
     talk.until_heard(20);
     for &ms in lengths_ms {
         let before = [&rig.a, &rig.b].map(out_of_reach);
-        if !cut(&rig, true) {
+        if !cut(rig, true) {
             rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
             return;
         }
         talk.go_on_for(Duration::from_millis(ms));
         talk.heard.perhaps_from = talk.heard.numbers.last().copied().filter(|_| ms >= KEPT_MS);
-        cut(&rig, false);
+        cut(rig, false);
         talk.recovers(&talk.now(), &format!("{how} for {ms} ms"));
         let after = [&rig.a, &rig.b].map(out_of_reach);
         let told = after.iter().zip(before).all(|(after, before)| *after >= before + Duration::from_millis(ms));
         assert!(told || ms < TOLD_MS, "{how} for {ms} ms: of {before:?} there are {after:?}");
     }
     talk.all_accounted_for();
-    no_dead_routes(&rig);
+    no_dead_routes(rig);
 }
 
 /// A link that was away for so long was told of as gone, whatever was on its way.
@@ -112,6 +116,16 @@ fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
     let _alone = alone();
     for (reliability, cut) in [Reliability::BestEffort, Reliability::Reliable].into_iter().zip(CUTS) {
         outages(&large(reliability), cut, &[3_000]);
+    }
+}
+
+/// There the kernel breaks a connection whose packets are not acknowledged for a lease, whatever Zenoh is doing.
+#[test]
+fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
+    let _alone = alone();
+    for (speech, cut) in [(fast(), CUTS[1]), (large(Reliability::BestEffort), CUTS[1]), (reliable(), CUTS[0])] {
+        let rig = Rig::with(&speech.topics(), &speech.qos, 0, &calls_over_tls);
+        outages_on(&rig, &speech, cut, &[300, 1_500, 5_000]);
     }
 }
 

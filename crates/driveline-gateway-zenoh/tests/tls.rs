@@ -5,7 +5,7 @@
 mod rig;
 
 use driveline::types::Qos;
-use rig::certificates::{authority, certificate, tls};
+use rig::certificates::{authority, calls_over_tls, certificate, tls};
 use rig::stopwatch::Stopwatch;
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use serde_json::json;
@@ -128,16 +128,8 @@ fn a_large_sample_arrives_at_once() {
     const SAMPLES: usize = 200;
     /// For all of them: about 1.3 s, and half a second more for each whose end stays.
     const WITHIN: Duration = Duration::from_secs(8);
-    let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &Qos::default(), 0, &|directory, endpoint| {
-        authority(directory, "fleet");
-        let listen = endpoint.replace("tcp/", "tls/");
-        let [a, b] = ["a", "b"].map(|host| {
-            certificate(directory, host, "fleet");
-            tls(directory, host)
-        });
-        [json!({ "host": "a", "listen": [listen], "tls": a }), json!({ "host": "b", "connect": [listen], "tls": b })]
-    });
     let qos = Qos::default();
+    let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &qos, 0, &calls_over_tls);
     let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
     let mut subscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);

@@ -32,6 +32,17 @@ pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
     openssl(directory, &signed);
 }
 
+/// Two hosts of a fleet, of which the second one calls the first over TLS.
+pub(crate) fn calls_over_tls(directory: &Path, endpoint: &str) -> [Value; 2] {
+    authority(directory, "fleet");
+    let listen = endpoint.replace("tcp/", "tls/");
+    let [a, b] = ["a", "b"].map(|host| {
+        certificate(directory, host, "fleet");
+        tls(directory, host)
+    });
+    [json!({ "host": "a", "listen": [listen], "tls": a }), json!({ "host": "b", "connect": [listen], "tls": b })]
+}
+
 /// What stands under `tls:` for a host of the authority `fleet`.
 pub(crate) fn tls(directory: &Path, host: &str) -> Value {
     let file = |name: &str| directory.join(name);
