@@ -31,12 +31,13 @@ pub(super) fn answer(s: &Summary) -> String {
     let text = match slowest(s) {
         None => "No component has finished with data that descends from a sensor.".to_owned(),
         Some(e) => {
-            let mut parts = [("computation", e.p50.computation_us), ("waiting", e.p50.idle_us), ("communication", e.p50.communication_us)];
+            // Means: what one sample near the median waited for is chance, and means add up.
+            let mut parts = [("computation", e.mean.computation_us), ("waiting", e.mean.idle_us), ("communication", e.mean.communication_us)];
             parts.sort_by(|a, b| b.1.total_cmp(&a.1));
             let parts = parts.map(|(what, us)| format!("{} {what}", duration(us)));
             let [first, second, third] = &parts;
             format!(
-                "<b>{}</b> at {}, counted from {} (median of {}; 99 % within {}{}): {first}, {second} and {third}.",
+                "<b>{}</b> at {}, counted from {} (median of {}; 99 % within {}{}). On average {first}, {second} and {third}.",
                 duration(e.age_us.p50),
                 escape(&e.stage),
                 escape(&e.origin),
@@ -105,14 +106,14 @@ pub(super) fn cards(s: &Summary) -> String {
             );
         }
         card(
-            percent(e.p50.communication_us, e.p50.total_us()),
+            percent(e.mean.communication_us, e.mean.total_us()),
             "of the latency is communication".to_owned(),
             format!(
-                "{} of {} at the median; {} computation, {} waiting",
-                duration(e.p50.communication_us),
-                duration(e.p50.total_us()),
-                duration(e.p50.computation_us),
-                duration(e.p50.idle_us)
+                "on average {} of {}; {} computation, {} waiting",
+                duration(e.mean.communication_us),
+                duration(e.mean.total_us()),
+                duration(e.mean.computation_us),
+                duration(e.mean.idle_us)
             ),
             "Communication: from publishing a sample to the start of the callback that it triggers, and conversions of messages. Waiting: data lay ready until something else had it read.",
         );
