@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod archive;
+mod chain;
 pub mod compare;
 pub mod csv;
 mod left_out;

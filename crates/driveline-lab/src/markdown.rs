@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The summary of an analysis as Markdown, to be published: for each experiment a table of the same figures as on the terminal, what
-//! it answers of each system, which runs do not count, what is left out, and the scenario's notes.
+//! it answers of each system, what transmission costs a chain and what its stages do, which runs do not count, what is left out,
+//! and the scenario's notes.
 
 use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
 use crate::archive::{Experiment, Manifest, Role};
+use crate::chain::{self, TRANSMISSION};
 use crate::scenario::AnswerSpec;
 use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, ratio, remarks};
 use driveline_analyze::text::{Columns, digits, microseconds};
@@ -45,11 +47,14 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     } else {
         let _ = writeln!(text, "{}", table.markdown());
     }
+    transmission(text, e);
     answers(text, e, planned.scenario.answer);
     fairness(text, e);
     own_tools(text, e);
     invalid(text, e);
     left_out(text, e);
+    let works = chain::works(e).into_iter().map(|(stage, what)| format!("{}: {}", escaped(stage), escaped(&what)));
+    list(text, "What the stages do", &works.collect::<Vec<_>>());
     list(text, "Notes", &e.notes.iter().map(|n| escaped(n)).collect::<Vec<_>>());
 }
 
@@ -76,6 +81,19 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
     let remark = remark(e, about);
     if !remark.is_empty() {
         let _ = writeln!(text, "{}\n", escaped(&remark));
+    }
+}
+
+/// What transmission costs beside the work of a chain's stages.
+fn transmission(text: &mut String, e: &ExperimentResult) {
+    let Some(of) = chain::transmission(e) else { return };
+    let mut table = Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.stages).collect::<Vec<_>>());
+    for row in of.rows {
+        table.row([row.cell.to_owned(), row.name].into_iter().chain(row.shares).collect());
+    }
+    let _ = writeln!(text, "{}", table.markdown());
+    if let Some(missing) = of.missing {
+        let _ = writeln!(text, "{}\n", escaped(missing));
     }
 }
 

@@ -33,7 +33,7 @@ pub struct ReportArgs {
     /// Where the page goes [default: DIR/report.html]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Print the tables of latencies as Markdown instead of the summary
+    /// Print the tables as Markdown instead of the summary
     #[arg(long)]
     pub markdown: bool,
     /// Print the summary as JSON instead of text

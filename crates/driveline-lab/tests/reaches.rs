@@ -87,8 +87,8 @@ fn chain(reach: Reach) -> ChainJob {
     }
 }
 
-/// The page about W9 where the detector counted `network`, 1 or 0.
-fn page_of_chains(network: u64) -> String {
+/// The page about W9 where the detector counted `network`, 1 or 0; and what is printed to be published.
+fn told_of_chains(network: u64) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let observed = |communication: u64| {
         let mut o = Observations::default();
@@ -111,8 +111,12 @@ fn page_of_chains(network: u64) -> String {
     }
     let published = scenario::load("W9").unwrap().published;
     let archive = measured(&dir.path().join("a"), "W9", cases, |s| s.published = published);
-    report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
-    std::fs::read_to_string(archive.directory().join("report.html")).unwrap()
+    let printed = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: true, json: false }).unwrap();
+    (std::fs::read_to_string(archive.directory().join("report.html")).unwrap(), printed)
+}
+
+fn page_of_chains(network: u64) -> String {
+    told_of_chains(network).0
 }
 
 #[test]
@@ -143,4 +147,30 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
     }
     // Shares are no times.
     assert!(!page.contains("Published, and measured here"));
+}
+
+#[test]
+fn what_is_published_of_a_chain_has_its_transmission_and_what_its_stages_do() {
+    let (_, printed) = told_of_chains(1);
+    let table = "\
+| transmission ÷ processing, means | system | yolo |
+|---|---|---|
+| process | Driveline | 0.25 % |
+| process | ComP within a process (published, PC) | 4.20 % |
+";
+    assert!(printed.contains(table), "{printed}");
+    for row in ["| host | cyclonedds/udp | 300 % |", "| host | ComP over DDS (published, PC) | 567 % |"] {
+        assert!(printed.contains(row), "{row}: {printed}");
+    }
+    let stages = "\
+What the stages do:
+
+- camera: comp\\_camera (as it is by default); the kernel chooses its CPU
+- yolo: comp\\_yolo (model = /a/\\<b>.cfg); on CPU 1; counted in each run: network 1
+";
+    assert!(printed.contains(stages) && !printed.contains("The detector was a plain one"), "{printed}");
+    // Beside something plainer nothing published stands, and it says so.
+    let (_, printed) = told_of_chains(0);
+    assert!(printed.contains("The detector was a plain one") && printed.contains("| host | cyclonedds/udp | 300 % |"), "{printed}");
+    assert!(!printed.contains("567 %"), "{printed}");
 }

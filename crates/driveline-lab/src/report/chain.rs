@@ -8,8 +8,6 @@ use crate::words::NETWORK_IS_MISSING;
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::Reach;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// Transmission in percent of processing, a column for each stage that receives something.
 pub(super) fn transmission(e: &ExperimentResult) -> String {
@@ -40,7 +38,7 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
         "<h3>Transmission beside processing</h3>{missing}{}<p class=legend>Mean of communication in percent of the mean of computation; below, the same of the medians, and the means of both. Communication lasts from \
          publishing until all inputs are in hand: a message that waits for a stage that is still busy, and conversions, count as transmission.</p>{}",
         table.finish(),
-        works(&chains)
+        works(e)
     )
 }
 
@@ -80,42 +78,8 @@ fn share(c: &CaseResult, stage: &str) -> String {
 }
 
 /// What the stages did, and where they ran.
-fn works(chains: &[(&CaseResult, &ChainJob)]) -> String {
-    let Some((_, chain)) = chains.first() else { return String::new() };
-    let mut items = String::new();
-    for stage in &chain.stages {
-        let told: Vec<String> = stage
-            .parameters
-            .iter()
-            .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-            .collect();
-        let parameters = if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
-        let cpu = stage.cpu.map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
-        let counted = counted(chains, &stage.name);
-        let _ = write!(
-            items,
-            "<li><b>{}</b>: {} ({}); {}{}</li>",
-            escape(&stage.name),
-            escape(&stage.work),
-            escape(&parameters),
-            escape(&cpu),
-            escape(&counted)
-        );
-    }
+fn works(e: &ExperimentResult) -> String {
+    let told = crate::chain::works(e).into_iter();
+    let items: String = told.map(|(stage, what)| format!("<li><b>{}</b>: {}</li>", escape(stage), escape(&what))).collect();
     format!("<details><summary>What the stages do</summary><ul>{items}</ul></details>\n")
-}
-
-/// What a stage's work counted: the same wherever it is the same in all runs, else from the least to the greatest.
-fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
-    let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {
-        let Some(what) = name.strip_prefix(stage).and_then(|rest| rest.strip_prefix(": ")) else { continue };
-        for value in values {
-            let (low, high) = all.entry(what).or_insert((u64::MAX, 0));
-            (*low, *high) = ((*low).min(*value), (*high).max(*value));
-        }
-    }
-    let words: Vec<String> =
-        all.iter().map(|(what, (low, high))| if low == high { format!("{what} {low}") } else { format!("{what} {low}–{high}") }).collect();
-    if words.is_empty() { String::new() } else { format!("; counted in each run: {}", words.join(", ")) }
 }

@@ -4,9 +4,9 @@
 use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
 use crate::archive::Role;
+use crate::chain::{self, TRANSMISSION};
 use crate::table::{controls, interval, label, percentile, quantity};
-use crate::words::NETWORK_IS_MISSING;
-use driveline_analyze::text::{Columns, digits};
+use driveline_analyze::text::Columns;
 use driveline_bench::observations::Quantity;
 use std::fmt::Write as _;
 
@@ -41,22 +41,17 @@ pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
 
 /// Transmission in percent of processing, at each stage that receives something.
 pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
-    let Some(stages) = e.receiving_stages() else { return };
-    let percent = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{} %", digits(x)));
-    let mut table = Columns::new(&std::iter::once("transmission ÷ processing, means").chain(stages.iter().copied()).collect::<Vec<_>>());
-    for cell in e.cells() {
-        table.heading(cell.to_owned());
-        for c in e.in_cell(cell).filter(|c| c.headline().is_some()) {
-            let row = stages.iter().map(|stage| percent(c.transmission_percent(stage)));
-            table.row(std::iter::once(format!("  {}", c.name())).chain(row).collect());
+    let Some(of) = chain::transmission(e) else { return };
+    let mut table = Columns::new(&std::iter::once(TRANSMISSION).chain(of.stages).collect::<Vec<_>>());
+    let mut cell = None;
+    for row in of.rows {
+        if cell.replace(row.cell) != Some(row.cell) {
+            table.heading(row.cell.to_owned());
         }
-        for p in e.in_cell(cell).next().into_iter().flat_map(|c| e.transmission_published(c)) {
-            let row = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied()));
-            table.row(std::iter::once(format!("  {} (published, {})", p.system, p.on)).chain(row).collect());
-        }
+        table.named(format!("  {}", row.name), row.shares);
     }
-    if !table.is_empty() && e.network_is_missing() {
-        table.heading(format!("  {NETWORK_IS_MISSING}"));
+    if let Some(missing) = of.missing {
+        table.heading(format!("  {missing}"));
     }
     write(text, &table);
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is told of chains wherever that is: transmission beside processing, and what the stages do.
+
+use crate::analysis::{CaseResult, ExperimentResult};
+use crate::words::NETWORK_IS_MISSING;
+use driveline_analyze::text::digits;
+use driveline_bench::chain::ChainJob;
+use std::collections::BTreeMap;
+
+/// What the shares are of.
+pub(crate) const TRANSMISSION: &str = "transmission ÷ processing, means";
+
+/// Transmission in percent of processing, at each stage that receives something: measured, and published.
+pub(crate) struct Transmission<'a> {
+    pub(crate) stages: Vec<&'a str>,
+    pub(crate) rows: Vec<Row<'a>>,
+    /// Why published shares do not stand among them.
+    pub(crate) missing: Option<&'static str>,
+}
+
+/// Somebody's shares in a cell, one for each stage; empty where there is none.
+pub(crate) struct Row<'a> {
+    pub(crate) cell: &'a str,
+    pub(crate) name: String,
+    pub(crate) shares: Vec<String>,
+}
+
+/// Nothing if there is no chain, or nothing of one.
+pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
+    let stages = e.receiving_stages()?;
+    let percent = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{} %", digits(x)));
+    let mut rows = Vec::new();
+    for cell in e.cells() {
+        for c in e.in_cell(cell).filter(|c| c.headline().is_some()) {
+            let shares = stages.iter().map(|stage| percent(c.transmission_percent(stage))).collect();
+            rows.push(Row { cell, name: c.name(), shares });
+        }
+        for p in e.in_cell(cell).next().into_iter().flat_map(|c| e.transmission_published(c)) {
+            let shares = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied())).collect();
+            rows.push(Row { cell, name: format!("{} (published, {})", p.system, p.on), shares });
+        }
+    }
+    let missing = e.network_is_missing().then_some(NETWORK_IS_MISSING);
+    (!rows.is_empty()).then_some(Transmission { stages, rows, missing })
+}
+
+/// What the stages did, and where they ran: each by its name.
+pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
+    let chains: Vec<(&CaseResult, &ChainJob)> = e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
+    let stages = chains.first().into_iter().flat_map(|(_, chain)| &chain.stages);
+    let told = stages.map(|stage| {
+        let told: Vec<String> = stage
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+            .collect();
+        let parameters = if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
+        let cpu = stage.cpu.map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
+        (stage.name.as_str(), format!("{} ({parameters}); {cpu}{}", stage.work, counted(&chains, &stage.name)))
+    });
+    told.collect()
+}
+
+/// What a stage's work counted: the same wherever it is the same in all runs, else from the least to the greatest.
+fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
+    let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {
+        let Some(what) = name.strip_prefix(stage).and_then(|rest| rest.strip_prefix(": ")) else { continue };
+        for value in values {
+            let (low, high) = all.entry(what).or_insert((u64::MAX, 0));
+            (*low, *high) = ((*low).min(*value), (*high).max(*value));
+        }
+    }
+    let words: Vec<String> =
+        all.iter().map(|(what, (low, high))| if low == high { format!("{what} {low}") } else { format!("{what} {low}–{high}") }).collect();
+    if words.is_empty() { String::new() } else { format!("; counted in each run: {}", words.join(", ")) }
+}
