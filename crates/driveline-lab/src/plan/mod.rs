@@ -152,13 +152,14 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
     if let Some(reason) = cell.refused(placement) {
         return leave_out(e, &cell.name, &reason, None);
     }
-    if cell.workload.is_some() {
-        if with_driveline {
-            let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
-            case.workload.clone_from(&cell.workload);
-            add(e, case);
+    if let Some(workload) = &cell.workload {
+        if !with_driveline {
+            let reason = "is measured with Driveline only: name driveline as well";
+            return leave_out(e, &format!("the workload {}", workload.name), reason, Some(cell));
         }
-        return;
+        let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
+        case.workload.clone_from(&cell.workload);
+        return add(e, case);
     }
     if cell.beside.watch_every.is_some()
         && let [link] = cell.links.as_slice()
