@@ -250,10 +250,14 @@ fn a_graph_is_no_scenario_and_a_scenario_is_no_graph_and_one_line_says_so() {
 fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("[driveline]", "[fastds]")).unwrap();
+    std::fs::write(dir.path().join("own.yaml"), SCENARIO.replace("id: mine", "id: S1")).unwrap();
     for (line, ends_with, says) in [
         ("bench run S1 --dry-run --systems fastds", 2, "did you mean `fastdds`?"),
         ("bench run S99 --dry-run", 2, "there is no experiment 'S99'"),
-        ("bench run S1 s1 --dry-run", 2, "two of the experiments are called S1"),
+        ("bench run S1 s1 --dry-run", 2, "S1 is named twice: name it once"),
+        ("bench run all S2 --dry-run", 2, "S2 is named twice: name it once"),
+        ("bench run ./own.yaml own.yaml --dry-run", 2, "S1 is named twice: name it once"),
+        ("bench run S1 ./own.yaml --dry-run", 2, "two of the experiments are called S1: give one of them another id"),
         ("bench list --show S99", 2, "there is no experiment 'S99'"),
         ("bench report . --markdown --json", 2, "choose one"),
         ("bench link --peers fastds", 2, "did you mean `fastdds`?"),

@@ -239,10 +239,16 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
     let mut experiments: Vec<Experiment> = Vec::new();
     let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
     let words: Vec<String> = args.what.iter().flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] }).collect();
-    for word in &words {
+    for (i, word) in words.iter().enumerate() {
         let mut scenario = scenario::load_for(word, &found).map_err(LoadError::in_command_line)?;
-        if experiments.iter().any(|e| e.scenario.id == scenario.id) {
-            bail!(UsageError::new(anyhow!("two of the experiments are called {}: give one of them another id", scenario.id)));
+        if let Some(at) = experiments.iter().position(|e| e.scenario.id == scenario.id) {
+            let same = words.iter().take(i).nth(at).is_some_and(|other| scenario::is_same(other, word));
+            let id = &scenario.id;
+            bail!(UsageError::new(if same {
+                anyhow!("{id} is named twice: name it once")
+            } else {
+                anyhow!("two of the experiments are called {id}: give one of them another id")
+            }));
         }
         change(&mut scenario, &args.systems, args.rounds);
         experiments.push(plan::plan(&scenario, extent, &found, &placement)?);

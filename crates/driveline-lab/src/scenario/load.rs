@@ -2,7 +2,7 @@
 //! From a file or a built-in name to a scenario.
 
 use super::Scenario;
-use super::builtin::builtin;
+use super::builtin::{Builtin, builtin};
 use super::check::{check, check_systems};
 use driveline_bench::UsageError;
 use driveline_bench::peers::Peer;
@@ -78,8 +78,21 @@ pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
     check(document)
 }
 
+/// Whether two words mean the same experiment: the same built-in one, or the same file.
+pub(crate) fn is_same(a: &str, b: &str) -> bool {
+    match (built_in(a), built_in(b)) {
+        (None, None) => std::fs::canonicalize(a).ok().zip(std::fs::canonicalize(b).ok()).is_some_and(|(a, b)| a == b),
+        (a, b) => a.map(|b| b.id) == b.map(|b| b.id),
+    }
+}
+
+/// The built-in experiment of that name, however it is written.
+fn built_in(word: &str) -> Option<&'static Builtin> {
+    builtin().iter().find(|b| b.id.eq_ignore_ascii_case(word))
+}
+
 fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
-    if let Some(known) = builtin().iter().find(|b| b.id.eq_ignore_ascii_case(word)) {
+    if let Some(known) = built_in(word) {
         return Ok(parse_document(Path::new(&format!("{}.yaml", known.id)), known.text.to_owned())?);
     }
     let path = Path::new(word);
