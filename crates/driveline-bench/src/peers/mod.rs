@@ -14,9 +14,9 @@ pub use selection::{Selection, misnamed, names, select};
 
 use crate::child::{Started, unreadable};
 use crate::harness::PROTOCOL;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -109,8 +109,12 @@ pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
     let known: Vec<Known> = serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
     let mut found = Vec::new();
     if let Some(directory) = directory {
-        let entries = std::fs::read_dir(directory)
-            .with_context(|| format!("cannot read the directory of peers {}: build them with `make peers`", directory.display()))?;
+        let place = directory.display();
+        let entries = std::fs::read_dir(directory).map_err(|e| match e.kind() {
+            // One that nobody names is looked for before.
+            ErrorKind::NotFound => anyhow!("{PEERS_VARIABLE} names {place}, which is not there: name another directory, or unset it"),
+            _ => anyhow!("cannot read the directory of peers {place}: {e}: name another one with {PEERS_VARIABLE}"),
+        })?;
         let mut programs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_program(p)).collect();
         programs.sort();
         found = programs.into_iter().map(examine).collect();

@@ -121,7 +121,8 @@ fn a_peer_that_hangs_is_not_waited_for() {
 fn a_directory_that_is_not_there_is_an_error_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("{:#}", discover(Some(&dir.path().join("none"))).unwrap_err());
-    assert!(text.contains("make peers"), "{text}");
+    let named = format!("DRIVELINE_PEERS names {}/none, which is not there: name another directory, or unset it", dir.path().display());
+    assert_eq!(text, named);
     // Without any, everything of the catalogue is listed as not installed.
     assert!(discover(None).unwrap().iter().all(|p| matches!(p.state, State::NotInstalled { .. })));
 }
