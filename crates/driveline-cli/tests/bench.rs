@@ -269,6 +269,11 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("bench run ./mine.yaml --dry-run", 1, "did you mean `fastdds`?"),
         ("bench run ./none.yaml --dry-run", 1, "none.yaml"),
         ("bench run refsys --systems fastdds --dry-run", 1, "the workload refsys: is measured with Driveline only: name driveline as well"),
+        (
+            "bench run ./own.yaml --out mine.yaml/a",
+            1,
+            "mine.yaml/a: Not a directory (os error 20): name a directory that may be made with --out\n",
+        ),
         ("bench link --size 64G --wait block", 1, "MiB are available"),
     ] {
         let (code, out, err) = ended(dir.path(), &line.split(' ').collect::<Vec<_>>());

@@ -14,7 +14,7 @@ mod samples;
 pub use manifest::{Case, Experiment, Link, Manifest, Role, Run, Workload};
 pub use samples::{LinkSample, metrics};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use check::{check, check_readable};
 use driveline_bench::observations::Observations;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ impl Archive {
         check_readable(&manifest)?;
         let made = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}: name a directory that may be made with --out", made().display()))?;
+            .map_err(|e| anyhow!("cannot make {}: {e}: name a directory that may be made with --out", made().display()))?;
         let empty = || -> Result<()> {
             let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten();
             // A manifest that was never whole is nobody's measurement.
