@@ -258,7 +258,7 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("bench run all S2 --dry-run", 2, "S2 is named twice: name it once"),
         ("bench run ./own.yaml own.yaml --dry-run", 2, "S1 is named twice: name it once"),
         ("bench run S1 ./own.yaml --dry-run", 2, "two of the experiments are called S1: give one of them another id"),
-        ("bench list --show S99", 2, "there is no experiment 'S99'"),
+        ("bench list --show S99", 2, "there is no experiment 'S99'. `driveline bench list` shows them\n"),
         ("bench report . --markdown --json", 2, "choose one"),
         ("bench link --peers fastds", 2, "did you mean `fastdds`?"),
         ("bench link --subscribers 3", 2, "add --rate"),

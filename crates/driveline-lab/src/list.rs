@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `bench list`: which experiments there are.
 
-use crate::scenario::{self, LoadError, ReachSpec, Scenario, builtin};
-use anyhow::{Context, Result};
+use crate::scenario::{self, ReachSpec, Scenario, builtin};
+use anyhow::{Context, Result, anyhow, ensure};
+use driveline_bench::UsageError;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// The experiments as a table, or as JSON.
 ///
@@ -40,9 +42,11 @@ fn needs(s: &Scenario) -> Option<&'static str> {
 /// # Errors
 /// If there is none of that name.
 pub fn show(id: &str) -> Result<&'static str> {
-    // Loading explains what there is instead.
-    scenario::load(id).map_err(LoadError::in_command_line)?;
-    builtin().iter().find(|b| b.id.eq_ignore_ascii_case(id)).map(|b| b.text).with_context(|| format!("'{id}' is a file already"))
+    if let Some(known) = scenario::built_in(id) {
+        return Ok(known.text);
+    }
+    ensure!(!Path::new(id).exists(), "'{id}' is a file already");
+    Err(UsageError::new(anyhow!(scenario::no_such(id))).into())
 }
 
 #[cfg(test)]

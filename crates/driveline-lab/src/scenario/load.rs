@@ -87,7 +87,7 @@ pub(crate) fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// The built-in experiment of that name, however it is written.
-fn built_in(word: &str) -> Option<&'static Builtin> {
+pub(crate) fn built_in(word: &str) -> Option<&'static Builtin> {
     builtin().iter().find(|b| b.id.eq_ignore_ascii_case(word))
 }
 
@@ -100,6 +100,11 @@ fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     if looks_like_file || path.exists() {
         return Ok(read_document(path)?);
     }
+    Err(LoadError::NoSuchExperiment(format!("{}; a file is named by its path", no_such(word))))
+}
+
+/// That there is no built-in experiment of that name, and what there is.
+pub(crate) fn no_such(word: &str) -> String {
     // Of the ids that are a letter or two away; of two letters everything is two away.
     let most = (word.chars().count() / 2).min(2);
     let distance = |id: &str| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase());
@@ -107,8 +112,7 @@ fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     // Ids of one paper begin alike.
     let near = near.min_by_key(|id| (distance(id), !word.to_lowercase().starts_with(&id[..1].to_lowercase())));
     let hint = near.map_or_else(String::new, |id| format!(" Did you mean {id}?"));
-    let text = format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them; a file is named by its path");
-    Err(LoadError::NoSuchExperiment(text))
+    format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them")
 }
 
 /// The JSON Schema of scenario files, for editors.

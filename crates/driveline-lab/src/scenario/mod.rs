@@ -16,8 +16,8 @@ pub use case::{CaseSpec, ChainSpec, FavourSpec, StageSpec, Vary, WorkloadSpec};
 pub(crate) use check::OWN_SYSTEMS;
 pub use choices::{AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
 pub use extent::Extent;
-pub(crate) use load::is_same;
 pub use load::{LoadError, load, load_for, schema};
+pub(crate) use load::{built_in, is_same, no_such};
 
 use driveline_runtime::graph::ByteSize;
 use indexmap::IndexMap;
