@@ -5,7 +5,7 @@ use crate::analysis::{Analysis, analyse};
 use crate::archive::Archive;
 use crate::report::page;
 use crate::{csv, markdown, terminal};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_bench::UsageError;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,12 @@ pub fn report(args: &ReportArgs) -> Result<String> {
     }
     let archive = Archive::open(&args.directory)?;
     let path = args.out.clone().unwrap_or_else(|| archive.directory().join(PAGE));
+    ensure!(
+        args.out.is_none() || !path.is_dir(),
+        "{} is a directory: name a file for the page with --out, for example {}",
+        path.display(),
+        path.join(PAGE).display()
+    );
     let analysis = publish(&archive, &path)?;
     if args.markdown {
         return Ok(markdown::summary(&archive.manifest, &analysis));

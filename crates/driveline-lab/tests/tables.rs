@@ -315,6 +315,19 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
 }
 
 #[test]
+fn a_directory_is_no_place_for_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1)).unwrap();
+    let args = ReportArgs { directory: archive.directory().into(), out: Some(dir.path().into()), markdown: false, json: false };
+    let said = format!("{:#}", report(&args).unwrap_err());
+    let here = dir.path().display();
+    assert_eq!(said, format!("{here} is a directory: name a file for the page with --out, for example {here}/report.html"));
+    // Nothing is half done.
+    assert!(!archive.directory().join("summary.json").exists());
+}
+
+#[test]
 fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
     let dir = tempfile::tempdir().unwrap();
     let cases = vec![
