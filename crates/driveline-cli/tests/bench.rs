@@ -110,12 +110,16 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let copy = summary["experiments"][0]["cases"].as_array().unwrap().iter().find(|c| c["system"] == "memcpy").unwrap();
     assert!(copy["figures"]["copy"]["n"].as_u64() > Some(0) || report.contains("% of the processor time"), "{copy}");
 
-    let (code, text, err) = ended(dir.path(), &["bench", "compare", "a", "a"]);
+    let (code, _, err) = ended(dir.path(), &["bench", "compare", "a", "a"]);
+    assert!(code == 2 && err.contains("the same measurement"), "{code} {err}");
+    // With the same figures.
+    assert!(Command::new("cp").args(["-r", "a", "b"]).current_dir(dir.path()).status().unwrap().success());
+    let (code, text, err) = ended(dir.path(), &["bench", "compare", "a", "b"]);
     if err.contains("no case in common") && report.contains("% of the processor time") {
         return skipped("bench compare", "the hypervisor took processor time during every run", "run it once more");
     }
     assert!(code == 0 && text.contains("0 faster, 0 slower"), "{text}{err}");
-    let (code, text, _) = ended(dir.path(), &["--json", "bench", "compare", "a", "a"]);
+    let (code, text, _) = ended(dir.path(), &["--json", "bench", "compare", "a", "b"]);
     let comparison: Value = serde_json::from_str(&text).unwrap();
     let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
     // What disturbed them is told, too.

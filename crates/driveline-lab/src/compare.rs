@@ -9,10 +9,10 @@
 use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_analyze::text::Columns;
-use driveline_bench::MAX_OTHERS;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
+use driveline_bench::{MAX_OTHERS, UsageError};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt::Write as _;
@@ -120,9 +120,15 @@ impl Verdict {
 /// Compares two archives and returns what is to be printed.
 ///
 /// # Errors
-/// If one of them is none, or they have nothing in common.
+/// If one of them is none, they are the same, or they have nothing in common.
 pub fn compare(args: &CompareArgs) -> Result<String> {
-    let comparison = archives(&Archive::open(&args.a)?, &Archive::open(&args.b)?)?;
+    let (a, b) = (Archive::open(&args.a)?, Archive::open(&args.b)?);
+    let place = |archive: &Archive| archive.directory().canonicalize().ok();
+    if place(&a).is_some() && place(&a) == place(&b) {
+        let (a, b) = (args.a.display(), args.b.display());
+        bail!(UsageError::new(anyhow!("{a} and {b} are the same measurement, which does not differ from itself: name two")));
+    }
+    let comparison = archives(&a, &b)?;
     ensure!(
         !comparison.rows.is_empty(),
         "{} and {} have no case in common (same experiment, cell and system): measure the same experiments",

@@ -86,6 +86,20 @@ fn printed(dir: &Path) -> String {
 }
 
 #[test]
+fn a_measurement_is_not_compared_with_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = dir.path().join("a");
+    pair(&a, 2, 2.0, 0.0, 1);
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&a, &link).unwrap();
+    for b in [a.clone(), a.join("../a"), link] {
+        let said = format!("{:#}", compare(&CompareArgs { a: a.clone(), b: b.clone(), json: false }).unwrap_err());
+        let expected = format!("{} and {} are the same measurement, which does not differ from itself: name two", a.display(), b.display());
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
 fn rounds_that_are_too_short_are_called_that_and_not_unlike() {
     let dir = tempfile::tempdir().unwrap();
     // As of rounds that last equally many seconds.
