@@ -98,12 +98,89 @@ fn an_answer_of_few_rounds_says_where_no_difference_is_shown() {
         archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
     });
     let answer = "\
-Driveline has the least median latency in both cells (in 2 of them no difference to the next one is shown).
+In both cells it cannot be told whether Driveline has the least median latency.
 Closest to it comes fastdds/shm (near): 1.02 times its median (95 % 0.95 to 1.10), which shows no difference.
 With fewer than 5 rounds intervals are not to be trusted: measure more rounds before you rely on them.
 
 ";
     assert!(text.contains(answer), "{text}");
+}
+
+/// The answer where each system takes so long in each round; Driveline 20 µs in all.
+fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases: Vec<Case> = Vec::new();
+    for (cell, system, _) in others {
+        if cases.iter().all(|c| c.cell != *cell) {
+            cases.push(case(System::Driveline, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
+        }
+        if !system.is_empty() {
+            cases.push(case(peer(system), cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
+        }
+    }
+    let (text, _) = told(dir.path(), 5, cases, |archive, c, round| {
+        let of = others.iter().find(|(cell, system, _)| *cell == c.cell && *system == c.system.to_string());
+        let ns = of.map_or(20_000, |(_, _, ns)| ns[round as usize]);
+        archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
+    });
+    let (answer, _) = text.split_once("\n\n").unwrap();
+    answer.lines().skip(2).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_answer_names_a_winner_only_where_one_is_shown() {
+    let (slower, unclear, ahead) = ([30_000; 5], [13_000, 16_000, 20_500, 22_000, 24_000], [15_000; 5]);
+    // Above 1 and below.
+    let above = [14_000, 16_000, 20_600, 25_000, 27_000];
+    assert_eq!(
+        answered(&[("cell", "fastdds/shm", above)]),
+        "It cannot be told whether Driveline has the least median latency. \
+         Closest to it comes fastdds/shm: 1.03 times its median (95 % 0.70 to 1.35), which shows no difference."
+    );
+    let below = [13_000, 16_000, 19_600, 22_000, 24_000];
+    assert_eq!(
+        answered(&[("cell", "fastdds/shm", below)]),
+        "It cannot be told whether Driveline has the least median latency. \
+         The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), which shows no difference."
+    );
+    // Whoever is shown to be ahead is named, not who only seems to be further ahead.
+    let far = [9_000, 10_000, 12_000, 30_000, 31_000];
+    assert_eq!(
+        answered(&[("cell", "fastdds/shm", far), ("cell", "zenoh/shm", ahead)]),
+        "Driveline does not have the least median latency. \
+         Furthest ahead of it is zenoh/shm: 0.75 times its median (95 % 0.75 to 0.75). \
+         In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm (cell)."
+    );
+    // Somebody who cannot be told from it is enough, and named.
+    let just = [20_400; 5];
+    let wide = [13_000, 16_000, 22_000, 27_000, 29_000];
+    let answer = answered(&[("cell", "fastdds/shm", just), ("cell", "zenoh/shm", wide)]);
+    assert!(answer.starts_with("It cannot be told whether Driveline has the least median latency."), "{answer}");
+    assert!(
+        answer.contains("Closest to it comes zenoh/shm: 1.10 times its median (95 % 0.65 to 1.45), which shows no difference."),
+        "{answer}"
+    );
+    // Several cells.
+    let of = |cells: &[(&str, [u64; 5])]| {
+        let all: Vec<_> = cells.iter().map(|(cell, ns)| (*cell, "fastdds/shm", *ns)).collect();
+        answered(&all).split_inclusive('.').next().unwrap().to_owned()
+    };
+    let (a, b, c) = ("imu", "radar", "lidar");
+    assert_eq!(
+        of(&[(a, slower), (b, slower), (c, unclear)]),
+        "Driveline has the least median latency in 2 of 3 cells; in 1 it cannot be told."
+    );
+    assert_eq!(of(&[(a, ahead), (b, unclear)]), "Driveline has the least median latency in none of 2 cells; in 1 it cannot be told.");
+    assert_eq!(of(&[(a, unclear), (b, unclear)]), "In both cells it cannot be told whether Driveline has the least median latency.");
+    assert_eq!(
+        of(&[(a, unclear), (b, unclear), (c, unclear)]),
+        "In none of 3 cells can it be told whether Driveline has the least median latency."
+    );
+    // Of four cells two have others, as in W1.
+    let compared =
+        |ns| answered(&[("imu", "", slower), ("radar", "", slower), ("lidar", "fastdds/shm", ns), ("camera", "fastdds/shm", ns)]);
+    assert!(compared(slower).starts_with("Driveline has the least median latency in 2 of the 2 cells in which it is compared."));
+    assert!(compared(unclear).starts_with("In none of the 2 cells in which it is compared can it be told whether Driveline has the least"));
 }
 
 /// Driveline and a peer beside floors of which the second takes `again_ns`.
@@ -386,7 +463,7 @@ Links carried at the same time without a sample lost, late or not sent:
   Driveline all 4
   fastdds/shm 1 (at 4: 0.25 % not in time)
   zenoh/tcp none (at 1: 100 % not in time)
-Driveline has the least median latency";
+In both cells it cannot be told whether Driveline has the least median latency";
     assert!(text.contains(answer), "{text}");
     assert!(page.contains("not sent:</p><p class=part>Driveline all 4</p><p class=part>fastdds/shm 1 (at 4: 0.25 % not in time)</p>"));
     let head = line(&text, "n").join(" ");

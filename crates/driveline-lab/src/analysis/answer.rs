@@ -8,7 +8,7 @@ use driveline_bench::Metric;
 use driveline_bench::harness::System;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
-use std::fmt::Write as _;
+use std::cmp::Ordering;
 
 /// Cases that a sentence names.
 pub(super) const MOST_TOLD: usize = 6;
@@ -47,6 +47,16 @@ fn contains_one(i: &Interval) -> bool {
     i.rounds >= FEWEST_ROUNDS && i.low <= 1.0 && i.high >= 1.0
 }
 
+/// Whether it takes less than Driveline or more; equal where that cannot be told. Of too few rounds for an interval, by what was seen.
+fn beside(i: &Interval) -> Ordering {
+    if contains_one(i) { Ordering::Equal } else { i.estimate.total_cmp(&1.0) }
+}
+
+/// Who is ahead of Driveline comes first, then who cannot be told from it; of those alike who takes least.
+fn ahead_first(a: &(&CaseResult, Interval), b: &(&CaseResult, Interval)) -> Ordering {
+    beside(&a.1).cmp(&beside(&b.1)).then(a.1.estimate.total_cmp(&b.1.estimate))
+}
+
 /// What the question is about first, then latencies: a line for each thing, and indented what belongs to the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let mut lines: Vec<String> = restless(e).into_iter().collect();
@@ -73,22 +83,22 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
     // Of a chain with some edges of Driveline's, Driveline on all of them is another cell.
     let open: Vec<&str> = cells.iter().filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines)).copied().collect();
-    let (mut compared, mut ahead, mut undecided) = (0, 0, 0);
+    let (mut compared, mut least, mut undecided) = (0, 0, 0);
     let mut closest: Option<(&CaseResult, Interval)> = None;
     let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
     for cell in &cells {
         let ratios: Vec<(&CaseResult, Interval)> =
             e.in_cell(cell).filter(|c| !c.is_contradicted()).filter_map(|c| c.to_driveline().and_then(|r| r.p50).map(|i| (c, i))).collect();
-        let Some(least) = ratios.iter().min_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate)) else { continue };
+        let Some(first) = ratios.iter().min_by(|a, b| ahead_first(a, b)) else { continue };
         compared += 1;
-        if least.1.estimate > 1.0 {
-            ahead += 1;
-            undecided += usize::from(contains_one(&least.1));
-        } else {
-            faster.push(*least);
+        // One who cannot be told from it is enough, however many others take longer.
+        match beside(&first.1) {
+            Ordering::Less => faster.push(*first),
+            Ordering::Equal => undecided += 1,
+            Ordering::Greater => least += 1,
         }
-        if closest.is_none_or(|c| least.1.estimate < c.1.estimate) {
-            closest = Some(*least);
+        if closest.is_none_or(|c| ahead_first(first, &c).is_lt()) {
+            closest = Some(*first);
         }
     }
     let mut lines = Vec::new();
@@ -96,31 +106,17 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
         // Of a stream it is what passes between two arrivals.
         let streams = e.measured().filter_map(CaseResult::headline).any(|(of, _)| of == Compared::Metric(Metric::BetweenArrivals));
         let what = if streams { "median time" } else { "median latency" };
-        let mut text = match (ahead, compared) {
-            // Where there is nothing beside it, or nothing of its own, it is not the least.
-            (1, 1) if open.len() > 1 => format!("Driveline has the least {what} in the one cell in which it is compared"),
-            (0, 1) if open.len() > 1 => format!("Driveline does not have the least {what} in the one cell in which it is compared"),
-            (0, n) if open.len() > n => format!("Driveline has the least {what} in none of the {n} cells in which it is compared"),
-            (a, n) if open.len() > n => format!("Driveline has the least {what} in {a} of the {n} cells in which it is compared"),
-            (1, 1) => format!("Driveline has the least {what}"),
-            (0, 1) => format!("Driveline does not have the least {what}"),
-            (2, 2) => format!("Driveline has the least {what} in both cells"),
-            (a, n) if a == n => format!("Driveline has the least {what} in all {n} cells"),
-            (0, n) => format!("Driveline has the least {what} in none of {n} cells"),
-            (a, n) => format!("Driveline has the least {what} in {a} of {n} cells"),
-        };
-        if undecided > 0 && compared > 1 {
-            let _ = write!(text, " (in {undecided} of them no difference to the next one is shown)");
-        }
-        lines.push(text + ".");
+        // Where there is nothing beside it, or nothing of its own, it is not the least.
+        lines.push(standing_in_cells(what, (least, undecided, compared), open.len() > compared));
         let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
-        let stands = if interval.estimate < 1.0 { "Furthest ahead of it is" } else { "Closest to it comes" };
-        let mut text =
-            format!("{stands} {}{place}: {} times its median{}", closest.name(), times(interval.estimate), in_brackets(&interval));
-        if contains_one(&interval) {
-            text.push_str(", which shows no difference");
-        }
-        lines.push(text + ".");
+        let (name, ratio, bounds) = (closest.name(), times(interval.estimate), in_brackets(&interval));
+        let text = match beside(&interval) {
+            Ordering::Less => format!("Furthest ahead of it is {name}{place}: {ratio} times its median{bounds}"),
+            _ if interval.estimate < 1.0 => format!("The least of the others is {name}'s{place}: {ratio} times Driveline's{bounds}"),
+            _ => format!("Closest to it comes {name}{place}: {ratio} times its median{bounds}"),
+        };
+        let none_shown = if contains_one(&interval) { ", which shows no difference" } else { "" };
+        lines.push(format!("{text}{none_shown}."));
         faster.retain(|(c, _)| c.case.id != closest.case.id);
         if !faster.is_empty() {
             let names: Vec<String> = faster.iter().take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
@@ -143,6 +139,26 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// In how many cells Driveline has the least, and in how many that cannot be told, of those in which it is compared: all, or some only.
+fn standing_in_cells(what: &str, (least, undecided, compared): (usize, usize, usize), some_only: bool) -> String {
+    let one = if some_only { " in the one cell in which it is compared" } else { "" };
+    let cells = if some_only { format!("the {compared} cells in which it is compared") } else { format!("{compared} cells") };
+    match (least, undecided, compared) {
+        (1, _, 1) => format!("Driveline has the least {what}{one}."),
+        (_, 1, 1) => format!("It cannot be told whether Driveline has the least {what}{one}."),
+        (_, _, 1) => format!("Driveline does not have the least {what}{one}."),
+        (2, _, 2) if !some_only => format!("Driveline has the least {what} in both cells."),
+        (_, 2, 2) if !some_only => format!("In both cells it cannot be told whether Driveline has the least {what}."),
+        (l, _, n) if l == n && !some_only => format!("Driveline has the least {what} in all {cells}."),
+        (_, u, n) if u == n => format!("In none of {cells} can it be told whether Driveline has the least {what}."),
+        (l, u, _) => {
+            let least = if l == 0 { "none".to_owned() } else { l.to_string() };
+            let rest = if u == 0 { String::new() } else { format!("; in {u} it cannot be told") };
+            format!("Driveline has the least {what} in {least} of {cells}{rest}.")
+        }
+    }
 }
 
 /// A chain of another system that has Driveline on some of its edges.
