@@ -137,15 +137,18 @@
   }
 
   const explore = (box, number) => {
-    const { views } = dataOf(box);
+    const { cells: all, views } = dataOf(box);
     const [tabs, list, select, note, plot] = ["[role=tablist]", ".cell", "select", ".legend", ".plot"].map((s) => box.querySelector(s));
     plot.id = `explorer-${number}`;
-    let current = views[0], cell = null;
+    // What was chosen, the latest first: a view shows the first one that it has.
+    let current = views[0], wanted = [];
     const show = () => {
       const cells = current.plots.map((p) => p.cell);
-      if (!cells.includes(cell)) cell = cells[0];
+      const cell = wanted.find((c) => cells.includes(c)) ?? cells[0];
       select.replaceChildren(...cells.map((c) => new Option(c, c, false, c === cell)));
-      list.hidden = cells.length < 2;
+      // Where there is one to choose, of several, it says which.
+      list.hidden = all.length < 2 && cells.length < 2;
+      select.disabled = cells.length < 2;
       note.textContent = current.note;
       for (const tab of tabs.children) {
         const chosen = tab.dataset.view === current.id;
@@ -174,7 +177,7 @@
       tabs.children[next].focus();
       event.preventDefault();
     });
-    select.addEventListener("change", () => { cell = select.value; show(); });
+    select.addEventListener("change", () => { wanted = [select.value, ...wanted.filter((c) => c !== select.value)]; show(); });
     show();
   };
   document.querySelectorAll(".explorer").forEach((box, number) => whenSeen(box, box.querySelector(".plot"), () => explore(box, number)));

@@ -71,8 +71,22 @@ const PROBE: &str = r#"(async () => {
         if (shapes === 0) told.empty.push(`${tab.textContent} | ${cell}`);
       }
     }
+    // What is chosen stays chosen, whatever other views have; and each says of what it is, where there is more than that.
     tabs[0].click();
     await drawn(box);
+    const select = box.querySelector("select"), cell = select.options[select.options.length - 2]?.value ?? select.value;
+    const several = select.options.length > 1;
+    select.value = cell;
+    select.dispatchEvent(new Event("change"));
+    for (const tab of tabs) {
+      tab.click();
+      const has = [...select.options].some((o) => o.value === cell);
+      if (has && select.value !== cell) told.errors.push(`${tab.textContent} shows ${select.value}, and ${cell} is chosen`);
+      if (several && select.closest(".cell").hidden) told.errors.push(`${tab.textContent} does not say that it shows ${select.value}`);
+    }
+    tabs[0].click();
+    await drawn(box);
+    if (select.value !== cell) told.errors.push(`${cell} was chosen, and ${select.value} is shown`);
   }
   await frame();
   told.plots = document.querySelectorAll("svg.main-svg").length;
