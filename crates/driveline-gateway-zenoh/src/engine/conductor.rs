@@ -270,7 +270,6 @@ impl Conductor {
             network,
             ..Report::default()
         };
-        control.desk.put(about.clone());
         *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
         let started = MonotonicNs::now();
         let alone_at = config.network.reaches_anybody().then(|| started + ALONE_AFTER);
@@ -520,3 +519,7 @@ fn acknowledged(keys: &Keys, inboxes: &Inboxes, sample: &Sample) {
         inbox.acknowledged(ack, now);
     }
 }
+
+#[cfg(test)]
+#[path = "conductor_tests.rs"]
+mod tests;
