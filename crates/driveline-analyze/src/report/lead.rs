@@ -32,7 +32,8 @@ pub(super) fn answer(s: &Summary) -> String {
         None => "No component has finished with data that descends from a sensor.".to_owned(),
         Some(e) => {
             // Means: what one sample near the median waited for is chance, and means add up.
-            let mut parts = [("computation", e.mean.computation_us), ("waiting", e.mean.idle_us), ("communication", e.mean.communication_us)];
+            let mut parts =
+                [("computation", e.mean.computation_us), ("waiting", e.mean.idle_us), ("communication", e.mean.communication_us)];
             parts.sort_by(|a, b| b.1.total_cmp(&a.1));
             let parts = parts.map(|(what, us)| format!("{} {what}", duration(us)));
             let [first, second, third] = &parts;
