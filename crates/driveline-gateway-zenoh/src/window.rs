@@ -15,9 +15,9 @@ const WINDOW_US: u64 = 5_000;
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
 /// The most that any sender has in flight before its last sample.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
-/// How long an acknowledgement may take, whatever the sample's length …
+/// How long an acknowledgement may take once a sample was handed over, which takes as long as the link does where that is slow …
 const ACK_WITHIN: Duration = Duration::from_secs(2);
-/// … and for each byte of it: 1 MB/s is the slowest link on which nothing is given up.
+/// … and for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
 /// What the receiver does not take yet is sent again after this, and then less and less often …
@@ -173,9 +173,14 @@ impl Window {
         let number = self.again.map_or(self.last, |again| again.next);
         self.counters.sent_again += 1;
         self.again = self.again.map(|again| Again { next: number + 1, ..again }).filter(|again| again.next <= self.last);
-        let until = self.patience(now);
-        self.flying.iter_mut().filter(|f| f.number == number).for_each(|f| f.until = until);
+        self.handed_over(number, now);
         self.place(number)
+    }
+
+    /// A sample has been handed over: its acknowledgement has its time from now on.
+    pub fn handed_over(&mut self, number: u64, now: MonotonicNs) {
+        let until = self.patience(now);
+        self.flying.iter_mut().rev().filter(|f| f.number == number).for_each(|f| f.until = until);
     }
 
     fn place(&self, number: u64) -> Place {

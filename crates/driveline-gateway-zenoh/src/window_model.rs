@@ -106,6 +106,7 @@ impl World {
     fn put(&mut self, Place { number, place }: Place, len: usize, what: What) {
         self.now = MonotonicNs(self.now.0 + 1);
         self.way.push_back(Sample { number, place, len, sent: self.now, what });
+        self.window.handed_over(number, self.now);
     }
 
     /// What the edge's thread does when it is woken.

@@ -49,6 +49,18 @@ fn what_the_link_carries_in_five_milliseconds_is_in_flight_within_bounds() {
 }
 
 #[test]
+fn what_takes_long_to_be_handed_over_is_not_given_up_for_that() {
+    let mut w = best_effort();
+    let Place { number, .. } = w.send(4 << 20, false, MonotonicNs(0));
+    w.handed_over(number, MonotonicNs(60 * S));
+    assert_eq!(w.overdue(MonotonicNs(61 * S)), Overdue::Nothing);
+    assert_eq!(w.overdue(MonotonicNs(66 * S + S / 2)), Overdue::GivenUp, "2 s and 4.2 s later");
+    // Acknowledged while it was handed over.
+    w.handed_over(number, MonotonicNs(70 * S));
+    assert_eq!(w.deadline(), None);
+}
+
+#[test]
 fn one_large_sample_is_in_flight_and_the_next_goes_when_it_has_arrived() {
     let mut w = best_effort();
     assert!(w.has_room());

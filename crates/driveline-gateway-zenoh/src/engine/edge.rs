@@ -447,6 +447,7 @@ impl Sender {
         true
     }
 
+    /// Blocks until Zenoh has room for all of it, or drops it.
     fn put(&mut self, bytes: Bytes, head: SampleHead) {
         let with_long = self.window.goes_with_long(head.number, SMALL_BYTES);
         let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };
@@ -456,5 +457,6 @@ impl Sender {
         if put.express(true).allowed_destination(Locality::Remote).wait().is_err() {
             self.inbox.counters.not_sent();
         }
+        self.window.handed_over(head.number, MonotonicNs::now());
     }
 }

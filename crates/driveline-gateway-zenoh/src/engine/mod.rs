@@ -146,12 +146,11 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     }
 
     fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
-        let over_tls = config.network.speaks_tls().then(|| config.clone());
+        let of_sockets = config.clone();
         // First: it tells all that is wrong with the configuration.
         let gateway = Self::start(config)?;
         // All sockets of this program are its own, which those of a program that it is embedded in are not.
-        let limit = over_tls.as_ref().map(session::lease).transpose()?;
-        if let Some(Err(why)) = limit.map(break_unanswered) {
+        if let Err(why) = break_unanswered(session::unanswered(&of_sockets)?) {
             gateway.control.tell(format!(
                 "what this gateway has open cannot be looked at ({why}): that a host is gone may be found late. Is /proc mounted?"
             ));

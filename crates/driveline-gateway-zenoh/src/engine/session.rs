@@ -12,6 +12,8 @@ use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
+/// How often in a lease something is written where there is nothing to say: so many, that none is over before the kernel has broken a connection.
+const KEEP_ALIVE: u64 = 8;
 /// How often something is written where there is nothing to say, over TLS: Zenoh does not flush what TLS keeps back when the kernel has no room, so the end of a sample
 /// stays there until the next write, which without this comes after half a second.
 const FLUSHED_EACH_MS: u64 = 10;
@@ -31,6 +33,10 @@ const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
 /// Of the kernel's queue 2.6 ms, which it doubles. What it holds bounds what is on its way unacknowledged, too: with less, TCP finds a lost packet by
 /// its time-out only, and a long way stands idle. Beyond `net.core.wmem_max` the kernel takes that.
 const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
+/// What the kernel keeps of what arrives, on a slow link what that carries in 0.1 s: a host that stands still shall be found by its full queue (see [`unanswered`]), and the kernel's own bound is
+/// megabytes. Not on faster ones, where it would hold less than what is on its way, as the kernel grants no more than that unless it is told to.
+const SOCKET_RECEIVES_US: u32 = 100_000;
+const SOCKET_RECEIVES_BYTES: [u32; 2] = [64 * 1024, 208 * 1024];
 /// Room of a message beside its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
@@ -68,8 +74,10 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let longest = longest.saturating_add(MESSAGE_HEAD_BYTES);
     let (room_within, rest_within) = ((ROOM_WITHIN_MS * 1_000).to_string(), rest_within_us(longest, mbit).to_string());
     let longest = longest.to_string();
-    let (listen, connect) = (list(&sized(spec.listen_endpoints(), send_buffer)), list(&sized(spec.connect.clone(), send_buffer)));
+    let buffers = Buffers { send: send_buffer, receive: receive_buffer(mbit, send_buffer) };
+    let [listen, connect] = [spec.listen_endpoints(), spec.connect.clone()].map(|endpoints| list(&buffers.bound(endpoints)));
     let sessions = MAX_SESSIONS.to_string();
+    let keep_alive = if spec.tls.is_some() { LEASE_MS / FLUSHED_EACH_MS } else { KEEP_ALIVE }.to_string();
     for (key, value) in [
         ("mode", "'peer'"),
         ("listen/endpoints", listen.as_str()),
@@ -94,6 +102,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
+        ("transport/link/tx/keep_alive", keep_alive.as_str()),
     ] {
         set(&mut config, key, value)?;
     }
@@ -109,7 +118,6 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
             ("transport/link/tls/connect_certificate", file(&tls.certificate)),
             ("transport/link/tls/connect_private_key", file(&tls.private_key)),
             ("transport/link/tls/enable_mtls", "true".into()),
-            ("transport/link/tx/keep_alive", (LEASE_MS / FLUSHED_EACH_MS).to_string()),
         ] {
             set(&mut config, key, &value)?;
         }
@@ -117,10 +125,11 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
-/// For how long Zenoh waits for a sign of life.
-pub(super) fn lease(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
+/// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with the first repetition, 0.2 s later, less than the lease and what may have
+/// passed of it before, so that it is the kernel who finds a dead connection. What waits for room in it then is woken, and if Zenoh finds it, only when the time for that is over.
+pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms = config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
-    Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)))
+    Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
 /// The interfaces that are named, each with its number in the kernel: another one when it is made anew. Those that are not there have none.
@@ -180,17 +189,31 @@ pub(super) fn host_name(spec: &NetworkSpec) -> String {
     spec.host.clone().unwrap_or_else(driveline_runtime::network::machine_name)
 }
 
-/// Bounds the kernel's queue of endpoints that have one, unless they say it themselves: else it holds what was meant to be fresh.
-fn sized(endpoints: Vec<String>, send_buffer: u32) -> Vec<String> {
-    let with_bound = |e: String| {
-        let stream = e.starts_with("tcp/") || e.starts_with("tls/");
-        match (stream && !e.contains("so_sndbuf"), e.contains('#')) {
-            (false, _) => e,
-            (true, true) => format!("{e};so_sndbuf={send_buffer}"),
-            (true, false) => format!("{e}#so_sndbuf={send_buffer}"),
-        }
-    };
-    endpoints.into_iter().map(with_bound).collect()
+/// What the kernel may keep of a connection, in bytes.
+struct Buffers {
+    send: u32,
+    /// `None`: what it likes.
+    receive: Option<u32>,
+}
+
+fn receive_buffer(mbit: u32, send: u32) -> Option<u32> {
+    let [_, most] = SOCKET_RECEIVES_BYTES;
+    (send.saturating_mul(2) <= most).then(|| bytes_of(mbit, SOCKET_RECEIVES_US, SOCKET_RECEIVES_BYTES))
+}
+
+impl Buffers {
+    /// Bounds the kernel's queues of endpoints that have some, unless they say it themselves: else these hold what was meant to be fresh.
+    fn bound(&self, endpoints: Vec<String>) -> Vec<String> {
+        let bounds = [("so_sndbuf", Some(self.send)), ("so_rcvbuf", self.receive)];
+        let with_bounds = |endpoint: String| {
+            let stream = endpoint.starts_with("tcp/") || endpoint.starts_with("tls/");
+            bounds.iter().fold(endpoint, |e, (name, bytes)| match bytes {
+                Some(bytes) if stream && !e.contains(name) => format!("{e}{}{name}={bytes}", if e.contains('#') { ';' } else { '#' }),
+                _ => e,
+            })
+        };
+        endpoints.into_iter().map(with_bounds).collect()
+    }
 }
 
 fn json(text: &str) -> String {
@@ -271,14 +294,41 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_is_the_one_of_a_file_where_there_is_one() {
+    fn the_kernel_gives_up_before_the_lease_does() {
+        /// Until the kernel repeats what is not acknowledged, where a round trip takes 0.1 s.
+        const REPEATED_AFTER_MS: u128 = 300;
         let file = tempfile::Builder::new().suffix(".json5").tempfile().unwrap();
         std::fs::write(file.path(), "{ transport: { link: { tx: { lease: 10000 } } } }").unwrap();
         let of = |network: Value| {
             let network = serde_json::from_value(network).unwrap();
-            lease(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network, topics: Vec::new() }).unwrap().as_millis()
+            let gateway = GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network, topics: Vec::new() };
+            let config = config(&gateway).unwrap();
+            let number = |key: &str| config.get_json(key).unwrap().parse::<u128>().unwrap();
+            let (lease, keep_alive) = (number("transport/link/tx/lease"), number("transport/link/tx/keep_alive"));
+            (unanswered(&gateway).unwrap().as_millis(), lease - lease / keep_alive)
         };
-        assert_eq!([of(json!({})), of(json!({ "zenoh": file.path() }))], [u128::from(LEASE_MS), 10_000]);
+        for (network, limit) in [(json!({}), 1_250), (json!({ "zenoh": file.path() }), 6_250)] {
+            let (unanswered, lease_is_over) = of(network);
+            assert_eq!(unanswered, limit);
+            assert!(unanswered + REPEATED_AFTER_MS < lease_is_over, "{unanswered} {lease_is_over}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_is_bounded_where_a_link_is_slow() {
+        let of = |mbit: u32, endpoints: &[&str]| {
+            let endpoints = endpoints.iter().map(|e| (*e).to_owned()).collect();
+            let send = bytes_of(mbit, 2600, SEND_BUFFER_BYTES);
+            Buffers { send, receive: receive_buffer(mbit, send) }.bound(endpoints)
+        };
+        assert_eq!(of(1, &["tcp/a:1"]), ["tcp/a:1#so_sndbuf=32768;so_rcvbuf=65536"]);
+        assert_eq!(of(10, &["tls/a:1#iface=eth0"]), ["tls/a:1#iface=eth0;so_sndbuf=32768;so_rcvbuf=125000"]);
+        assert_eq!(of(100, &["tcp/a:1#so_sndbuf=7"]), ["tcp/a:1#so_sndbuf=7;so_rcvbuf=212992"]);
+        assert_eq!(of(100, &["tcp/a:1#so_rcvbuf=7"]), ["tcp/a:1#so_rcvbuf=7;so_sndbuf=32768"]);
+        assert_eq!(
+            of(1000, &["tcp/a:1", "unixsock-stream//tmp/x", "udp/a:1"]),
+            ["tcp/a:1#so_sndbuf=325000", "unixsock-stream//tmp/x", "udp/a:1"]
+        );
     }
 
     #[test]
@@ -318,11 +368,5 @@ mod tests {
         assert_eq!(of(100), (16_384, 32_768));
         assert_eq!(of(1000), (65_535, 325_000));
         assert_eq!(of(400_000), (65_535, 16 << 20));
-    }
-
-    #[test]
-    fn the_kernel_s_queue_is_bounded_unless_the_endpoint_says_otherwise() {
-        let given = ["tcp/a:1", "tls/a:1#iface=x", "tcp/a:1#so_sndbuf=5", "udp/a:1"].map(String::from).to_vec();
-        assert_eq!(sized(given, 32768), ["tcp/a:1#so_sndbuf=32768", "tls/a:1#iface=x;so_sndbuf=32768", "tcp/a:1#so_sndbuf=5", "udp/a:1"]);
     }
 }

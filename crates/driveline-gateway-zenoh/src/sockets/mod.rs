@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When a connection of the gateway's program breaks whose other end does not answer.
 //!
-//! Before Zenoh closes one of TLS it waits for room for what TLS keeps back, for as long as the kernel goes on trying: a quarter of an hour, or for ever where the other end stands
-//! still. It has no setting for that and hands out no socket, so this looks at what the process has open.
+//! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for room for what that keeps back, for as long as the kernel goes on trying: a quarter of an
+//! hour, or for ever where the other end stands still. An error of the socket wakes all of them. Zenoh has no setting for that and hands out no socket, so this looks at what the process
+//! has open.
 #![allow(unsafe_code, reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory")]
 
 use rustix::net::sockopt::set_tcp_user_timeout;

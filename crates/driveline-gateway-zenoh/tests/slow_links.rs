@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Links on which one large sample takes longer than a lease, and that are away for about as long. Each test measures, so they run one after the other.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod rig;
+
+use driveline::types::{MonotonicNs, Qos};
+use driveline::{RawPublisher, RawSubscription};
+use rig::certificates::{authority, certificate, tls};
+use rig::net::{Net, Wire};
+use rig::stopwatch::{Gaps, Stopwatch, Took};
+use rig::talk::RECOVERY;
+use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const LARGE: usize = 4 << 20;
+const SMALL: usize = 64;
+const MBIT: u32 = 10;
+/// A large sample alone on the link: 3.4 s, and what is added to it on its way.
+const TRANSMISSION: Duration = Duration::from_millis(3_600);
+/// Less than a lease and more: one end of a connection may have ended it when the other hears again.
+const AWAY_MS: [u64; 2] = [1_600, 2_200];
+/// For so long at most nothing is heard on a connection beside it.
+const GAP: Duration = Duration::from_millis(500);
+/// No more is put down to the machine: when Zenoh ended these connections, large ones were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15 s over TLS.
+const MACHINE: Duration = Duration::from_secs(2);
+
+/// A topic on two hosts.
+struct Heard {
+    len: usize,
+    publisher: RawPublisher,
+    subscription: RawSubscription,
+    gaps: Gaps,
+    newest: MonotonicNs,
+}
+
+impl Heard {
+    fn new((from, to): (&Host, &Host), topic: &str, len: usize, qos: &Qos) -> Self {
+        let publisher = from.node.bytes_publisher(topic, "raw", publisher_options(qos, len)).unwrap();
+        let subscription = to.node.bytes_subscription(topic, "raw", subscription_options(qos)).unwrap();
+        Self { len, publisher, subscription, gaps: Gaps::begin(), newest: MonotonicNs(0) }
+    }
+
+    fn turn(&mut self) {
+        let loan = self.publisher.loan(self.len).unwrap();
+        self.publisher.publish(loan).unwrap();
+        while let Some(sample) = self.subscription.take().unwrap() {
+            self.newest = sample.header().publish_time;
+            self.gaps.heard();
+        }
+    }
+}
+
+/// What is the matter for a while.
+#[derive(Clone, Copy, Debug)]
+enum Away {
+    Silent,
+    /// Whoever receives stands still.
+    StandsStill,
+}
+
+fn away_for_about_a_lease(how: Away, over_tls: bool) {
+    let _alone = alone();
+    let Some(mut net) = Net::new(3) else { return };
+    let wires = [net.wire(0, 1), net.wire(0, 2)];
+    let dir = tempfile::tempdir().unwrap();
+    let qos = Qos::default();
+    if over_tls {
+        authority(dir.path(), "fleet");
+    }
+    let secured = |name: &str, mut network: Value| {
+        if over_tls {
+            certificate(dir.path(), name, "fleet");
+            network["tls"] = tls(dir.path(), name);
+        }
+        network
+    };
+    let endpoint = |w: &Wire| if over_tls { w.endpoint(0).replace("tcp/", "tls/") } else { w.endpoint(0) };
+    let host = |name: &str, n: usize, network: Value, topics: &[(&str, usize)]| {
+        let topics: Vec<Value> = topics.iter().map(|(topic, len)| carried(topic, n == 0, n != 0, *len as u64, &qos)).collect();
+        let mut host = Host::new(dir.path(), name, net.on(n), &secured(name, network), &topics);
+        host.start();
+        host
+    };
+    let listens: Vec<String> = wires.iter().map(endpoint).collect();
+    let of_a = [("camera", LARGE), ("command", SMALL), ("wheel", SMALL)];
+    let a = host("a", 0, json!({ "host": "a", "listen": listens, "bandwidth_mbit": MBIT }), &of_a);
+    let b = host("b", 1, json!({ "host": "b", "connect": [endpoint(&wires[0])], "bandwidth_mbit": MBIT }), &of_a[..2]);
+    let c = host("c", 2, json!({ "host": "c", "connect": [endpoint(&wires[1])] }), &of_a[2..]);
+    net.limit(wires[0], MBIT);
+    let mut camera = Heard::new((&a, &b), "camera", LARGE, &qos);
+    let mut command = Heard::new((&a, &b), "command", SMALL, &qos);
+    let mut beside = Heard::new((&a, &c), "wheel", SMALL, &qos);
+    for ms in AWAY_MS {
+        let mut turn = |until: &mut dyn FnMut(&Heard, &Heard) -> bool| {
+            eventually("heard", || {
+                [&mut camera, &mut command, &mut beside].into_iter().for_each(Heard::turn);
+                std::thread::sleep(Duration::from_millis(8));
+                until(&camera, &command)
+            });
+        };
+        // So the next large one is on its way.
+        let since = MonotonicNs::now();
+        turn(&mut |camera, command| camera.newest > since && command.newest > since);
+        let end = Instant::now() + Duration::from_millis(400);
+        turn(&mut |_, _| Instant::now() >= end);
+        let watch = Stopwatch::start();
+        let away = |away: bool| match how {
+            Away::Silent => net.drop_silently(wires[0], away),
+            Away::StandsStill => b.stand_still(away),
+        };
+        away(true);
+        let end = Instant::now() + Duration::from_millis(ms);
+        turn(&mut |_, _| Instant::now() >= end);
+        away(false);
+        let (back, since) = (Stopwatch::start(), MonotonicNs::now());
+        turn(&mut |_, command| command.newest > since);
+        let small = back.read();
+        turn(&mut |camera, _| camera.newest > since);
+        let large = back.read();
+        let gap = Took { time: std::mem::replace(&mut beside.gaps, Gaps::begin()).longest(), ..watch.read() };
+        for (what, took, within) in
+            [("a small one", small, RECOVERY), ("a large one", large, RECOVERY + TRANSMISSION), ("beside it, the next one", gap, GAP)]
+        {
+            println!("{how:?} for {ms} ms: {what} after {:?}, without a processor for {:?}", took.time, took.waited);
+            assert!(
+                took.time <= within + took.waited.min(MACHINE),
+                "{how:?} for {ms} ms: {what} after {took:?}, and {within:?} are promised"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_slow_link_that_was_away_for_about_a_lease_carries_samples_again_in_time() {
+    away_for_about_a_lease(Away::Silent, false);
+}
+
+#[test]
+fn over_tls_a_slow_link_that_was_away_for_about_a_lease_carries_samples_again_in_time() {
+    away_for_about_a_lease(Away::Silent, true);
+}
+
+#[test]
+fn on_a_slow_link_a_host_that_stood_still_for_about_a_lease_hears_samples_again_in_time() {
+    [false, true].into_iter().for_each(|over_tls| away_for_about_a_lease(Away::StandsStill, over_tls));
+}
+
+/// Longer than what an acknowledgement may take once it was sent: 8.4 s.
+#[test]
+fn a_sample_is_not_given_up_as_long_as_the_link_carries_it() {
+    const MBIT: u32 = 4;
+    let _alone = alone();
+    let Some(mut net) = Net::new(2) else { return };
+    let wire = net.wire(0, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let qos = Qos::default();
+    let host = |name: &str, n: usize, network: Value| {
+        let mut host = Host::new(dir.path(), name, net.on(n), &network, &[carried("camera", n == 0, n != 0, LARGE as u64, &qos)]);
+        host.start();
+        host
+    };
+    let a = host("a", 0, json!({ "host": "a", "listen": [wire.endpoint(0)], "bandwidth_mbit": MBIT }));
+    let b = host("b", 1, json!({ "host": "b", "connect": [wire.endpoint(0)], "bandwidth_mbit": MBIT }));
+    net.limit(wire, MBIT);
+    let mut camera = Heard::new((&a, &b), "camera", LARGE, &qos);
+    let mut seen = 0;
+    eventually("seen twice", || {
+        let before = camera.newest;
+        camera.turn();
+        seen += u32::from(camera.newest > before);
+        std::thread::sleep(Duration::from_millis(20));
+        seen == 2
+    });
+    let given_up = || a.report().map(|r| r.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>());
+    assert_eq!(given_up(), Some(0));
+}
