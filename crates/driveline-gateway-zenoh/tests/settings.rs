@@ -12,6 +12,7 @@ use driveline_gateway_zenoh::engine::{Gateway, GatewayError};
 use driveline_runtime::gateway::EdgeFigures;
 use driveline_runtime::network::GatewayConfig;
 use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
+use rig::net::Net;
 use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
@@ -369,6 +370,33 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
     namespace.add_address("dl9", std::net::Ipv4Addr::new(10, 98, 0, 1)).unwrap();
     namespace.run("ip link set dl8 up").unwrap();
     eventually("in the network again", || met(&by_address, "interface.") && met(&by_interface, "address."));
+}
+
+#[test]
+fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_found_by_it() {
+    let Some(mut net) = Net::new(2) else { return };
+    let wire = net.wire(0, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let topics = [carried("map", true, true, 64, &Qos::default())];
+    let mut hosts = ["a", "b"].map(|name| {
+        let network = json!({ "host": name, "interface": wire.card() });
+        Host::new(dir.path(), name, net.on(usize::from(name == "b")), &network, &topics)
+    });
+    hosts.iter_mut().for_each(Host::start);
+    let met = |host: &Host, other: &str| host.report().is_some_and(|r| r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)));
+    eventually("met", || met(&hosts[0], "b.") && met(&hosts[1], "a."));
+    // One more is no reason to end, nor is none for a while.
+    net.run(0, &format!("ip address add 10.98.77.1/24 dev {}", wire.card()));
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!hosts[0].has_ended());
+    net.run(0, &format!("ip address flush dev {} scope global", wire.card()));
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!hosts[0].has_ended());
+    net.run(0, &format!("ip address add 10.98.1.7/24 dev {}", wire.card()));
+    eventually("ended", || hosts[0].has_ended());
+    // As its run does.
+    hosts[0].start();
+    eventually("met again", || met(&hosts[0], "b.") && met(&hosts[1], "a."));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::incoming::Incoming;
 use super::inlet::Receiving;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
-use super::{KIND, lock, session};
+use super::{KIND, interfaces, lock, session};
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
@@ -88,6 +88,8 @@ pub(super) struct Control {
     present: Mutex<Option<(Kicker, String)>>,
     /// Also between one conductor and the next.
     here: Mutex<Option<Here>>,
+    /// Why this process is of no more use for the network.
+    failure: Mutex<Option<String>>,
     started: MonotonicNs,
 }
 
@@ -101,6 +103,7 @@ impl Control {
             notices: Arc::default(),
             present: Mutex::default(),
             here: Mutex::default(),
+            failure: Mutex::default(),
             started: MonotonicNs::now(),
         })
     }
@@ -178,6 +181,10 @@ impl Control {
         });
     }
 
+    pub(super) fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
+    }
+
     pub(super) fn host(&self) -> String {
         lock(&self.present).as_ref().map(|(_, host)| host.clone()).unwrap_or_default()
     }
@@ -242,10 +249,11 @@ impl Conductor {
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices.clone();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
-        let interfaces = session::numbers(&config.network);
-        if let Some(lacking) = session::lacking(&config.network) {
+        let interfaces = interfaces::numbers(&config.network);
+        if let Some(lacking) = interfaces::lacking(&config.network) {
             return Err(lacking);
         }
+        interfaces::zenoh_looks();
         let opened = zenoh::open(zenoh).wait();
         let endpoints = || [&network.listens[..], &network.connects].concat();
         let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
@@ -344,7 +352,8 @@ impl Conductor {
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
-        let there = session::numbers(&self.network);
+        *lock(&self.control.failure) = interfaces::changed(&self.network);
+        let there = interfaces::numbers(&self.network);
         self.interfaces.iter().find(|(name, number)| there.get(*name) != Some(number)).map(|(name, _)| name.clone())
     }
 

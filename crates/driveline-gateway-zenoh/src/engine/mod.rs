@@ -12,6 +12,7 @@ mod edge;
 mod error;
 mod incoming;
 mod inlet;
+mod interfaces;
 mod lane;
 mod news;
 mod outgoing;
@@ -93,6 +94,13 @@ impl Gateway {
         self.control.report()
     }
 
+    /// Why this process is of no more use for the network, if it is not: an interface that is named has other addresses than Zenoh has seen. The gateway goes on, and
+    /// other hosts do not find it there; the gateway's program ends with that.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.control.failure()
+    }
+
     /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
@@ -167,6 +175,10 @@ impl driveline_runtime::gateway::Gateway for Gateway {
 
     fn take_notices(&self) -> Vec<String> {
         self.take_notices()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure()
     }
 
     fn farewell(&self) -> Vec<String> {

@@ -6,7 +6,6 @@ use crate::wire::MAX_LIST_LEN;
 use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use zenoh::Config;
 
@@ -130,31 +129,6 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms = config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
-}
-
-/// The interfaces that are named, each with its number in the kernel: another one when it is made anew. Those that are not there have none.
-pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
-    let names: Vec<&str> = spec.interface.as_deref().into_iter().chain(spec.listen_interfaces().map(|(name, _)| name)).collect();
-    let there = if names.is_empty() { Vec::new() } else { pnet_datalink::interfaces() };
-    there.into_iter().filter(|i| names.contains(&i.name.as_str())).map(|i| (i.name, i.index)).collect()
-}
-
-/// What this host lacks for it now, and may have later. To be looked at before Zenoh is: it asks for the interfaces once in a process, and goes by what there was then.
-pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
-    let there = pnet_datalink::interfaces();
-    let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
-        None => Some("is not there"),
-        Some(_) if !to_be_found => None,
-        Some(i) if !i.is_up() => Some("is down"),
-        Some(i) if !i.is_running() => Some("has no carrier"),
-        Some(i) if !i.ips.iter().any(|ip| ip.is_ipv4()) => Some("has no IPv4 address"),
-        Some(_) => None,
-    };
-    // Where it listens on all addresses of an interface, others are told which those are.
-    let named = spec.interface.as_deref().map(|name| (name, true)).into_iter().chain(spec.listen_interfaces());
-    let interface = named.into_iter().find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
-    let interface = interface.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
-    interface.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
 }
 
 /// Where a session with this configuration listens.
@@ -329,23 +303,6 @@ mod tests {
             of(1000, &["tcp/a:1", "unixsock-stream//tmp/x", "udp/a:1"]),
             ["tcp/a:1#so_sndbuf=325000", "unixsock-stream//tmp/x", "udp/a:1"]
         );
-    }
-
-    #[test]
-    fn an_interface_that_is_named_has_to_be_there() {
-        let lacks = |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
-        for good in
-            ["{}", r#"{"interface": "lo"}"#, r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#]
-        {
-            assert_eq!(lacks(good), None);
-        }
-        for bad in [
-            r#"{"interface": "nosuch"}"#,
-            r#"{"listen": ["tcp/127.0.0.1:0#dscp=1;iface=nosuch"]}"#,
-            r#"{"listen": ["tcp/0.0.0.0:0#iface=nosuch"], "insecure": true}"#,
-        ] {
-            assert!(lacks(bad).is_some_and(|why| why.starts_with("the network interface nosuch is not there")), "{bad}");
-        }
     }
 
     #[test]

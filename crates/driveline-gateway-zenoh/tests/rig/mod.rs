@@ -246,6 +246,11 @@ impl Host {
         self.gateway = Some(child.expect("to start the gateway"));
     }
 
+    /// Whether its gateway was started and is no more.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.gateway.as_mut().is_some_and(|child| child.try_wait().expect("to ask for it").is_some())
+    }
+
     /// The gateway's process, which is the child itself: `nsenter` becomes it.
     pub(crate) fn pid(&self) -> u32 {
         self.gateway.as_ref().map_or(0, Child::id)

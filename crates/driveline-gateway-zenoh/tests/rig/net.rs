@@ -73,6 +73,11 @@ impl Net {
         wire.ends.iter().for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
     }
 
+    /// Runs a command on a host.
+    pub(crate) fn run(&self, host: usize, command: &str) {
+        self.hosts[host].run(command).expect(command);
+    }
+
     /// What stands before a program that runs on a host.
     pub(crate) fn on(&self, host: usize) -> Vec<String> {
         self.hosts[host].command_prefix().into()

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The network interfaces that a configuration names, as they are and as Zenoh has seen them: it asks for those of the host once in a process, and goes by what there was then.
+
+use super::GatewayError;
+use driveline_runtime::network::NetworkSpec;
+use pnet_datalink::NetworkInterface;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::OnceLock;
+
+/// What there was when Zenoh was first used here.
+static SEEN: OnceLock<Vec<NetworkInterface>> = OnceLock::new();
+
+/// Zenoh is about to be used.
+pub(super) fn zenoh_looks() {
+    SEEN.get_or_init(pnet_datalink::interfaces);
+}
+
+/// Those that are named, and whether others are to be found there.
+fn named(spec: &NetworkSpec) -> impl Iterator<Item = (&str, bool)> {
+    spec.interface.as_deref().map(|name| (name, true)).into_iter().chain(spec.listen_interfaces())
+}
+
+/// Each that is named with its number in the kernel: another one when it is made anew. Those that are not there have none.
+pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
+    let names: Vec<&str> = named(spec).map(|(name, _)| name).collect();
+    let there = if names.is_empty() { Vec::new() } else { pnet_datalink::interfaces() };
+    there.into_iter().filter(|i| names.contains(&i.name.as_str())).map(|i| (i.name, i.index)).collect()
+}
+
+/// What this host lacks for it now, and may have later. To be looked at before Zenoh is used.
+pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
+    let there = pnet_datalink::interfaces();
+    let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
+        None => Some("is not there"),
+        Some(_) if !to_be_found => None,
+        Some(i) if !i.is_up() => Some("is down"),
+        Some(i) if !i.is_running() => Some("has no carrier"),
+        Some(i) if addresses(i).is_empty() => Some("has no IPv4 address"),
+        Some(_) => None,
+    };
+    // Where it listens on all addresses of an interface, others are told which those are.
+    let interface = named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
+    let interface = interface.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
+    interface.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
+}
+
+/// Why Zenoh is of no more use in this process: an interface that is named has none of the addresses that it has seen, but others.
+pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
+    let seen = SEEN.get()?;
+    let there = pnet_datalink::interfaces();
+    named(spec).filter(|(_, to_be_found)| *to_be_found).find_map(|(name, _)| {
+        let of = |all: &[NetworkInterface]| all.iter().find(|i| i.name == name).map(addresses).unwrap_or_default();
+        let (before, now) = (of(seen), of(&there));
+        is_another(&before, &now).then(|| {
+            format!(
+                "the network interface {name} has other addresses now ({}, before: {}), which Zenoh does not see in a running program: no others are found there. `driveline run` starts \
+                 its gateways again by itself; one that was started by hand has to be",
+                list(&now),
+                list(&before)
+            )
+        })
+    })
+}
+
+/// As long as one is left, or there is none at all, nothing is to be done yet.
+fn is_another(before: &[Ipv4Addr], now: &[Ipv4Addr]) -> bool {
+    !now.is_empty() && !before.iter().any(|address| now.contains(address))
+}
+
+fn addresses(interface: &NetworkInterface) -> Vec<Ipv4Addr> {
+    let v4 = |ip| if let IpAddr::V4(address) = ip { Some(address) } else { None };
+    interface.ips.iter().filter_map(|network| v4(network.ip())).collect()
+}
+
+fn list(addresses: &[Ipv4Addr]) -> String {
+    let all: Vec<String> = addresses.iter().map(Ipv4Addr::to_string).collect();
+    if all.is_empty() { "none".into() } else { all.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_is_named_has_to_be_there() {
+        let lacks = |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
+        for good in
+            ["{}", r#"{"interface": "lo"}"#, r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#]
+        {
+            assert_eq!(lacks(good), None);
+        }
+        for bad in [
+            r#"{"interface": "nosuch"}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#dscp=1;iface=nosuch"]}"#,
+            r#"{"listen": ["tcp/0.0.0.0:0#iface=nosuch"], "insecure": true}"#,
+        ] {
+            assert!(lacks(bad).is_some_and(|why| why.starts_with("the network interface nosuch is not there")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_others_only_when_none_is_left_and_some_are_there() {
+        let [a, b] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
+        assert!(is_another(&[a], &[b]) && is_another(&[], &[a]));
+        for now in [&[a, b][..], &[a], &[]] {
+            assert!(!is_another(&[a], now), "{now:?}");
+        }
+    }
+}
