@@ -408,10 +408,12 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         .count();
     refuse_stamps("the publisher", late, "lack stamps, were published before they were due, or have not happened yet", a);
     let mut last: Vec<Option<u64>> = sent.iter().map(|_| Some(0)).collect();
+    let mut payloads = 0u64;
     for end in receivers {
         let who = format!("subscriber {}", end.index);
         check_balance(&who, publisher.published, end, a);
         let rows = received_rows(job, end)?;
+        payloads = payloads.saturating_add(payloads_received(end, rows.len() as u64));
         // The first sample and the end mark have none.
         if !(rows.len() as u64 + 1..=rows.len() as u64 + 2).contains(&end.received) && (end.received > 0 || !rows.is_empty()) {
             a.invalid.push(format!("{who}: {} samples were received but {} noted", end.received, rows.len()));
@@ -463,8 +465,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             a.put(metric, samples);
         }
     }
-    let received_payloads = total(receivers.iter().map(|e| e.received.saturating_sub(1)));
-    check_verified(job, received_payloads, a);
+    check_verified(job, payloads, a);
     if job.subscribers > 1 {
         a.put(Metric::LastSubscriber, last.into_iter().flatten().collect());
     }
@@ -484,6 +485,13 @@ fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     if wrong > 0 {
         a.invalid.push(format!("{who}: by their stamps {wrong} samples {what}: stamps are nanoseconds on CLOCK_MONOTONIC, taken in place"));
     }
+}
+
+/// How many payloads a subscriber had to verify: one for each row, and the first sample's. The end mark has none, and is not taken off
+/// what was received: it can be lost like anything else, and where it alone came there was no first sample.
+fn payloads_received(end: &End, rows: u64) -> u64 {
+    let first_came = rows > 0 || end.received > 1 || end.first_sample_ns.is_some();
+    rows + u64::from(first_came)
 }
 
 /// Whether every payload that should have been verified was.

@@ -167,6 +167,35 @@ fn damaged_and_unverified_payloads_are_invalid() {
 }
 
 #[test]
+fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
+    let b = bench(Payload::Filled);
+    let sent = [2, 3, 4, 5, 6];
+    let account = |rows: &[u64], received: u64, missed: u64, verified: u64, first_sample_ns| {
+        let subscriber = End { received, verified, first_sample_ns, ..b.subscriber(0, rows, missed) };
+        b.account(&[subscriber, b.publisher(&sent)])
+    };
+    let closes = |rows: &[u64], received, missed, verified, first: Option<u64>| {
+        let a = account(rows, received, missed, verified, first);
+        assert_eq!(a.invalid, Vec::<String>::new(), "{rows:?}");
+        assert_eq!(a.received[0] + a.missed[0], a.sent, "{rows:?}");
+    };
+    // Of seven, the first and the end mark included: all; all but the end mark; all but the last and the end mark.
+    closes(&sent, 7, 0, 6, Some(1));
+    closes(&sent, 6, 1, 6, Some(1));
+    closes(&[2, 3, 4, 5], 5, 2, 5, None);
+    // The first alone, the end mark alone, both, nothing.
+    closes(&[], 1, 6, 1, Some(1));
+    closes(&[], 1, 6, 0, None);
+    closes(&[], 2, 5, 1, None);
+    closes(&[], 0, 7, 0, None);
+    let too_few = account(&sent, 6, 1, 5, Some(1)).invalid;
+    assert_eq!(too_few, ["5 payloads were verified of 6 received"]);
+    // An end mark that nobody reports lost is the only thing that is wrong then.
+    let silent = account(&sent, 6, 0, 6, Some(1)).invalid;
+    assert!(matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")), "{silent:?}");
+}
+
+#[test]
 fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     let mut b = bench(Payload::Filled);
     b.job.pace = Pace::PingPong;
