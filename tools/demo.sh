@@ -9,29 +9,46 @@ cd "$(dirname "$0")/.."
 what=${1:?check or run} video=${2:-} model=${3:-} speed_kmh=${4:-100}
 out=out/demo
 options=(--report "$out" "--speed-kmh=$speed_kmh")
-if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
-    printf 'demo: error: SPEED_KMH=%s is no speed; give kilometres per hour, e.g. SPEED_KMH=64\n' "$speed_kmh" >&2
+refuse() {
+    printf 'demo: error: %s\n' "$1" >&2
     exit 1
+}
+
+if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
+    refuse "SPEED_KMH=$speed_kmh is no speed; give kilometres per hour, e.g. SPEED_KMH=64"
 fi
 
-# An absolute path for a file that was named relative to where the caller is; modules run elsewhere.
+# An absolute path for what was named relative to where the caller is; modules run elsewhere. $3: what else could be named.
 readable() {
     local path
     path=$(cd "$invoked_from" && realpath -e -- "$2" 2>/dev/null) || path=
     if [ -z "$path" ] || [ ! -r "$path" ]; then
-        printf 'demo: error: %s=%s cannot be read\n' "$1" "$2" >&2
-        exit 1
+        refuse "$1=$2 cannot be read (looked from $invoked_from): name $3, or leave $1 out"
     fi
     printf '%s' "$path"
 }
+
+# Whether the camera would find a frame in this directory: endings as in examples/comp/vision/frame_source.cpp.
+holds_images() {
+    [ -n "$(find "$1/" -maxdepth 1 -regextype posix-extended -iregex '.*\.(png|jpe?g|bmp|ppm|pgm|tiff?|webp)' -print -quit)" ]
+}
+
 if [ -n "$video" ]; then
-    path=$(readable VIDEO "$video")
+    what_to_name='a video, or a folder of images (png, jpg, …)'
+    path=$(readable VIDEO "$video" "$what_to_name")
+    if [ -d "$path" ] && ! holds_images "$path"; then
+        refuse "VIDEO=$video is a directory without images: name $what_to_name"
+    fi
     options+=(--set "camera.source=$path")
 else
     options+=(--set camera.source=synthetic:750)
 fi
 if [ -n "$model" ]; then
-    path=$(readable MODEL "$model")
+    what_to_name="the network's .cfg or .onnx file"
+    path=$(readable MODEL "$model" "$what_to_name")
+    if [ -d "$path" ]; then
+        refuse "MODEL=$model is a directory: name $what_to_name"
+    fi
     options+=(--set "detector.model=$path")
 fi
 

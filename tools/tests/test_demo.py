@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/demo.sh check: what `make demo` is given is looked at before a build of minutes."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+DEMO = Path(__file__).resolve().parent.parent / "demo.sh"
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.dir = Path(place.name)
+
+    def check(self, video="", model="", speed="100"):
+        done = subprocess.run([DEMO, "check", video, model, speed], cwd=self.dir, capture_output=True, text=True)
+        self.assertEqual(done.stdout, "")
+        return done.returncode, done.stderr
+
+    def refused(self, *says, **given):
+        code, said = self.check(**given)
+        self.assertEqual((code, said.count("\n")), (1, 1), said)
+        for text in ("demo: error: ", *says):
+            self.assertIn(text, said)
+
+    def test_what_can_be_read_is_taken_wherever_it_is_named_from(self):
+        for name in ("drive.mp4", "yolo.cfg"):
+            (self.dir / name).touch()
+        self.assertEqual(self.check(), (0, ""))
+        self.assertEqual(self.check("drive.mp4", "./yolo.cfg", "64"), (0, ""))
+        self.assertEqual(self.check(str(self.dir / "drive.mp4")), (0, ""))
+
+    def test_a_directory_is_no_model(self):
+        (self.dir / "network").mkdir()
+        self.refused("MODEL=network is a directory", "name the network's .cfg or .onnx", model="network")
+
+    def test_a_directory_is_a_video_only_with_images_in_it(self):
+        frames = self.dir / "frames"
+        frames.mkdir()
+        (frames / "notes.txt").touch()
+        self.refused("VIDEO=frames is a directory without images", "name a video, or a folder of images", video="frames")
+        (frames / "0001.PNG").touch()
+        self.assertEqual(self.check("frames"), (0, ""))
+
+    def test_what_is_not_there_is_refused_with_what_to_name(self):
+        self.refused("VIDEO=drive.mp4 cannot be read", f"looked from {self.dir}", "name a video", video="drive.mp4")
+        self.refused("MODEL=yolo.cfg cannot be read", "leave MODEL out", model="yolo.cfg")
+        self.refused("SPEED_KMH=fast is no speed", speed="fast")
+
+
+if __name__ == "__main__":
+    unittest.main()
