@@ -62,6 +62,32 @@ fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
     assert!(err.contains("`driveline bench peers`"), "{err}");
 }
 
+/// Of a variable that names what is not there, before anything is measured or written.
+#[test]
+fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let [absent, here] = ["no/such.file", "."];
+    for (experiment, variable, value, remedy) in [
+        ("W9", "COMP_VIDEO", absent, "a video or a folder of images"),
+        ("W9", "COMP_MODEL", here, "it is a directory: name a file that can be read"),
+        ("S7", "S7_CLOUD", absent, "a file that can be read"),
+    ] {
+        for dry in [&["--dry-run"][..], &[]] {
+            let arguments = [&["bench", "run", experiment, "--quick"], dry].concat();
+            let out = driveline(dir.path(), &arguments).env(variable, value).output().unwrap();
+            let err = String::from_utf8(out.stderr).unwrap();
+            assert!(out.status.code() == Some(1) && out.stdout.is_empty(), "{err}");
+            let words = [&format!("error: experiment {experiment}: case "), &format!("{variable}={value} (looked from"), remedy, "unset"];
+            assert!(words.iter().all(|w| err.contains(*w)), "{err}");
+        }
+        // Where another experiment is run, it is nobody's.
+        assert!(
+            driveline(dir.path(), &["bench", "run", "W1", "--quick", "--dry-run"]).env(variable, value).output().unwrap().status.success()
+        );
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
 /// Until something can be interrupted.
 fn wait_for_a_run(archive: &Path) {
     let began = Instant::now();

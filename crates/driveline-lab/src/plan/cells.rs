@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every combination of a scenario's cases and of what varies: what one system does at a time.
 
+use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
 use crate::archive::{Link, Workload};
 use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary, WorkloadSpec};
@@ -13,7 +14,6 @@ use driveline_bench::hosts::{CableSpec, cable_refused};
 use driveline_bench::{Beside, Favour, Placement, Quota};
 use driveline_runtime::graph::ByteSize;
 use driveline_workloads::workloads;
-use std::ffi::OsString;
 use std::time::Duration;
 
 /// Most processes of one run: each needs memory and a place in the tables of the kernel.
@@ -266,22 +266,6 @@ fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec, placement: &Placement
         depth: case.depth.unwrap_or(1),
         priority: case.priority.unwrap_or(0),
     })
-}
-
-/// What a stage's work is told, with what the environment has to say.
-pub(super) fn parameters(
-    stage: &StageSpec,
-    environment: impl Fn(&str) -> Option<OsString>,
-) -> Result<serde_json::Map<String, serde_json::Value>> {
-    let mut all = stage.parameters.clone();
-    for (parameter, variable) in &stage.environment {
-        let Some(value) = environment(variable).filter(|v| !v.is_empty()) else { continue };
-        let text = value.to_str().with_context(|| format!("the environment variable {variable} is no UTF-8 text"))?;
-        // Whoever goes on with the measurement may be elsewhere.
-        let whole = std::fs::canonicalize(text).ok().and_then(|path| path.to_str().map(str::to_owned));
-        all.insert(parameter.clone(), whole.unwrap_or_else(|| text.to_owned()).into());
-    }
-    Ok(all)
 }
 
 impl CaseSpec {

@@ -2,6 +2,7 @@
 //! From a scenario to the cases that are run on this machine: every system in every cell, with the floors that belong there.
 
 mod cells;
+mod environment;
 mod floors;
 
 use crate::archive::{Case, Experiment, Link, Role, Workload};

@@ -174,17 +174,17 @@ fn the_environment_gives_parameters_to_stages() {
     let mut yolo = scenario.chain.unwrap().stages["yolo"].clone();
     yolo.parameters.insert("names".into(), "as in the file".into());
     let given = |variable: &str| match variable {
-        "COMP_MODEL" => Some(model.join("../model.cfg").into_os_string()),
+        "COMP_MODEL" => Some(dir.path().join(".").join("model.cfg").into_os_string()),
         "COMP_NAMES" => Some("".into()),
         _ => None,
     };
     // What is a file is named from the root, so that it is found from elsewhere, too.
-    let parameters = cells::parameters(&yolo, |_| None).unwrap();
+    let parameters = environment::parameters(&yolo, |_| None).unwrap();
     assert_eq!(parameters, yolo.parameters);
-    assert!(cells::parameters(&yolo, given).is_ok_and(|p| p["names"] == "as in the file" && !p.contains_key("weights")));
+    assert!(environment::parameters(&yolo, given).is_ok_and(|p| p["names"] == "as in the file" && !p.contains_key("weights")));
     let beside = |variable: &str| (variable == "COMP_MODEL").then(|| dir.path().join("./model.cfg").into_os_string());
     let whole = std::fs::canonicalize(&model).unwrap();
-    assert_eq!(cells::parameters(&yolo, beside).unwrap()["model"], whole.to_str().unwrap());
+    assert_eq!(environment::parameters(&yolo, beside).unwrap()["model"], whole.to_str().unwrap());
 }
 
 #[test]

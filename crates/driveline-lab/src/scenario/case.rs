@@ -131,8 +131,21 @@ pub struct StageSpec {
     /// from where the experiment is started.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
+    /// Which of these parameters name something that is read: it is looked for before the first run.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub reads: IndexMap<String, Reads>,
     /// CPU; as the case's `cpus` says if it is left out.
     pub cpu: Option<usize>,
+}
+
+/// What a parameter names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// A file.
+    File,
+    /// A video, a folder of images, the index of a camera, or `synthetic`.
+    Frames,
 }
 
 /// What varies. A list that is empty or left out varies nothing.

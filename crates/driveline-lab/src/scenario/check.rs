@@ -137,6 +137,14 @@ pub(super) fn check(document: Document<Scenario>) -> Result<Scenario, LoadError>
         let message = format!("a chain does not heed `{}`", path.last().copied().unwrap_or_default());
         return wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
     }
+    let stages = || s.chain.iter().flat_map(|c| &c.stages);
+    if let Some((stage, spec, parameter)) =
+        stages().find_map(|(name, spec)| Some((name, spec, spec.reads.keys().find(|p| !spec.environment.contains_key(*p))?)))
+    {
+        let message = format!("`reads` names '{parameter}', which no variable of the environment gives");
+        let help = suggest(parameter, "the environment gives", spec.environment.keys().map(String::as_str));
+        return wrong(&["chain", "stages", stage, "reads", parameter], message, &help);
+    }
     if let Some(u) = unheeded_by_links(s).or_else(|| unheeded_of_runs(s)) {
         return wrong(&borrowed(&u.path), u.message, &u.help);
     }
@@ -384,6 +392,11 @@ mod tests {
             ("cases:\n  a: {links: {b: {size: 1, delay_ms: 5}}}\n", "delay_ms", "beside `links` in `cases.a`"),
             ("delay_ms: 5\ncases: {a: {size: 64}}\n", "delay_ms", "`delay_ms` goes into"),
             ("links: {a: {}}\ncases: {a: {size: 64}}\n", "links", "did you mean `link`? `links` goes into `cases.NAME`"),
+            (
+                "chain:\n  stages:\n    a: {output: x, work: bytes, environment: {map: MAP}, reads: {mop: file}}\n    b: {inputs: [x], work: copy}\n  edges: {x: 1 KiB}\ncases: {a: {}}\n",
+                "mop",
+                "did you mean `map`?",
+            ),
             ("cases: {near: {size: 64}}\nquick: {cases: [nera]}\n", "nera", "did you mean `near`?"),
             ("cases: {near: {size: 64}}\npublished: [{system: a, case: nera}]\n", "nera", "did you mean `near`?"),
         ] {

@@ -12,7 +12,7 @@ mod heed;
 mod load;
 
 pub use builtin::{Builtin, builtin};
-pub use case::{CaseSpec, ChainSpec, FavourSpec, StageSpec, Vary, WorkloadSpec};
+pub use case::{CaseSpec, ChainSpec, FavourSpec, Reads, StageSpec, Vary, WorkloadSpec};
 pub(crate) use check::OWN_SYSTEMS;
 pub use choices::{AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
 pub use extent::Extent;

@@ -152,11 +152,14 @@ fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
 fn the_environment_gives_a_street_to_whoever_needs_it() {
     let scenario = scenario::load("S7").unwrap();
     let stages = scenario.chain.unwrap().stages;
-    let street = |variable: &str| (variable == "S7_CLOUD").then(|| "no/such street.ply".into());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().canonicalize().unwrap().join("a street.ply");
+    std::fs::write(&file, "").unwrap();
+    let street = |variable: &str| (variable == "S7_CLOUD").then(|| file.clone().into_os_string());
     for (name, stage) in &stages {
-        let given = cells::parameters(stage, street).unwrap();
+        let given = environment::parameters(stage, street).unwrap();
         let is_source_or_map = ["lidar", "localization"].contains(&name.as_str());
-        assert_eq!(given.get("cloud").and_then(|c| c.as_str()), is_source_or_map.then_some("no/such street.ply"), "{name}");
-        assert!(!cells::parameters(stage, |_| None).unwrap().contains_key("cloud"), "{name}");
+        assert_eq!(given.get("cloud").and_then(|c| c.as_str()), is_source_or_map.then_some(file.to_str().unwrap()), "{name}");
+        assert!(!environment::parameters(stage, |_| None).unwrap().contains_key("cloud"), "{name}");
     }
 }
