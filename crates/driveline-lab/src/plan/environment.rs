@@ -98,7 +98,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("locked.ply");
         fs::write(&file, "").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
         // Root may read anything.
         if File::open(&file).is_ok() {
             return;
