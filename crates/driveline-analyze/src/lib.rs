@@ -6,7 +6,7 @@
 //! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
 //! summary and report of what was seen.
 //!
-//! What tools that measure have in common is here, too: [`text`] writes figures and tables for people, [`Rank`] is what a percentile is, and
+//! What tools that measure have in common is here, too: [`text`] writes figures and tables for people, [`prose`] their words, [`Rank`] is what a percentile is, and
 //! [`MachineFacts`] tells of the machine.
 //!
 //! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the command-line tool).
@@ -27,6 +27,7 @@ mod collector;
 mod escape;
 mod machine;
 mod output;
+pub mod prose;
 mod quantiles;
 pub mod report;
 mod summary;

@@ -32,8 +32,9 @@ pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
     }
     let speed = summary.end_to_end.iter().find_map(|e| e.reaction_distance).map(|r| r.speed_kmh);
     let way = speed.map(|s| [format!("WAY AT {s} km/h p50"), format!("AT {s} km/h")]);
-    let mut wide = vec!["END TO END", "AGE p50", "p99", "NEWEST p50", "= COMMUNICATION", "+ COMPUTATION", "+ IDLE"];
-    let mut narrow = vec!["END TO END", "AGE p50", "p99", "NEWEST", "= COMM.", "+ COMP.", "+ IDLE"];
+    // Of what the median is made stands right after it, as a sum.
+    let mut wide = vec!["END TO END", "AGE p50", "= COMMUNICATION", "+ COMPUTATION", "+ IDLE", "AGE p99", "NEWEST p50"];
+    let mut narrow = vec!["END TO END", "AGE p50", "= COMM.", "+ COMP.", "+ IDLE", "p99", "NEWEST"];
     if let Some([long, short]) = &way {
         wide.push(long);
         narrow.push(short);
@@ -110,9 +111,8 @@ fn stage(s: &StageSummary, summary: &Summary) -> Row {
 }
 
 fn end_to_end(e: &EndToEnd) -> Row {
-    let mut row = vec![format!("{}{ARROW}{}", e.origin, e.stage), duration_us(e.age_us.p50), duration_us(e.age_us.p99)];
-    row.push(duration_us(e.newest_age_us.p50));
-    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us].map(duration_us));
+    let mut row = vec![format!("{}{ARROW}{}", e.origin, e.stage), duration_us(e.age_us.p50)];
+    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us, e.age_us.p99, e.newest_age_us.p50].map(duration_us));
     row.extend(e.reaction_distance.map(|r| format!("{:.2} m", r.p50_m)));
     row
 }

@@ -6,7 +6,7 @@ use super::hung::Hung;
 use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::duration_us;
-use driveline_analyze::{Collector, Summary};
+use driveline_analyze::{Collector, Summary, prose};
 use std::time::{Duration, Instant};
 
 /// Styles of lines: bold, faint, and none; facts are marked so that they can be left out.
@@ -133,19 +133,8 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
 }
 
 /// Lines of at most `columns`, broken where there is a space, the further ones indented.
-pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let Some(line) = lines.last_mut() else { break };
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= columns {
-            *line += &format!(" {word}");
-        } else {
-            lines.push(format!("  {word}"));
-        }
-    }
-    lines
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    prose::wrapped(text, columns).lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -242,6 +231,38 @@ mod tests {
         let (groups, rows) = table.split_at(table.iter().position(|l| l.starts_with("COMPONENT")).unwrap());
         let row = rows.iter().find(|l| l.starts_with("tracker")).unwrap();
         assert_eq!(end(groups.last().unwrap(), "PROCESSING"), row.rfind(" ms").map(|b| row[..b].chars().count() + 3).unwrap());
+    }
+
+    #[test]
+    fn an_age_is_followed_by_what_it_is_made_of() {
+        let heads = |columns| {
+            let lines = Live::table(&run().summary(), None, columns).into_iter().map(|l| l.text);
+            let head = lines.skip_while(|l| !l.starts_with("END TO END")).next().unwrap();
+            head.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(
+            heads(200).starts_with("END TO END AGE p50 = COMMUNICATION + COMPUTATION + IDLE AGE p99 NEWEST p50 WAY AT"),
+            "{}",
+            heads(200)
+        );
+        assert!(heads(80).starts_with("END TO END AGE p50 = COMM. + COMP. + IDLE p99 NEWEST AT"), "{}", heads(80));
+        let row =
+            Live::table(&run().summary(), None, 200).into_iter().map(|l| l.text).find(|l| l.starts_with("camera/image → lane")).unwrap();
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>().join(" "),
+            "camera/image → lane 20.1 ms 50.0 µs 20.0 ms 0.00 µs 20.1 ms 20.1 ms 0.20 m"
+        );
+    }
+
+    #[test]
+    fn no_unit_is_broken_from_its_value() {
+        let summary = run().summary();
+        for columns in 12..120 {
+            let lines: Vec<String> = Live::table(&summary, Some(25.0), columns).into_iter().map(|l| l.text).collect();
+            let units = ["ms", "s", "m", "µs"];
+            let torn = lines.iter().any(|l| units.contains(&l.trim_start().split([' ', ',']).next().unwrap()));
+            assert!(!torn, "{columns}: {lines:#?}");
+        }
     }
 
     #[test]

@@ -4,13 +4,13 @@
 use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
-use super::live::{Live, wrapped};
+use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
 use crate::process;
 use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, write_outputs};
+use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, prose, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
@@ -238,7 +238,7 @@ impl<'a> Show<'a> {
     }
 
     fn print_wrapped(&self, text: &str, columns: usize) {
-        self.screen.print(&wrapped(text, columns).iter().map(|l| format!("{l}\n")).collect::<String>());
+        self.screen.print(&prose::wrapped(text, columns));
     }
 
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
