@@ -40,7 +40,7 @@ pub mod stats;
 mod validity;
 
 pub use account::{Account, Sample};
-pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, Size, list_peers, run_link};
+pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, PeersArgs, Size, list_peers, run_link};
 pub use conduct::{Beside, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial};
 pub use ending::{Ending, UsageError, exit_code_of};
 pub use interruption::interruption;

@@ -18,6 +18,8 @@ enum Command {
     Link(Box<driveline_bench::LinkArgs>),
     /// Other middleware that can be measured, how it is configured, and how to add what is not there
     Peers {
+        #[command(flatten)]
+        args: driveline_bench::PeersArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -35,7 +37,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Peer => return driveline_bench::peer_main(),
-        Command::Peers { json } => driveline_bench::list_peers(json).map(|text| {
+        Command::Peers { args, json } => driveline_bench::list_peers(&driveline_bench::PeersArgs { json, ..args }).map(|text| {
             println!("{}", text.trim_end());
             ExitCode::SUCCESS
         }),

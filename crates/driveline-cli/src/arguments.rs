@@ -219,7 +219,10 @@ pub(crate) enum Bench {
     /// Latency of a link between two ends, against the machine's own floor
     Link(Box<driveline_bench::LinkArgs>),
     /// Other middleware that can be measured, how it is configured, and how to add what is not there
-    Peers,
+    #[command(
+        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2\n      how one is configured, and how to add the other"
+    )]
+    Peers(driveline_bench::PeersArgs),
 }
 
 #[derive(Debug, Subcommand)]

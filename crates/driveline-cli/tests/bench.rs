@@ -6,7 +6,7 @@
 mod skipped;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use skipped::skipped;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -59,7 +59,7 @@ fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
     assert!(err.matches("make gateways").count() <= 1, "{err}");
     // All peers that are missing are one line.
     assert!(err.matches("not installed").count() == 1 && err.contains("cyclonedds, fastdds"), "{err}");
-    assert!(err.contains("`driveline bench peers`"), "{err}");
+    assert!(err.contains("`driveline bench peers NAME`"), "{err}");
 }
 
 /// Of a variable that names what is not there, before anything is measured or written.
@@ -175,6 +175,51 @@ fn a_measurement_whose_terminal_goes_is_reported_and_nobody_else_measures_into_i
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(130), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(std::fs::read_to_string(archive.join("report.html")).unwrap().contains("PARTIAL"));
+}
+
+/// Puts a peer there whose description is this.
+fn add_peer(dir: &Path, name: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let variant = |name: &str| {
+        json!({ "name": name, "title": format!("over {name}"), "reach": ["host"], "waits": ["block"], "reliability": ["best_effort"], "loans": false,
+            "min_size": 32, "max_size": 65536, "max_subscribers": 4, "settings": [{ "name": "depth", "value": "1", "why": "small messages" }] })
+    };
+    let says = json!({ "protocol": 1, "name": name, "title": "My own", "version": "2.5", "variants": [variant("tcp"), variant("udp")] });
+    let path = dir.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\ncat <<'END'\n{says}\nEND\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn each_peer_has_one_line_and_more_where_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    add_peer(dir.path(), "mine");
+    let of = |arguments: &[&str]| {
+        let (code, out, err) = ended(dir.path(), &[&["bench", "peers"], arguments].concat());
+        assert!(code == 0 && err.is_empty(), "{arguments:?}: {code} {err}");
+        out
+    };
+    let list = of(&[]);
+    let known: Vec<Value> = serde_json::from_str(&of(&["--json"])).unwrap();
+    for peer in &known {
+        let name = peer["name"].as_str().unwrap();
+        assert_eq!(list.lines().filter(|l| l.split(' ').next() == Some(name)).count(), 1, "{name}: {list}");
+    }
+    assert!(list.lines().count() <= known.len() + 5, "{list}");
+    let line = |name: &str| list.lines().find(|l| l.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(line("mine "), "mine installed My own · 2.5 · tcp, udp");
+    assert_eq!(line("zenoh "), "zenoh not installed Eclipse Zenoh · make peers");
+    assert!(list.contains("driveline bench peers NAME") && !list.contains("small messages"), "{list}");
+    // One with all that it says, or how to add it; of all of them likewise.
+    let mine = of(&["mine"]);
+    assert!(mine.contains("mine/udp: over udp") && mine.contains("depth = 1: small messages") && !mine.contains("zenoh"), "{mine}");
+    assert!(of(&["zenoh", "ros2"]).contains("install ROS 2") && of(&["mine/udp"]).contains("mine/udp"));
+    let all = of(&["--settings"]);
+    assert!(all.contains("depth = 1: small messages") && all.contains("install ROS 2"), "{all}");
+    let one: Vec<Value> = serde_json::from_str(&of(&["mine", "--json"])).unwrap();
+    assert!(matches!(one.as_slice(), [only] if only["name"] == "mine"), "{one:?}");
+    let (code, _, err) = ended(dir.path(), &["bench", "peers", "mime"]);
+    assert!(code == 2 && err.contains("did you mean `mine`?"), "{code} {err}");
 }
 
 #[test]

@@ -16,8 +16,8 @@ use crate::peers::{self, Selection};
 use crate::scratch::Scratch;
 use crate::stats::{Random, Runs};
 use crate::{Ending, UsageError, validity};
-use anyhow::{Context, Result, ensure};
-use driveline_analyze::meminfo;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use driveline_analyze::{meminfo, prose};
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::{Entry, Plan, placement};
 use result::{FORMAT, Measurement, Outcome, Pass};
@@ -57,13 +57,40 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     })
 }
 
-/// The peers that there are, as a table or as JSON. Blocks while they describe themselves.
+/// Show the other middleware that can be measured.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct PeersArgs {
+    /// Only these, each with how it is configured and why, or how to add it
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Of all: how they are configured and why, or how to add them
+    #[arg(long)]
+    pub settings: bool,
+    /// Print JSON, with all that they say
+    #[arg(skip)]
+    pub json: bool,
+}
+
+/// The peers that there are, a line each; those that are named, with all that they say; or as JSON. Blocks while they describe themselves.
 ///
 /// # Errors
-/// If the directory that the environment names cannot be read.
-pub fn list_peers(json: bool) -> Result<String> {
-    let found = peers::discover(peers::directory().as_deref())?;
-    Ok(if json { serde_json::to_string_pretty(&found)? } else { peers::table(&found) })
+/// If the directory that the environment names cannot be read, or a name is no peer's.
+pub fn list_peers(args: &PeersArgs) -> Result<String> {
+    let mut found = peers::discover(peers::directory().as_deref())?;
+    if let Some((message, help)) = args.names.iter().find_map(|name| peers::misnamed(&found, name, &[])) {
+        bail!(UsageError::new(anyhow!("{message}: {help}")));
+    }
+    if !args.names.is_empty() && args.names.iter().all(|name| name != "all") {
+        // Of a variant that is named its peer is shown.
+        let named = |p: &peers::Peer| args.names.iter().any(|name| name.split('/').next() == Some(&p.name));
+        found.retain(named);
+    }
+    if args.json {
+        return Ok(serde_json::to_string_pretty(&found)?);
+    }
+    let width = prose::width();
+    let in_full = args.settings || !args.names.is_empty();
+    Ok(if in_full { peers::details(&found, width) } else { peers::table(&found, width) })
 }
 
 fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Result<Measurement> {

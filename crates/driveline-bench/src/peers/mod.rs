@@ -15,6 +15,8 @@ pub use selection::{Selection, misnamed, names, select};
 use crate::child::{Started, unreadable};
 use crate::harness::PROTOCOL;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use driveline_analyze::prose::wrapped;
+use driveline_analyze::text::{Align, aligned};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -185,24 +187,57 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     Ok(description)
 }
 
-/// The peers as a table for people.
+/// What `make peers` builds begins with this, in what the catalogue says of adding it.
+const BUILT: &str = "make peers";
+
+/// A line for each peer: whether it is there, what it is, and its variants or what is missing; then words in lines of at most so many
+/// characters.
 #[must_use]
-pub fn table(peers: &[Peer]) -> String {
-    use std::fmt::Write as _;
+pub fn table(peers: &[Peer], width: usize) -> String {
+    let head = ["PEER", "STATUS", "WHAT"].map(str::to_owned).to_vec();
+    let row = |p: &Peer| {
+        let (status, what) = match &p.state {
+            State::Installed { description: d, .. } => {
+                let mut carries: Vec<String> = d.variants.iter().filter(|v| !v.tuning).map(|v| v.name.clone()).collect();
+                let tuning = d.variants.len() - carries.len();
+                carries.extend((tuning > 0).then(|| format!("{tuning} for tuning")));
+                ("installed", format!("{} · {} · {}", p.title, d.version, carries.join(", ")))
+            }
+            State::Broken { reason, .. } => ("does not work", reason.clone()),
+            State::NotInstalled { how_to_add } if how_to_add.starts_with(BUILT) => ("not installed", format!("{} · {BUILT}", p.title)),
+            State::NotInstalled { .. } => ("not installed", p.title.clone()),
+        };
+        vec![p.name.clone(), status.to_owned(), what]
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(peers.iter().map(row)).collect();
+    let mut text: String = aligned(&[Align::Left; 3], &rows).into_iter().map(|line| line + "\n").collect();
+    let how = "`driveline bench peers NAME` tells how one is configured, or how to add it; `--settings` tells it of all.";
+    text = text + "\n" + &wrapped(how, width);
+    text + &place(peers, width)
+}
+
+/// All that peers say of themselves, or how to add them; words in lines of at most so many characters.
+#[must_use]
+pub fn details(peers: &[Peer], width: usize) -> String {
     let mut text = String::new();
     for peer in peers {
-        let _ = match &peer.state {
-            State::Installed { description, .. } => writeln!(text, "{}: {} {}", peer.name, peer.title, description.version),
-            State::Broken { reason, .. } => writeln!(text, "{}: does not work: {reason}", peer.name),
-            State::NotInstalled { how_to_add } => writeln!(text, "{}: {}, not installed: {how_to_add}", peer.name, peer.title),
+        let line = match &peer.state {
+            State::Installed { description, .. } => format!("{}: {} {}", peer.name, peer.title, description.version),
+            State::Broken { reason, .. } => format!("{}: does not work: {reason}", peer.name),
+            State::NotInstalled { how_to_add } => format!("{}: {}, not installed: {how_to_add}", peer.name, peer.title),
         };
-        let State::Installed { description, .. } = &peer.state else { continue };
-        text.push_str(&settings(description));
+        text.push_str(&wrapped(&line, width));
+        if let State::Installed { description, .. } = &peer.state {
+            text.extend(settings(description).lines().map(|line| wrapped(line, width)));
+        }
     }
-    if peers.iter().any(|p| !matches!(p.state, State::Installed { .. })) {
-        let _ = writeln!(text, "{PLACE}");
-    }
-    text
+    text + &place(peers, width)
+}
+
+/// Where peers are looked for, if one of these is not there.
+fn place(peers: &[Peer], width: usize) -> String {
+    let all_there = peers.iter().all(|p| matches!(p.state, State::Installed { .. }));
+    if all_there { String::new() } else { wrapped(PLACE, width) }
 }
 
 /// The variants of a peer, each with how it is configured and why.

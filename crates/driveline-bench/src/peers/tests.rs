@@ -98,7 +98,7 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     odd.iter().for_each(|(file, _, why)| assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file)));
     assert!(matches!(state(&peers, "ros2"), State::NotInstalled { how_to_add } if how_to_add.contains("build/peers")));
     assert!(!peers.iter().any(|p| p.name == "README"));
-    let text = table(&peers);
+    let text = details(&peers, usize::MAX);
     for words in [
         "fastdds: eProsima Fast DDS 1.2",
         "fastdds/shm: SHM (may tear)",
@@ -171,7 +171,11 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     assert_eq!(chosen(&["all"]), (vec!["a/udp".to_owned()], 1));
     assert_eq!(chosen(&["a"]), (vec!["a/udp".to_owned()], 0));
     assert_eq!(chosen(&["a/udp_500", "all"]), (vec!["a/udp_500".to_owned(), "a/udp".to_owned()], 1));
-    assert!(table(&peers).contains("a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its own latency tool: perf]"));
+    assert!(table(&peers, usize::MAX).contains("1.2 · udp, 1 for tuning\n"));
+    assert!(
+        details(&peers, usize::MAX)
+            .contains("a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its own latency tool: perf]")
+    );
     // Those who know nothing of it mean what they meant.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
     old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && !k.starts_with("own_tool"));

@@ -61,6 +61,7 @@ fn with_words(command: clap::Command) -> clap::Command {
                 run.mut_arg("what", |arg| arg.value_parser(PossibleValuesParser::new(experiments)))
                     .mut_arg("systems", |arg| arg.value_parser(words(with_driveline())))
             })
+            .mut_subcommand("peers", |peers| peers.mut_arg("names", |arg| arg.value_parser(words(systems.clone()))))
             .mut_subcommand("link", |link| link.mut_arg("peers", |arg| arg.value_parser(words(systems.clone()))))
     })
 }
@@ -99,10 +100,13 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
                 ExitCode::from(exit::DONE)
             })
         }
-        Bench::Peers => driveline_bench::list_peers(screen.json).map(|text| {
-            screen.print(&format!("{}\n", text.trim_end()));
-            ExitCode::from(exit::DONE)
-        }),
+        Bench::Peers(mut peers) => {
+            peers.json = screen.json;
+            driveline_bench::list_peers(&peers).map(|text| {
+                screen.print(&format!("{}\n", text.trim_end()));
+                ExitCode::from(exit::DONE)
+            })
+        }
     };
     outcome.unwrap_or_else(|e| {
         match driveline_lab::scenario::LoadError::mistakes(&e) {
