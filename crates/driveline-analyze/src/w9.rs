@@ -66,10 +66,13 @@ impl W9 {
             return None;
         }
         let detector = run.accounts.facts.iter().find(|((_, name), _)| name == DETECTOR).map(|(_, text)| text.as_str());
-        let told = detector.unwrap_or("not told");
+        let told = detector.unwrap_or("it did not say which");
         let comparable = detector.is_some_and(is_yolo);
         if !comparable {
-            let note = format!("synthetic/classical detector: not comparable to W9, which needs a YOLO (detector: {told})");
+            let note = format!(
+                "Not compared with the times that were published for this pipeline (experiment W9): theirs are of a YOLO network, and the detector here was \
+                 another ({told}). `make demo MODEL=yolo.cfg`, or the parameter `detector.model`, names a network"
+            );
             return Some(Self { comparable, note, stages: Vec::new() });
         }
         let stage = |(i, &(name, paper_stage)): (usize, &(&'static str, &'static str))| {
@@ -140,7 +143,8 @@ mod tests {
             let summary = run.summary();
             let w9 = summary.w9.clone().unwrap();
             assert!(!w9.comparable && w9.stages.is_empty());
-            assert!(w9.note.starts_with("synthetic/classical detector: not comparable to W9"), "{}", w9.note);
+            assert!(w9.note.starts_with("Not compared with the times that were published") && w9.note.contains("MODEL="), "{}", w9.note);
+            assert!(w9.note.contains(detector.unwrap_or("did not say which")), "{}", w9.note);
             let page = crate::report::render(&run, &summary);
             assert!(page.contains(&w9.note) && !page.contains("Wu et al."), "{detector:?}");
         }

@@ -99,7 +99,7 @@ class Pipeline(Drive):
         self.assertIn("classical", detector_of(summary))
         # Without the network of the paper, nothing is called a figure of its experiment.
         self.assertEqual((summary["w9"]["comparable"], summary["w9"]["stages"]), (False, []))
-        self.assertIn("not comparable to W9", summary["w9"]["note"])
+        self.assertIn("Not compared with the times that were published", summary["w9"]["note"])
 
     def test_synthetic_drive_in_one_process(self):
         self.check_accounts(run_graph("one_process", self.out, camera__source="synthetic:60"), 60)
