@@ -18,10 +18,10 @@ fn without_peers(mut command: Command, dir: &Path) -> Command {
     command
 }
 
-/// What a terminal of 120 columns shows of a command of the lab, in the pieces in which it is drawn.
-fn on_a_terminal(dir: &Path, arguments: &str) -> Vec<String> {
+/// What a terminal of so many columns shows of a command of the lab, in the pieces in which it is drawn.
+fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     let mut command = without_peers(Command::new("script"), dir);
-    let line = format!("stty rows 24 cols 120; exec '{DRIVELINE}' {arguments}");
+    let line = format!("stty rows 24 cols {columns}; exec '{DRIVELINE}' {arguments}");
     let out = command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TERM", "xterm").output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(matches!(out.status.code(), Some(0 | 1)), "{text}{}", String::from_utf8_lossy(&out.stderr));
@@ -52,7 +52,7 @@ run: {rounds: 5, messages: 20, warm_up: 2}
     std::fs::write(dir.path().join("mine.yaml"), scenario).unwrap();
     let link = "bench link --size 64 --wait block --rate 200 --messages 50 --extra none --rounds 3";
     for (arguments, names) in [("bench run ./mine.yaml --out a", "mine · round "), (link, "driveline · processes")] {
-        let shown = on_a_terminal(dir.path(), arguments);
+        let shown = on_a_terminal(dir.path(), 120, arguments);
         let told: Vec<(u64, &str)> = shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
         assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
         // Hardly begun, and under way; once it is over, the bar is gone.
@@ -68,6 +68,25 @@ run: {rounds: 5, messages: 20, warm_up: 2}
 }
 
 /// Of an experiment that was really made, whatever came out: an account that does not close on a busy machine is shown as such.
+/// Elsewhere each statement stays on one line, for `grep`.
+#[test]
+fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in ["bench list", "bench run S1 --dry-run", "bench peers --settings"] {
+        let out = without_peers(Command::new(DRIVELINE), dir.path()).args(arguments.split(' ')).output().unwrap();
+        let whole = String::from_utf8(out.stdout).unwrap();
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for columns in [60, 90, 200] {
+            let shown = on_a_terminal(dir.path(), columns, arguments);
+            // Names of cases are no words, and stay whole.
+            let widest = shown.iter().filter(|l| !l.starts_with("    floor: ")).map(|l| l.chars().count()).max().unwrap();
+            assert!(widest <= columns.min(110), "{arguments}: {widest} of {columns} columns: {shown:#?}");
+            assert_eq!(words(&shown.join(" ")), words(&whole), "{arguments}");
+        }
+        assert!(whole.lines().any(|l| l.chars().count() > 110), "{arguments}: {whole}");
+    }
+}
+
 #[test]
 fn a_browser_shows_the_report_of_a_real_experiment() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,12 +10,12 @@ use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use driveline_analyze::prose::{self, wrapped};
 use driveline_analyze::text::Columns;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
 use driveline_bench::{MAX_OTHERS, UsageError};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Probability of finding any difference where there is none.
@@ -135,7 +135,7 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
         args.a.display(),
         args.b.display()
     );
-    if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text(&comparison)) }
+    if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text(&comparison, prose::width())) }
 }
 
 /// Compares what is in both.
@@ -402,23 +402,24 @@ fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn text(c: &Differences) -> String {
+fn text(c: &Differences, width: usize) -> String {
     let mut text = String::new();
     for w in &c.warnings {
-        let _ = writeln!(text, "WARNING  {w}");
+        text.push_str(&wrapped(&format!("WARNING  {w}"), width));
     }
     // What to do about rows that say nothing, before all those rows.
     let any = |v: Verdict| c.rows.iter().any(|r| r.verdict == v);
     if any(Verdict::TooFewRounds) {
         let n = ENOUGH_ROUNDS;
-        let _ = writeln!(text, "Where there are fewer than {n} rounds nothing is said: measure with --rounds {n} or more.");
+        let line = format!("Where there are fewer than {n} rounds nothing is said: measure with --rounds {n} or more.");
+        text.push_str(&wrapped(&line, width));
     }
     if any(Verdict::UnequalRounds) {
         let least = Rank::P99.needs;
-        let _ = writeln!(
-            text,
+        let line = format!(
             "p99 of some rows says nothing: their rounds have fewer than {least} samples, and not equally many. Measure both longer, or with `messages:` in place of `seconds:`."
         );
+        text.push_str(&wrapped(&line, width));
     }
     text.push_str(if text.is_empty() { "" } else { "\n" });
     let mut last = String::new();
@@ -441,18 +442,14 @@ fn text(c: &Differences) -> String {
     columns.write(&mut text);
     let of = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v && r.role == Role::Measured).count();
     let floors = c.rows.iter().filter(|r| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower)).count();
-    let _ = writeln!(
-        text,
-        "\n{} faster, {} slower, {} without a difference shown.",
-        of(Verdict::Faster),
-        of(Verdict::Slower),
-        of(Verdict::NoDifferenceShown)
-    );
+    let (faster, slower, same) = (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::NoDifferenceShown));
+    text.push('\n');
+    text.push_str(&wrapped(&format!("{faster} faster, {slower} slower, {same} without a difference shown."), width));
     if floors > 0 {
-        let _ = writeln!(text, "{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
+        let line = format!("{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
+        text.push_str(&wrapped(&line, width));
     }
-    let _ = writeln!(text, "{}", c.method);
-    text
+    text + &wrapped(&c.method, width)
 }
 
 #[cfg(test)]

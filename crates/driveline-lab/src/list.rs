@@ -3,8 +3,8 @@
 
 use crate::scenario::{self, ReachSpec, Scenario, builtin};
 use anyhow::{Context, Result, anyhow, ensure};
+use driveline_analyze::prose::{self, wrapped};
 use driveline_bench::UsageError;
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// The experiments as a table, or as JSON.
@@ -16,18 +16,21 @@ pub fn list(json: bool) -> Result<String> {
     if json {
         return Ok(serde_json::to_string_pretty(&all)?);
     }
-    let width = all.iter().map(|s| s.id.len()).max().unwrap_or(0);
+    Ok(told(&all, prose::width()))
+}
+
+/// Each with its question and what it needs; words in lines of at most so many characters.
+fn told(all: &[Scenario], width: usize) -> String {
+    let ids = all.iter().map(|s| s.id.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for s in &all {
-        let _ = writeln!(text, "{:width$}  {}\n{:width$}  {} ({})", s.id, s.title, "", s.question, s.source);
-        if let Some(needs) = needs(s) {
-            let _ = writeln!(text, "{:width$}  Needs {needs}", "");
-        }
+    for s in all {
+        let needs = needs(s).map(|needs| format!("Needs {needs}"));
+        let below = std::iter::once(format!("{} ({})", s.question, s.source)).chain(needs);
+        text.push_str(&wrapped(&format!("{:ids$}  {}", s.id, s.title), width));
+        text.extend(below.map(|line| wrapped(&format!("{:ids$}  {line}", ""), width)));
     }
-    text.push_str(
-        "\n`driveline bench run ID… --quick` measures them; `driveline bench list --show ID` prints one, to be copied and edited.\n",
-    );
-    Ok(text)
+    let how = "`driveline bench run ID… --quick` measures them; `driveline bench list --show ID` prints one, to be copied and edited.";
+    text + "\n" + &wrapped(how, width)
 }
 
 /// What Driveline's own part of an experiment takes beside the program.

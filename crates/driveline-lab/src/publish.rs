@@ -6,6 +6,7 @@ use crate::archive::Archive;
 use crate::report::page;
 use crate::{csv, markdown, terminal};
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use driveline_analyze::prose;
 use driveline_bench::UsageError;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,9 +68,10 @@ pub fn report(args: &ReportArgs) -> Result<String> {
     Ok(summary(&archive, &analysis, &path))
 }
 
-/// What a terminal shows.
+/// What standard output shows.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
-    format!("{}\nReport: {}\n", terminal::summary(&archive.manifest, analysis, archive.directory()), page.display())
+    let told = terminal::summary(&archive.manifest, analysis, archive.directory(), prose::width());
+    format!("{told}\nReport: {}\n", page.display())
 }
 
 /// Writes page, table and summary. An archive may be somebody else's: links that lie in it under these names are replaced, not followed.

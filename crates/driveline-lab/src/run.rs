@@ -11,6 +11,7 @@ use crate::table::minutes;
 use crate::workload;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline::types::MonotonicNs;
+use driveline_analyze::prose::{self, wrapped};
 use driveline_bench::harness::{MemcpyKind, Reach, System};
 use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
@@ -120,7 +121,11 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     if args.dry_run {
         let experiments = plan_all(args)?.0;
         something(&experiments)?;
-        say(&if args.json { serde_json::to_string_pretty(&outline_json(&experiments))? + "\n" } else { outline(&experiments) })?;
+        say(&if args.json {
+            serde_json::to_string_pretty(&outline_json(&experiments))? + "\n"
+        } else {
+            outline(&experiments, prose::width())
+        })?;
         return Ok(Ending::Valid);
     }
     let archive = match &args.resume {
@@ -171,8 +176,8 @@ fn left_out(experiments: &[Experiment]) -> impl Iterator<Item = (&str, &[LeftOut
     experiments.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()))
 }
 
-/// What would be measured, for people.
-fn outline(experiments: &[Experiment]) -> String {
+/// What would be measured, for people; words in lines of at most so many characters.
+fn outline(experiments: &[Experiment], width: usize) -> String {
     let mut text = String::new();
     let mut total = 0.0;
     let told = Told::of(left_out(experiments));
@@ -184,11 +189,11 @@ fn outline(experiments: &[Experiment]) -> String {
             let _ = writeln!(text, "    {}", case.id);
         }
         for line in told.own(&e.left_out) {
-            let _ = writeln!(text, "    left out: {line}");
+            text.push_str(&wrapped(&format!("    left out: {line}"), width));
         }
     }
     for line in told.together() {
-        let _ = writeln!(text, "left out: {line}");
+        text.push_str(&wrapped(&format!("left out: {line}"), width));
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
     text

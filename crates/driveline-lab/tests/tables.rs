@@ -508,11 +508,10 @@ fn what_settings_change_is_told_where_that_is_asked() {
         let ns = if c.cell == "image" && c.system == peer("fastdds/udp_500") { 60_000 } else { 20_000 };
         archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
     });
-    // In lines of a terminal's width.
+    // In one line, for `grep`: this is no terminal.
     let answer = "\
 What settings change, by medians:
-  fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to 3.00), a
-    difference is shown in 1 of 2 cells
+  fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to 3.00), a difference is shown in 1 of 2 cells
 ";
     assert!(text.contains(answer), "{text}");
 }

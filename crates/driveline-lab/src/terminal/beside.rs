@@ -6,14 +6,12 @@ use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, r
 use crate::archive::Role;
 use crate::chain::{self, TRANSMISSION};
 use crate::table::{controls, interval, label, percentile, quantity};
+use driveline_analyze::prose::{listed, wrapped};
 use driveline_analyze::text::Columns;
 use driveline_bench::observations::Quantity;
-use std::fmt::Write as _;
 
 /// Subjects of a workload that have rows of their own; of more, the report tells.
 const MOST_SUBJECTS: usize = 12;
-/// Where lines of counters end, in characters.
-const WIDTH: usize = 110;
 
 fn write(text: &mut String, table: &Columns) {
     if !table.is_empty() {
@@ -68,7 +66,7 @@ fn durations(c: &CaseResult) -> Vec<&Observed> {
 }
 
 /// What workloads observe beside the latency of the whole, and what they count.
-pub(super) fn observed(text: &mut String, e: &ExperimentResult) {
+pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     let workloads: Vec<&CaseResult> = e.measured().filter(|c| c.case.workload.is_some()).collect();
     let rows: Vec<_> = workloads.iter().map(|c| (*c, durations(c))).filter(|(_, o)| !o.is_empty()).collect();
     let ranks = columns(rows.iter().flat_map(|(_, o)| o).map(|o| &o.figure.percentiles));
@@ -98,30 +96,14 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult) {
     for c in workloads {
         let words = c.counted();
         if !words.is_empty() {
-            let _ = writeln!(text, "  counted in each run, {} · {}:", c.case.cell, c.name());
-            text.push_str(&wrapped(&words));
+            text.push_str(&wrapped(&format!("  counted in each run, {} · {}:", c.case.cell, c.name()), width));
+            text.push_str(&listed(&words, 4, width));
             counted = true;
         }
     }
     if counted {
         text.push('\n');
     }
-}
-
-/// Words in lines.
-fn wrapped(words: &[String]) -> String {
-    let mut text = String::new();
-    let mut line = String::new();
-    for (i, word) in words.iter().enumerate() {
-        let word = if i + 1 < words.len() { format!("{word}, ") } else { word.clone() };
-        if !line.is_empty() && line.chars().count() + word.chars().count() > WIDTH {
-            let _ = writeln!(text, "    {}", line.trim_end());
-            line.clear();
-        }
-        line.push_str(&word);
-    }
-    let _ = writeln!(text, "    {}", line.trim_end());
-    text
 }
 
 /// What the machine does without middleware, and how much the same floor differs from itself.
@@ -146,17 +128,4 @@ pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
         table.row(row);
     }
     write(text, &table);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_told_in_lines_of_a_terminals_width() {
-        let words: Vec<String> = (0..40).map(|i| format!("counter {i} {}", i * 1000)).collect();
-        let text = wrapped(&words);
-        assert!(text.lines().count() > 3 && text.lines().all(|l| l.chars().count() <= WIDTH + 4), "{text}");
-        assert!(text.ends_with("counter 39 39000\n") && text.starts_with("    counter 0 0, "), "{text}");
-    }
 }

@@ -7,63 +7,63 @@ use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, co
 use crate::archive::Manifest;
 use crate::left_out::Told;
 use crate::table::{BesideWhat, LOSSES, beside_copy, goodput, interval, percentile, remarks};
+use driveline_analyze::prose::wrapped;
 use driveline_analyze::text::{Columns, digits, duration_ns};
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// Links of a case that have rows of their own; of more, the report tells.
 const MOST_LINKS: usize = 8;
-/// Where lines of words end, in characters.
-const WIDTH: usize = 110;
 
-/// The summary.
+/// The summary; words in lines of at most so many characters.
 #[must_use]
-pub(crate) fn summary(m: &Manifest, a: &Analysis, directory: &Path) -> String {
+pub(crate) fn summary(m: &Manifest, a: &Analysis, directory: &Path, width: usize) -> String {
     let mut text = String::new();
     let lists = || a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice()));
     let left_out = Told::of(lists());
     for e in &a.experiments {
-        experiment(&mut text, e, &left_out);
+        experiment(&mut text, e, &left_out, width);
     }
     for line in left_out.together() {
-        text.push_str(&wrapped(&format!("left out  {line}")));
+        text.push_str(&wrapped(&format!("left out  {line}"), width));
     }
     if let Some(place) = left_out.place(lists()) {
-        let _ = writeln!(text, "{place}");
+        text.push_str(&wrapped(place, width));
     }
     for line in remarks(m, a, Some(directory)) {
-        let _ = writeln!(text, "{line}");
+        text.push_str(&wrapped(&line, width));
     }
     text
 }
 
-fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told) {
-    let _ = writeln!(text, "{} · {}\n{}", e.id, e.title, e.question);
+fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: usize) {
+    text.push_str(&wrapped(&format!("{} · {}", e.id, e.title), width));
+    text.push_str(&wrapped(&e.question, width));
     for line in e.answer.lines() {
-        text.push_str(&wrapped(line));
+        text.push_str(&wrapped(line, width));
     }
     text.push('\n');
-    latencies(text, e);
+    latencies(text, e, width);
     beside::own_edges(text, e);
     beside::transmission(text, e);
-    beside::observed(text, e);
+    beside::observed(text, e, width);
     beside::floors(text, e);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
-            let _ = writeln!(text, "INVALID  {} in round {}: {}", c.case.id, r.round + 1, r.reasons.join("; "));
+            text.push_str(&wrapped(&format!("INVALID  {} in round {}: {}", c.case.id, r.round + 1, r.reasons.join("; ")), width));
         }
     }
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
-        let _ = writeln!(text, "{}{}: {agreement}", if agreement.contradicts() { "INVALID  " } else { "" }, c.case.id);
+        let mark = if agreement.contradicts() { "INVALID  " } else { "" };
+        text.push_str(&wrapped(&format!("{mark}{}: {agreement}", c.case.id), width));
     }
     for line in left_out.own(&e.left_out) {
-        text.push_str(&wrapped(&format!("left out  {line}")));
+        text.push_str(&wrapped(&format!("left out  {line}"), width));
     }
     text.push('\n');
 }
 
 /// Every system in every cell, and every link of those that have several.
-fn latencies(text: &mut String, e: &ExperimentResult) {
+fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
     let figures = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| f);
     let ranks = columns(figures().chain(e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure)).map(|f| &f.percentiles));
     let beside = BesideWhat::of(e);
@@ -120,40 +120,21 @@ fn latencies(text: &mut String, e: &ExperimentResult) {
         return;
     }
     table.write(text);
+    let mut say = |line: &str| text.push_str(&wrapped(line, width));
     if beside.is_floor() && !beside.columns.is_empty() {
-        let _ = writeln!(text, "  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors");
+        say("  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors");
     }
     if copy.is_some() {
-        let _ = writeln!(text, "  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
+        say("  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
     }
     if e.measured().any(|c| !c.case.links.is_empty() && c.headline().is_some()) {
         let none: Vec<&str> = LOSSES.iter().map(|(name, _)| *name).filter(|name| lossy.iter().all(|(other, _)| other != name)).collect();
         if !none.is_empty() {
-            let _ = writeln!(text, "  {}: none", none.join(", "));
+            say(&format!("  {}: none", none.join(", ")));
         }
-        let _ =
-            writeln!(text, "  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway");
+        say("  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway");
     }
     text.push('\n');
-}
-
-/// A line of words in lines of a terminal's width; those after the first one are indented more than it is.
-fn wrapped(line: &str) -> String {
-    let indent = line.len() - line.trim_start().len();
-    let (mut text, mut width) = (" ".repeat(indent), indent);
-    for (i, word) in line.trim_start().split(' ').enumerate() {
-        let letters = word.chars().count();
-        if i > 0 && width + 1 + letters > WIDTH {
-            let _ = write!(text, "\n{}", " ".repeat(indent + 2));
-            width = indent + 2;
-        } else if i > 0 {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += letters;
-    }
-    text + "\n"
 }
 
 /// Number of samples and percentiles; of no samples nothing.
