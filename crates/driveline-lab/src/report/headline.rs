@@ -5,7 +5,7 @@ use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
 use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing};
-use crate::table::{BesideWhat, beside_copy, bounds, ratio};
+use crate::table::{BesideWhat, LOSSES, Loss, beside_copy, bounds, few_rounds, ratio};
 use crate::words::{cell_without, spaced};
 use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
@@ -32,7 +32,11 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     each.extend(beside.columns.iter().map(|c| format!("{} ÷ {}", c.label(), beside.to)));
     let copy = beside_copy(e);
     let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
-    costs.extend(["CPU per message", "late", "lost", "not sent", "torn"].into_iter().filter(|_| links).map(str::to_owned));
+    costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
+    // What nobody lost needs no columns, as on the terminal; that nobody did is said below.
+    let (lossy, none): (Vec<&Loss>, Vec<&Loss>) =
+        LOSSES.iter().filter(|_| links).partition(|(_, of)| e.measured().any(|c| of(&c.totals) > 0));
+    costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     let width = 1 + kinds.len() * each.len() + costs.len();
     let copied = e.measured().any(|c| !views::is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
     let over: String = kinds
@@ -55,7 +59,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         format!("<th scope=colgroup colspan={} class=kind>cost and losses</th>", costs.len())
     };
     let head = format!("<tr><th rowspan=2 scope=col>system</th>{over}{costs_over}</tr><tr>{}{per_cost}</tr>", per_kind.repeat(kinds.len()));
-    let mut table = Table::with_head("", &head, true);
+    let mut table = Table::with_head("", &head, true).of_many_columns();
     for group in &groups {
         let members: Vec<&CaseResult> = e.measured().filter(|c| without_handling(&c.case.cell) == *group).collect();
         let mut systems: Vec<&CaseResult> = Vec::new();
@@ -74,7 +78,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                     Some((c, f)) => {
                         cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
                         cells.extend(beside.columns.iter().map(|column| match beside.ratio(c, *column) {
-                            Some(i) if beside.is_floor() => ratio_of(Some(i)),
+                            Some(i) if beside.is_floor() => format!("{}× {}", ratio(i.estimate), interval(i)),
                             i => ratio_cell(i),
                         }));
                     }
@@ -93,14 +97,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             cells.extend(copy.iter().map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
             if links {
                 let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), duration_ns)).collect();
-                let sum = |of: fn(&CaseResult) -> u64| own.iter().map(|c| of(c)).sum::<u64>();
-                cells.push(escape(&cpu.join(" / ")));
-                cells.extend([
-                    count(sum(|c| c.totals.late)),
-                    count(sum(|c| c.totals.missed)),
-                    count(sum(|c| c.totals.not_sent.values().sum())),
-                    count(sum(|c| c.totals.torn)),
-                ]);
+                cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
+                cells.extend(lossy.iter().map(|(_, of)| count(own.iter().map(|c| of(&c.totals)).sum())));
             }
             let doubt = if own.iter().any(|c| c.is_contradicted()) { " <span class=bad>invalid</span>" } else { "" };
             table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
@@ -113,7 +111,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         all
     });
     format!(
-        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}</p>\n",
+        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}{}</p>\n",
         table.finish(),
         if figures.is_empty() { String::new() } else { format!("Figures are of {}.", escape(&figures.join("; "))) },
         match (beside.columns.is_empty(), beside.is_floor()) {
@@ -129,6 +127,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         } else {
             " ÷ memcpy: of payloads that are filled or copied, beside one copy of as many bytes on this machine, which stands among the floors."
         },
+        nothing_went_wrong(&none),
         match (links, kinds.len()) {
             (false, _) => String::new(),
             (true, n) => format!(
@@ -137,6 +136,16 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             ),
         }
     )
+}
+
+/// What has no column because it happened nowhere.
+fn nothing_went_wrong(none: &[&Loss]) -> String {
+    let names: Vec<&str> = none.iter().map(|(name, _)| *name).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!(" No sample of this table was {one}."),
+        [others @ .., last] => format!(" No sample of this table was {} or {last}.", others.join(", ")),
+    }
 }
 
 /// Cells that differ in nothing but what is done with payloads, under one name.
@@ -154,9 +163,16 @@ fn ratio_cell(r: Option<&Interval>) -> String {
                 Standing::Faster => "faster",
                 Standing::NotShown | Standing::TooFewRounds => "unsure",
             };
-            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), small(&bounds(i)))
+            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), interval(i))
         }
     }
+}
+
+/// From where to where, and of how many rounds where those are too few: a line each, below the ratio.
+fn interval(i: &Interval) -> String {
+    let (all, few) = (bounds(i), few_rounds(i));
+    let lines = [all.strip_suffix(few.trim_start()).unwrap_or(&all).trim_end(), few.trim_start()];
+    lines.into_iter().filter(|line| !line.is_empty()).map(small).collect::<Vec<_>>().join(" ")
 }
 
 /// A figure's name, and from where to where it goes.

@@ -19,6 +19,7 @@ pub(super) struct Table {
     head: String,
     body: String,
     numbers: bool,
+    many: bool,
 }
 
 impl Table {
@@ -34,7 +35,12 @@ impl Table {
     pub(super) fn with_head(caption: &str, rows: &str, numbers: bool) -> Self {
         let caption = if caption.is_empty() { String::new() } else { format!("<caption>{}</caption>", escape(caption)) };
         let head = if rows.is_empty() { String::new() } else { format!("<thead>{rows}</thead>") };
-        Self { head: caption + &head, body: String::new(), numbers }
+        Self { head: caption + &head, body: String::new(), numbers, many: false }
+    }
+
+    /// Of many columns of numbers, which are set closer together.
+    pub(super) fn of_many_columns(self) -> Self {
+        Self { many: true, ..self }
     }
 
     /// A row over the whole width.
@@ -55,7 +61,11 @@ impl Table {
     }
 
     pub(super) fn finish(self) -> String {
-        let class = if self.numbers { " class=numbers" } else { "" };
+        let class = match (self.numbers, self.many) {
+            (true, true) => " class=\"numbers many\"",
+            (true, false) => " class=numbers",
+            (false, _) => "",
+        };
         // Wide tables scroll by themselves, by keyboard too.
         format!(
             "<div class=wide tabindex=0 role=group aria-label=Table><table{class}>{}<tbody>{}</tbody></table></div>\n",

@@ -43,6 +43,8 @@ pub(crate) struct Told {
     /// Tables of which not all is to be seen, and those of them that do not show it.
     pub(crate) cut: usize,
     pub(crate) cut_unseen: usize,
+    /// The heads above tables that are wider than their place.
+    pub(crate) cut_across: Vec<String>,
 }
 
 /// Clicks through everything and notes what it sees; its value is a [`Told`].
@@ -104,6 +106,8 @@ const PROBE: &str = r#"(async () => {
   told.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
   const cut = [...document.querySelectorAll(".wide")].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1);
   told.cut = cut.length;
+  const above = (e) => { while (e && !/^H[23]$/.test(e.tagName)) e = e.previousElementSibling ?? e.parentElement; return e ? e.textContent : ""; };
+  told.cut_across = cut.filter((e) => e.scrollWidth > e.clientWidth + 1).map(above);
   // A shade stays at the edge while what covers it scrolls.
   told.cut_unseen = cut.filter((e) => !["local", "scroll"].every((a) => getComputedStyle(e).backgroundAttachment.includes(a))).length;
   return told;
