@@ -4,7 +4,7 @@
 use crate::analysis::{CaseResult, ExperimentResult};
 use crate::words::NETWORK_IS_MISSING;
 use driveline_analyze::text::digits;
-use driveline_bench::chain::ChainJob;
+use driveline_bench::chain::{ChainJob, StageSpec};
 use std::collections::BTreeMap;
 
 /// What the shares are of.
@@ -44,6 +44,36 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     (!rows.is_empty()).then_some(Transmission { stages, rows, missing })
 }
 
+/// From where to where the latency of the whole goes, for each stage at which the chain ends; nothing if there is no chain.
+pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
+    let Some(chain) = e.measured().find_map(|c| c.case.chain.as_ref()) else { return Vec::new() };
+    chain.stages.iter().filter(|s| s.output.is_none()).map(|sink| whole_way(&chain.stages, sink)).collect()
+}
+
+/// A stage works when its first input comes, so the way to a sink goes along first inputs.
+fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
+    let before = |s: &StageSpec| stages.iter().find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()));
+    // A chain has no circles; one that somebody wrote into an archive ends all the same.
+    let way: Vec<&StageSpec> = std::iter::successors(Some(sink), |s| before(s)).take(stages.len()).collect();
+    let source = way.last().map_or("", |s| s.name.as_str());
+    let names: Vec<&str> = way.iter().rev().map(|s| s.name.as_str()).collect();
+    let mut text = format!(
+        "End to end is from just before {source} publishes a sample until {} has worked on what came of it, along the inputs that trigger: {}. What {source} does to make the sample is not in it",
+        sink.name,
+        names.join(" → ")
+    );
+    let mut others: Vec<&str> = Vec::new();
+    for topic in way.iter().flat_map(|s| s.inputs.iter().skip(1)) {
+        if !others.contains(&topic.as_str()) {
+            others.push(topic);
+        }
+    }
+    if !others.is_empty() {
+        text += &format!(", nor how old the newest of the other inputs ({}) are then", others.join(", "));
+    }
+    text + "."
+}
+
 /// What the stages did, and where they ran: each by its name.
 pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
     let chains: Vec<(&CaseResult, &ChainJob)> = e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
@@ -74,4 +104,38 @@ fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
     let words: Vec<String> =
         all.iter().map(|(what, (low, high))| if low == high { format!("{what} {low}") } else { format!("{what} {low}–{high}") }).collect();
     if words.is_empty() { String::new() } else { format!("; counted in each run: {}", words.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario;
+
+    /// Of an experiment that comes with the program, with its one sink.
+    fn told(id: &str) -> String {
+        let chain = scenario::load(id).unwrap().chain.unwrap();
+        let stage = |(name, s): (&String, &scenario::StageSpec)| StageSpec {
+            name: name.clone(),
+            inputs: s.inputs.clone(),
+            output: s.output.clone(),
+            work: s.work.clone(),
+            parameters: serde_json::Map::new(),
+            cpu: None,
+        };
+        let stages: Vec<StageSpec> = chain.stages.iter().map(stage).collect();
+        let sinks: Vec<&StageSpec> = stages.iter().filter(|s| s.output.is_none()).collect();
+        assert_eq!(sinks.len(), 1, "{id}");
+        whole_way(&stages, sinks[0])
+    }
+
+    #[test]
+    fn the_whole_way_goes_along_the_inputs_that_trigger() {
+        assert_eq!(
+            told("W9"),
+            "End to end is from just before camera publishes a sample until fusion has worked on what came of it, along the inputs that trigger: \
+             camera → mosse → fusion. What camera does to make the sample is not in it, nor how old the newest of the other inputs (lanes, detections) are then."
+        );
+        let s7 = told("S7");
+        assert!(s7.contains("lidar → preprocessing → localization → perception → planning.") && s7.ends_with("is not in it."), "{s7}");
+    }
 }

@@ -47,6 +47,9 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     } else {
         let _ = writeln!(text, "{}", table.markdown());
     }
+    for line in chain::end_to_end(e) {
+        let _ = writeln!(text, "{}\n", escaped(&line));
+    }
     transmission(text, e);
     answers(text, e, planned.scenario.answer);
     fairness(text, e);

@@ -145,6 +145,10 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
     for what in ["model = /a/&lt;b&gt;.cfg", "on CPU 1", "counted in each run: network 1", "the kernel chooses its CPU"] {
         assert!(rest.contains(what), "{what}");
     }
+    // What the figure of the whole is stands beside it.
+    let way = "End to end is from just before camera publishes a sample until yolo has worked on what came of it, along the inputs that trigger: camera → yolo.";
+    assert!(page.split_once("Transmission beside").unwrap().0.contains(way), "{page}");
+    assert!(told_of_chains(1).1.contains(way));
     // Shares are no times.
     assert!(!page.contains("Published, and measured here"));
 }

@@ -5,6 +5,7 @@ use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
 use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing};
+use crate::chain;
 use crate::table::{BesideWhat, LOSSES, Loss, beside_copy, bounds, few_rounds, ratio};
 use crate::words::{cell_without, spaced};
 use driveline_analyze::text::duration_ns;
@@ -111,9 +112,10 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         all
     });
     format!(
-        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}{}</p>\n",
+        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}{}{}</p>\n",
         table.finish(),
         if figures.is_empty() { String::new() } else { format!("Figures are of {}.", escape(&figures.join("; "))) },
+        chain::end_to_end(e).iter().map(|line| format!(" {}", escape(line))).collect::<String>(),
         match (beside.columns.is_empty(), beside.is_floor()) {
             (true, _) => "",
             (false, false) =>

@@ -5,6 +5,7 @@ mod beside;
 
 use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns};
 use crate::archive::Manifest;
+use crate::chain;
 use crate::left_out::Told;
 use crate::table::{BesideWhat, LOSSES, beside_copy, goodput, interval, percentile, remarks};
 use driveline_analyze::prose::wrapped;
@@ -121,6 +122,9 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
     }
     table.write(text);
     let mut say = |line: &str| text.push_str(&wrapped(line, width));
+    for line in chain::end_to_end(e) {
+        say(&format!("  {line}"));
+    }
     if beside.is_floor() && !beside.columns.is_empty() {
         say("  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors");
     }
