@@ -131,8 +131,7 @@ fn subscribers_are_told_apart() {
     // With one there is nothing to tell.
     assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
     let answer = "\
-Medians of the first and of the last of 4 subscribers, and for how many samples the one that is most often the
-  last is it:
+Medians of the first and of the last of 4 subscribers, and for how many samples the one that is most often the last is it:
   Driveline 20.0 µs and 26.0 µs (100 %)
   fastdds/shm 20.0 µs and 26.0 µs (100 %)
   zenoh/shm 20.0 µs and 26.0 µs, 3 of them served
