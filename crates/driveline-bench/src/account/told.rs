@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is told of a run that was accounted for.
+
+use crate::harness::{OwnTool, ReceivedRow, SentRow};
+use crate::metric::Metric;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One run, accounted for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// Why the run is not valid; empty if it is.
+    pub invalid: Vec<String>,
+    /// Samples that counted and were due.
+    pub scheduled: u64,
+    /// Of those: published.
+    pub sent: u64,
+    /// Due, warm-up included, but not published, by reason.
+    pub not_sent: BTreeMap<String, u64>,
+    /// Of the sent ones: received, per subscriber.
+    pub received: Vec<u64>,
+    /// Of the sent ones: replaced by newer ones before they were read, per subscriber.
+    pub missed: Vec<u64>,
+    /// Of a closed loop that lost something: how. `missed` counts its counted rounds without an answer in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_rounds: Option<LostRounds>,
+    /// Payloads verified, over all subscribers, warm-up included.
+    pub verified: u64,
+    /// Payloads that did not verify, over all subscribers.
+    pub torn: u64,
+    /// Processor time of the sending end per counted sample, in nanoseconds.
+    pub publisher_cpu_ns_per_sample: Option<f64>,
+    /// Processor time of a receiving end per counted sample, in nanoseconds; the mean of all.
+    pub subscriber_cpu_ns_per_sample: Option<f64>,
+    /// System calls for waking per counted sample.
+    pub wake_calls_per_publish: Option<f64>,
+    /// From the start of the publisher's process to the first sample received, in nanoseconds; the last of the
+    /// subscribers counts.
+    pub start_up_ns: Option<u64>,
+    /// Times per second that a blocked reader at rest was scheduled.
+    pub idle_wakeups_per_s: Option<f64>,
+    /// What the machine refused.
+    pub unset: Vec<String>,
+    /// What the middleware's own latency tool said, if that is what ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_tool: Option<OwnTool>,
+    /// Samples of each figure.
+    #[serde(skip)]
+    pub samples: BTreeMap<Metric, Vec<u64>>,
+    /// Stamps of every counted sample, for each subscriber.
+    #[serde(skip)]
+    pub stamps: Vec<Sample>,
+}
+
+/// What a closed loop lost, warm-up included. Every round without an answer in time is one of these, or its answer was not sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRounds {
+    /// Questions that the answering end did not get.
+    pub questions: u64,
+    /// Answers that the asking end did not get.
+    pub answers: u64,
+    /// Answers that the answering end could not send, by reason.
+    pub unsent_answers: BTreeMap<String, u64>,
+    /// Answers that came after their time.
+    pub late: u64,
+}
+
+/// What became of one counted sample at one subscriber.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Which subscriber.
+    pub subscriber: usize,
+    /// Stamps of the sending end.
+    pub sent: SentRow,
+    /// Stamps of the receiving end; nothing if it did not receive it. In a ping-pong: of the answer.
+    pub received: Option<ReceivedRow>,
+    /// [`Metric::Transport`]; 0 if it was not received. In a ping-pong the other end's filling is taken out of it, so it does
+    /// not follow from these stamps alone.
+    pub transport_ns: u64,
+    /// [`Metric::FillAndTransport`]; 0 if it was not received, or not filled.
+    pub fill_and_transport_ns: u64,
+}
+
+impl Sample {
+    /// All that were taken; 0 where one was not.
+    pub(super) fn stamps(&self) -> [u64; 8] {
+        let (s, r) = (self.sent, self.received.unwrap_or_default());
+        [s.scheduled, s.before_fill, s.before_publish, s.returned, r.woken, r.in_hand, r.copied, r.read]
+    }
+}
+
+impl Account {
+    /// Adds a figure if there is any sample of it.
+    pub(crate) fn put(&mut self, metric: Metric, samples: Vec<u64>) {
+        if !samples.is_empty() {
+            self.samples.entry(metric).or_default().extend(samples);
+        }
+    }
+}
