@@ -7,10 +7,12 @@
 #![allow(unsafe_code, reason = "the border to C; tools/check_source.py knows this directory")]
 
 mod discovery;
+mod log;
 mod matched;
 mod sample;
 
 pub(crate) use discovery::{Discovery, Endpoint, Found};
+pub(crate) use log::withheld;
 pub(crate) use sample::Taken;
 
 use crate::discovery_info::Gid;
@@ -190,6 +192,7 @@ pub(crate) struct Participant {
 impl Participant {
     /// `configuration` is CycloneDDS's, in XML. A process can take part in a domain once.
     pub(crate) fn open(domain: u32, configuration: &str, user_data: &str) -> Result<Self> {
+        log::bound();
         let configuration = text("read its configuration", configuration)?;
         // SAFETY: the text ends in NUL, outlives the call, and is copied.
         let domain_entity = unsafe { c::dds_create_domain(domain, configuration.as_ptr()) };

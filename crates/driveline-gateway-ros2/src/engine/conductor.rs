@@ -348,7 +348,7 @@ impl Conductor {
         for (writes, change) in found {
             self.changed(Profile::Zenoh, writes, change);
         }
-        troubles.into_iter().for_each(|trouble| self.common.tell(trouble));
+        troubles.into_iter().chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
         self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy(&self.common));
         let writings = lock(&self.common.writings).clone();

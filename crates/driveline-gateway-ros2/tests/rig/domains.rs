@@ -2,11 +2,12 @@
 //! DDS domains of tests. Each test has one of its own, and each test program a range, so that programs can run at the same time.
 //!
 //! No more than 101: ports of higher ones are those that Linux gives to anybody. Domain 1 is that of tests in `src/`, 7 and 8 are those of
-//! `examples/`, which are run by tests of their own; nodes on Zenoh alone need none.
+//! `examples/`, which are run by tests of their own; nodes on Zenoh alone need none, and `network` is in namespaces where nobody else is.
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 9] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 10] = [
+    ("network", 0..=2),
     ("ros2_client_services", 2..=6),
     ("ros2_client_services", 9..=9),
     ("live", 10..=23),

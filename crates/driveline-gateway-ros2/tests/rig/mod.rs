@@ -13,6 +13,7 @@ use driveline_runtime::gateway::{Refusal, Ros2Report};
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, SchemaRequest, Subscription, SubscriptionConfig};
 use driveline_types::{Qos, Schema};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -256,11 +257,31 @@ impl Rig {
 
     /// A gateway with the same configuration as a process, which is killed when the value goes. Returns when it takes part.
     pub(crate) fn process(&self) -> Peer {
+        self.started(&mut self.program())
+    }
+
+    /// The same, which writes there what its libraries say.
+    pub(crate) fn process_that_says(&self, said: File) -> Peer {
+        self.started(self.program().stderr(said))
+    }
+
+    fn program(&self) -> Command {
         let path = self.dir.path().join("gateway.json");
         std::fs::write(&path, self.config.to_string()).unwrap();
-        let mut gateway = Peer::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
+        let mut program = Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
+        program.arg(path);
+        program
+    }
+
+    fn started(&self, program: &mut Command) -> Peer {
+        let mut gateway = Peer::start(program);
         eventually("the gateway says that it is there", || !gateway.read().is_empty());
         gateway
+    }
+
+    /// Why it cannot go on, if it cannot.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.gateway.as_ref().unwrap().failure()
     }
 
     pub(crate) fn report(&self) -> Ros2Report {
@@ -317,6 +338,15 @@ impl Rig {
     /// Starts a node.
     pub(crate) fn node(&self, vendor: Vendor, arguments: &str) -> Peer {
         Peer::start(&mut self.command(vendor, arguments))
+    }
+
+    /// Starts a node on another host, of which this stands before its programs, and on this interface there.
+    pub(crate) fn node_on(&self, host: &[String], interface: &str, arguments: &str) -> Peer {
+        let configuration = format!("<General><Interfaces><NetworkInterface name=\"{interface}\"/></Interfaces></General>");
+        let node = self.command(Vendor::Cyclone, arguments);
+        let mut command = Command::new(&host[0]);
+        command.args(&host[1..]).arg(node.get_program()).args(node.get_args());
+        Peer::start(command.env("ROS_DOMAIN_ID", self.domain_id.to_string()).env("CYCLONEDDS_URI", configuration))
     }
 
     /// Starts a node that says its name, which is a namespace and a name.
