@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the network does to a gateway, in a network namespace of its own.
+//! What the network does to a gateway: interfaces that change, and packets that are nothing. Each host is a network namespace of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod rig;
@@ -7,9 +7,15 @@ mod rig;
 mod skipped;
 
 use driveline_bench::hosts::Namespace;
-use rig::{Rig, eventually};
+use driveline_shm::Subscription;
+use driveline_types::Qos;
+use rig::{Peer, Rig, eventually};
 use serde_json::json;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
+
+const CARD: &str = "dl9";
+const HERE: Ipv4Addr = Ipv4Addr::new(10, 98, 9, 1);
+const THERE: Ipv4Addr = Ipv4Addr::new(10, 98, 9, 2);
 
 fn namespaces<const N: usize>() -> Option<[Namespace; N]> {
     let made: Result<Vec<_>, _> = (0..N).map(|_| Namespace::new()).collect();
@@ -25,6 +31,91 @@ fn on(host: &Namespace, run: impl FnOnce() + Send) {
         run();
     };
     std::thread::scope(|threads| drop(threads.spawn(entered)));
+}
+
+/// The host of the gateway, and that of a node.
+struct Hosts([Namespace; 2]);
+
+impl Hosts {
+    /// Puts a cable between them.
+    fn plug(&self) {
+        let Self([here, there]) = self;
+        here.add_veth(CARD, (there, CARD)).unwrap();
+        here.add_address(CARD, HERE).unwrap();
+        there.add_address(CARD, THERE).unwrap();
+    }
+
+    fn here(&self, command: &str) {
+        self.0[0].run(command).unwrap();
+    }
+
+    /// A node there that publishes for as long as this value is there.
+    fn node(&self, rig: &Rig) -> Peer {
+        rig.node_on(&self.0[1].command_prefix(), CARD, "pub rt/chatter string 3 100000 10000 bv1")
+    }
+}
+
+/// A gateway on the host of this thread, and what comes by it.
+fn gateway(domain_id: u32) -> (Rig, Subscription) {
+    let rules = json!([{ "topic": "/chatter", "direction": "from_ros" }]);
+    let rig = Rig::with(json!({ "domain_id": domain_id, "interface": CARD, "topics": rules }), &[]);
+    let subscription = rig.subscription("chatter", &Qos::default());
+    (rig, subscription)
+}
+
+#[track_caller]
+fn hears(subscription: &mut Subscription) {
+    while subscription.take_next().unwrap().is_some() {}
+    eventually("heard", || subscription.take_next().unwrap().is_some());
+}
+
+#[test]
+fn a_gateway_whose_interface_is_another_one_cannot_go_on_and_the_next_one_hears() {
+    let Some(hosts) = namespaces().map(Hosts) else { return };
+    hosts.plug();
+    on(&hosts.0[0], || {
+        let (mut rig, mut subscription) = gateway(0);
+        let node = hosts.node(&rig);
+        hears(&mut subscription);
+        drop(node);
+        hosts.here(&format!("ip link delete {CARD}"));
+        eventually("told", || rig.told("dl9 is not there any more"));
+        assert_eq!(rig.failure(), None, "there is nothing to start anew on");
+        hosts.plug();
+        eventually("over", || rig.failure().is_some());
+        let why = rig.failure().unwrap();
+        assert!(why.contains("dl9 was made anew") && why.contains("`driveline run`"), "{why}");
+        rig.start();
+        let _node = hosts.node(&rig);
+        hears(&mut subscription);
+        hosts.here(&format!("ip address delete {HERE}/24 dev {CARD}"));
+        hosts.here(&format!("ip address add 10.98.9.3/24 dev {CARD}"));
+        eventually("over", || rig.failure().is_some());
+        let why = rig.failure().unwrap();
+        assert!(why.contains("dl9 has 10.98.9.3 in place of 10.98.9.1"), "{why}");
+        rig.start();
+        hears(&mut subscription);
+    });
+}
+
+#[test]
+fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
+    let Some(hosts) = namespaces().map(Hosts) else { return };
+    hosts.plug();
+    on(&hosts.0[0], || {
+        let (rig, mut subscription) = gateway(1);
+        let _node = hosts.node(&rig);
+        hears(&mut subscription);
+        hosts.here(&format!("ip link set {CARD} down"));
+        hosts.here(&format!("ip link set {CARD} up"));
+        hears(&mut subscription);
+        hosts.here(&format!("ip address delete {HERE}/24 dev {CARD}"));
+        eventually("told", || rig.told("dl9 has its address 10.98.9.1 no longer"));
+        hosts.here(&format!("ip address add {HERE}/24 dev {CARD}"));
+        eventually("told", || rig.told("dl9 is there again as it was"));
+        hears(&mut subscription);
+        assert_eq!(rig.failure(), None);
+    });
 }
 
 #[test]

@@ -94,6 +94,13 @@ impl Default for Ros2ZenohSpec {
     }
 }
 
+impl Ros2ZenohSpec {
+    /// Interfaces that endpoints to listen on are bound to.
+    pub fn listen_interfaces(&self) -> impl Iterator<Item = &str> {
+        self.listen.iter().filter_map(|endpoint| endpoint::interface(endpoint))
+    }
+}
+
 /// What differs between releases of ROS 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -7,6 +7,7 @@ use super::error::GatewayError;
 use super::feed::kept;
 use super::incoming::Incoming;
 use super::inlet::Outside;
+use super::interfaces::{self, Interfaces};
 use super::outgoing::OutgoingTopic;
 use super::service::Services;
 use super::sim_time::SimTime;
@@ -165,6 +166,7 @@ pub(super) struct Conductor {
     pub(super) domain: String,
     /// Types that packages have and that cannot come from ROS 2, and why.
     pub(super) left_out: Vec<String>,
+    interfaces: Interfaces,
     _clocks: Vec<SimTime>,
     _only: OnlyOne,
 }
@@ -246,6 +248,7 @@ impl Conductor {
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
         let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
         let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).chain(of_services).max().unwrap_or(0);
+        let interfaces = Interfaces::new(&spec, &interfaces::there());
         let (mut dds, mut waiting) = (None, Waiting::Signal(Signal::default()));
         if spec.dds {
             let participant = dds::Participant::open(spec.domain_id, &configuration(&spec, longest), PARTICIPANT_USER_DATA);
@@ -317,6 +320,7 @@ impl Conductor {
             started: MonotonicNs::now(),
             domain,
             left_out,
+            interfaces,
             _clocks: clocks,
             _only: only,
         })
@@ -348,7 +352,11 @@ impl Conductor {
         for (writes, change) in found {
             self.changed(Profile::Zenoh, writes, change);
         }
-        troubles.into_iter().chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
+        let of_interfaces = self.interfaces.look(Instant::now(), interfaces::there).unwrap_or_else(|why| {
+            self.common.fail(why);
+            Vec::new()
+        });
+        troubles.into_iter().chain(of_interfaces).chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
         self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy(&self.common));
         let writings = lock(&self.common.writings).clone();

@@ -14,6 +14,7 @@ mod error;
 mod feed;
 mod incoming;
 mod inlet;
+mod interfaces;
 mod leaving;
 mod outgoing;
 mod outlet;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The network interfaces that sockets of the gateway are bound to, none of which tells when its interface is another one: `docs/protocols/ros2-dds.md`, section 5.
+
+use driveline_runtime::ros2::Ros2Spec;
+use pnet_datalink::NetworkInterface;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How often they are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What the sockets were bound to.
+struct Bound {
+    name: String,
+    /// Its number in the kernel; `None`: it was not there.
+    index: Option<u32>,
+    /// CycloneDDS takes the first one of an interface, and tells it to others. `None`: none is used.
+    address: Option<IpAddr>,
+    /// With an address of IPv4 alone.
+    by_address: bool,
+    /// It is not as it was, as was told.
+    away: bool,
+}
+
+/// All that are named.
+pub(super) struct Interfaces {
+    bound: Vec<Bound>,
+    next: Instant,
+}
+
+/// What there is now.
+pub(super) fn there() -> Vec<NetworkInterface> {
+    pnet_datalink::interfaces()
+}
+
+fn first_ipv4(interface: &NetworkInterface) -> Option<IpAddr> {
+    interface.ips.iter().map(|network| network.ip()).find(IpAddr::is_ipv4)
+}
+
+impl Bound {
+    fn new(name: &str, by_address: bool, there: &[NetworkInterface]) -> Self {
+        let interface = there.iter().find(|i| i.name == name);
+        let address = interface.filter(|_| by_address).and_then(first_ipv4);
+        Self { name: name.to_owned(), index: interface.map(|i| i.index), address, by_address, away: false }
+    }
+
+    /// What is the matter, in words that go on after its name.
+    fn lacks(&self, interface: Option<&NetworkInterface>) -> Option<String> {
+        let Some(i) = interface else { return Some("is not there any more".to_owned()) };
+        if Some(i.index) != self.index {
+            return Some("was made anew".to_owned());
+        }
+        let has = |address: &IpAddr| i.ips.iter().any(|network| network.ip() == *address);
+        match (self.address, first_ipv4(i)) {
+            (Some(was), _) if has(&was) => None,
+            (Some(was), Some(is)) => Some(format!("has {is} in place of {was}")),
+            (Some(was), None) => Some(format!("has its address {was} no longer")),
+            (None, _) => None,
+        }
+    }
+
+    /// Whether a gateway that starts now could take part on it.
+    fn is_usable(&self, interface: &NetworkInterface) -> bool {
+        interface.is_up() && (first_ipv4(interface).is_some() || !self.by_address && !interface.ips.is_empty())
+    }
+
+    /// A line for people; an error if what is there now needs sockets of its own.
+    fn look(&mut self, there: &[NetworkInterface]) -> Result<Option<String>, String> {
+        let interface = there.iter().find(|i| i.name == self.name);
+        let name = &self.name;
+        match self.lacks(interface) {
+            Some(what) if interface.is_some_and(|i| self.is_usable(i)) => Err(format!(
+                "the network interface {name} {what}, and sockets stay bound to what was there; this gateway ends, and `driveline run` starts it again: \
+                 whoever has started it by hand does that himself"
+            )),
+            Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
+                "the network interface {name} {what}: nobody is reached by it until it is there again (`ip address` lists them)"
+            ))),
+            None if std::mem::take(&mut self.away) => Ok(Some(format!("the network interface {name} is there again as it was"))),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Interfaces {
+    /// `there`: from before sockets were opened, so that whatever changes meanwhile is seen.
+    pub(super) fn new(spec: &Ros2Spec, there: &[NetworkInterface]) -> Self {
+        let of_dds = spec.interface.as_deref().filter(|_| spec.dds).map(|name| Bound::new(name, true, there));
+        let listen = spec.zenoh.iter().flat_map(|zenoh| zenoh.listen_interfaces());
+        let bound = of_dds.into_iter().chain(listen.map(|name| Bound::new(name, false, there))).collect();
+        Self { bound, next: Instant::now() + EVERY }
+    }
+
+    /// Lines for people, if it is time to look; an error if the gateway cannot go on.
+    pub(super) fn look(&mut self, now: Instant, there: impl FnOnce() -> Vec<NetworkInterface>) -> Result<Vec<String>, String> {
+        if self.bound.is_empty() || now < self.next {
+            return Ok(Vec::new());
+        }
+        self.next = now + EVERY;
+        let there = there();
+        let looked: Result<Vec<_>, _> = self.bound.iter_mut().map(|bound| bound.look(&there)).collect();
+        Ok(looked?.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UP: u32 = 1;
+
+    fn card(index: u32, flags: u32, addresses: &[&str]) -> Vec<NetworkInterface> {
+        let ips = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        vec![NetworkInterface { name: "eth0".into(), description: String::new(), index, mac: None, ips, flags }]
+    }
+
+    /// What is said of one that was there with the number 3 and two addresses, one look after the other.
+    fn said(looks: &[Vec<NetworkInterface>]) -> Vec<Result<Option<String>, String>> {
+        let mut bound = Bound::new("eth0", true, &card(3, UP, &["fe80::1/64", "10.0.0.1/24", "10.0.0.2/24"]));
+        looks.iter().map(|there| bound.look(there)).collect()
+    }
+
+    #[test]
+    fn what_comes_and_goes_beside_the_address_that_is_used_means_nothing() {
+        let same = [
+            card(3, UP, &["10.0.0.1/24"]),
+            card(3, UP, &["10.9.9.9/24", "10.0.0.1/24"]),
+            // Its sockets work again when it is switched on.
+            card(3, 0, &["10.0.0.1/24"]),
+        ];
+        assert_eq!(said(&same), [Ok(None), Ok(None), Ok(None)]);
+    }
+
+    #[test]
+    fn one_that_is_away_is_told_of_once_and_so_is_that_it_is_there_again() {
+        let told = said(&[vec![], vec![], card(3, UP, &["10.0.0.1/24"]), card(3, UP, &["fe80::1/64"]), card(3, UP, &["10.0.0.1/24"])]);
+        let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
+        let starts = |n: usize, with: &str| told[n].as_ref().is_some_and(|line| line.starts_with(with));
+        assert!(starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(), "{told:?}");
+        assert!(starts(2, "the network interface eth0 is there again as it was"), "{told:?}");
+        assert!(starts(3, "the network interface eth0 has its address 10.0.0.1 no longer: "), "{told:?}");
+        assert!(starts(4, "the network interface eth0 is there again"), "{told:?}");
+    }
+
+    #[test]
+    fn the_gateway_ends_as_soon_as_another_one_can_be_used_and_no_sooner() {
+        // Without an address or switched off, the next gateway could not start.
+        let anew = said(&[card(4, 0, &["10.0.0.1/24"]), card(4, UP, &["fe80::1/64"]), card(4, UP, &["10.0.0.1/24"])]);
+        assert!(anew[0].is_ok() && anew[1] == Ok(None) && anew[2].as_ref().unwrap_err().contains("eth0 was made anew"), "{anew:?}");
+        let other = said(&[card(3, UP, &["10.0.0.7/24", "10.0.0.2/24"])]);
+        assert!(other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"), "{other:?}");
+        // It was not there before the sockets were, and was when they were opened.
+        assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1/24"])).is_err());
+    }
+
+    #[test]
+    fn interfaces_that_are_listened_on_count_and_those_of_a_profile_that_is_off_do_not() {
+        let named = |ros2: serde_json::Value| {
+            let interfaces = Interfaces::new(&serde_json::from_value(ros2).unwrap(), &[]);
+            interfaces.bound.into_iter().map(|bound| bound.name).collect::<Vec<_>>()
+        };
+        assert!(named(serde_json::json!({})).is_empty());
+        assert_eq!(named(serde_json::json!({ "interface": "eth0" })), ["eth0"]);
+        let zenoh = serde_json::json!({ "listen": ["tcp/10.0.0.1:7447#iface=eth1", "tcp/localhost:0"], "connect": ["tcp/10.0.0.9:7447#iface=eth2"] });
+        assert_eq!(named(serde_json::json!({ "dds": false, "interface": "eth0", "zenoh": zenoh })), ["eth1"]);
+    }
+}
