@@ -4,6 +4,7 @@
 //!
 //! Not here: what they carry, and how what they say is shown.
 
+mod askers;
 mod desk;
 mod mistakes;
 mod only_one;

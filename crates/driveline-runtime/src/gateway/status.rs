@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets one report and the end.
 
+use super::askers::{Askers, MAX_ASKERS};
 use super::only_one::holder;
 use super::report::Report;
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::Permissions;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,8 +18,6 @@ use std::time::{Duration, Instant};
 
 /// Longest report that is read.
 pub const MAX_REPORT_LEN: u64 = 8 << 20;
-/// How long whoever asks may take to read.
-const READ_WITHIN: Duration = Duration::from_secs(2);
 /// After somebody could not be let in, so that a cause that lasts costs no CPU.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const PREFIX: &str = "gateway-";
@@ -62,41 +61,47 @@ impl StatusSocket {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let serve = move || serve(|| Ok(listener.accept()?.0), &stopped, report);
+        listener.set_nonblocking(true)?;
+        let serve = move || serve(&listener, &stopped, report);
         let thread = std::thread::Builder::new().name("dl-status".into()).spawn(serve)?;
         Ok(Self { directory, name, stop, thread: Some(thread) })
     }
 }
 
-/// Answers whoever comes, until it is told to stop. What keeps somebody from being let in may pass: a lack of descriptors, or that he has gone.
-fn serve(mut accept: impl FnMut() -> io::Result<UnixStream>, stop: &AtomicBool, report: impl Fn() -> Report) {
+/// Answers whoever comes, until it is told to stop.
+fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report) {
+    let mut askers = Askers::default();
+    let mut accept_at = None;
     loop {
-        let client = accept();
+        let closed = accept_at.is_some_and(|at| Instant::now() < at);
+        let comes = askers.wait((!closed).then_some(listener), accept_at.filter(|_| closed));
+        let (newcomers, refused) = if comes { let_in(|| Ok(listener.accept()?.0)) } else { (Vec::new(), false) };
         if stop.load(Ordering::Acquire) {
             return;
         }
-        match client {
-            // Whoever does not read gets a part, and the next one is kept waiting for that long at most.
-            Ok(client) => drop(answer(client, &report())),
-            Err(_) => std::thread::sleep(ACCEPT_AGAIN),
+        accept_at = refused.then(|| Instant::now() + ACCEPT_AGAIN);
+        if !newcomers.is_empty() {
+            let began = Instant::now();
+            // What cannot be written as JSON is no answer: there is nothing else to say.
+            let text: Arc<[u8]> = serde_json::to_vec(&report()).unwrap_or_default().into();
+            askers.grant(began.elapsed());
+            newcomers.into_iter().for_each(|client| askers.add(client, &text, Instant::now()));
         }
+        askers.go_on(Instant::now());
     }
 }
 
-fn answer(mut client: UnixStream, report: &Report) -> io::Result<()> {
-    let text = serde_json::to_vec(report)?;
-    let end = Instant::now() + READ_WITHIN;
-    let mut rest = text.as_slice();
-    while !rest.is_empty() {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+/// All who are waiting, up to [`MAX_ASKERS`], and whether one could not be let in. What kept him out may pass: a lack of descriptors, or that he has gone.
+fn let_in(mut accept: impl FnMut() -> io::Result<UnixStream>) -> (Vec<UnixStream>, bool) {
+    let mut newcomers = Vec::new();
+    while newcomers.len() < MAX_ASKERS {
+        match accept().and_then(|client| client.set_nonblocking(true).map(|()| client)) {
+            Ok(client) => newcomers.push(client),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return (newcomers, e.kind() != io::ErrorKind::WouldBlock),
         }
-        client.set_write_timeout(Some(left))?;
-        let n = client.write(rest)?;
-        rest = rest.get(n..).unwrap_or_default();
     }
-    Ok(())
+    (newcomers, false)
 }
 
 impl Drop for StatusSocket {
@@ -187,6 +192,7 @@ fn read(mut stream: UnixStream, patience: Duration) -> io::Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -215,22 +221,39 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_after_one_who_could_not_be_let_in_is_answered() {
+    fn who_cannot_be_let_in_keeps_nobody_out_for_good() {
         use rustix::io::Errno;
-        let (client, mut asks) = UnixStream::pair().unwrap();
-        let stop = AtomicBool::new(false);
-        let mut come = [Err(Errno::MFILE.into()), Err(Errno::CONNABORTED.into()), Ok(client)].into_iter();
-        let accept = || {
-            come.next().unwrap_or_else(|| {
-                stop.store(true, Ordering::Release);
-                Err(Errno::NFILE.into())
-            })
-        };
-        serve(accept, &stop, || report("a"));
-        drop(come);
-        let mut text = String::new();
-        asks.read_to_string(&mut text).unwrap();
-        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report("a"));
+        for refused in [Errno::MFILE, Errno::CONNABORTED] {
+            let (client, _asks) = UnixStream::pair().unwrap();
+            let mut come = [Ok(client), Err(Errno::INTR.into()), Err(refused.into()), Err(Errno::AGAIN.into())].into_iter();
+            let (first, again) = let_in(|| come.next().unwrap());
+            assert_eq!((first.len(), again), (1, true));
+            let (none, again) = let_in(|| come.next().unwrap());
+            assert_eq!((none.len(), again), (0, false));
+        }
+        let mut pairs = Vec::new();
+        let many = let_in(|| {
+            let (client, asks) = UnixStream::pair().unwrap();
+            pairs.push(asks);
+            Ok(client)
+        });
+        assert_eq!((many.0.len(), many.1), (MAX_ASKERS, false), "the rest wait until these are answered");
+    }
+
+    #[test]
+    fn those_who_do_not_read_keep_nobody_waiting_and_the_first_of_them_give_way() {
+        const SILENT: usize = 40;
+        let dir = tempfile::tempdir().unwrap();
+        // More than a socket holds.
+        let long = report(&"x".repeat(2 << 20));
+        let said = long.clone();
+        let _socket = StatusSocket::new(dir.path(), "test", move || said.clone()).unwrap();
+        let silent: Vec<_> = (0..SILENT).map(|_| UnixStream::connect(dir.path().join("gateway-test.status")).unwrap()).collect();
+        // Shorter than all of them together may take.
+        assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Report(Box::new(long))]);
+        let mut part = Vec::new();
+        (&silent[0]).read_to_end(&mut part).unwrap();
+        assert!(!part.is_empty() && part.len() < 2 << 20, "{} bytes", part.len());
     }
 
     #[test]
