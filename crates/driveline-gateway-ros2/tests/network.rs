@@ -9,6 +9,7 @@ mod skipped;
 use driveline_bench::hosts::Namespace;
 use driveline_shm::Subscription;
 use driveline_types::Qos;
+use rig::rmw::{Node, Router, STRING};
 use rig::{Peer, Rig, eventually};
 use serde_json::json;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -115,6 +116,45 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
         eventually("told", || rig.told("dl9 is there again as it was"));
         hears(&mut subscription);
         assert_eq!(rig.failure(), None);
+    });
+}
+
+/// Nothing else here may use Zenoh: its threads are of a process, and on the host of whoever was the first.
+#[test]
+fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends() {
+    let Some(hosts) = namespaces().map(Hosts) else { return };
+    hosts.plug();
+    on(&hosts.0[1], || {
+        let router = Router::at(&format!("tcp/{THERE}:7447"));
+        let node = Node::at(&format!("tcp/{THERE}:0"), &router, 3, "talker");
+        let mut talker = node.publisher("/chatter", STRING, "bv1");
+        let start = |zenoh: serde_json::Value| {
+            let rules = json!([{ "topic": "/chatter", "direction": "from_ros" }]);
+            let mut rig = Rig::with(json!({ "domain_id": 3, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
+            rig.stop();
+            let gateway = rig.process_on(&hosts.0[0].command_prefix());
+            (rig.subscription("chatter", &Qos::default()), rig, gateway)
+        };
+        let mut hears = |subscription: &mut Subscription| {
+            while subscription.take_next().unwrap().is_some() {}
+            eventually("heard", || {
+                talker.publish(&rig::rmw::string("hello"));
+                subscription.take_next().unwrap().is_some()
+            });
+        };
+        let anew = || {
+            hosts.here(&format!("ip link delete {CARD}"));
+            hosts.plug();
+        };
+        let (mut connects, _rig, _gateway) = start(json!({ "connect": [router.endpoint()] }));
+        hears(&mut connects);
+        anew();
+        hears(&mut connects);
+        let listen = json!([format!("tcp/[::]:0#iface={CARD}")]);
+        let (mut listens, _rig, mut gateway) = start(json!({ "connect": [router.endpoint()], "listen": listen, "insecure": true }));
+        hears(&mut listens);
+        anew();
+        eventually("over", || gateway.has_ended());
     });
 }
 

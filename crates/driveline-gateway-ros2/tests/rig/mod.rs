@@ -159,6 +159,11 @@ impl Peer {
         std::mem::take(&mut self.printed)
     }
 
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Stops it where it is, until it is killed.
     pub(crate) fn stand_still(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -263,6 +268,12 @@ impl Rig {
     /// The same, which writes there what its libraries say.
     pub(crate) fn process_that_says(&self, said: File) -> Peer {
         self.started(self.program().stderr(said))
+    }
+
+    /// The same on another host, of which this stands before its programs.
+    pub(crate) fn process_on(&self, host: &[String]) -> Peer {
+        let program = self.program();
+        self.started(Command::new(&host[0]).args(&host[1..]).arg(program.get_program()).args(program.get_args()))
     }
 
     fn program(&self) -> Command {

@@ -101,8 +101,14 @@ pub(super) fn gid(token: &str) -> [u8; 16] {
 impl Node {
     /// Connects to the router, as nodes do, and to others by gossip.
     pub(crate) fn new(router: &Router, domain: u32, name: &str) -> Self {
-        let connect = format!("['{}']", router.endpoint());
-        let settings: Vec<_> = NODE_SETTINGS.iter().copied().chain([("connect/endpoints", connect.as_str())]).collect();
+        Self::at("tcp/localhost:0", router, domain, name)
+    }
+
+    /// The same, where nodes of other hosts can connect to it: a router passes nothing on between nodes.
+    pub(crate) fn at(listens: &str, router: &Router, domain: u32, name: &str) -> Self {
+        let (connect, listen) = (format!("['{}']", router.endpoint()), format!("['{listens}']"));
+        let own = [("connect/endpoints", connect.as_str()), ("listen/endpoints", listen.as_str())];
+        let settings: Vec<_> = NODE_SETTINGS.iter().copied().chain(own).collect();
         let session = configured(&settings);
         let token = format!("@ros2_lv/{domain}/{}/0/0/NN/%/%/{name}", session.zid());
         let token = session.liveliness().declare_token(token).wait().unwrap();
