@@ -29,6 +29,26 @@ fn prefix(gid: &Gid) -> Prefix {
 /// Nodes of others, by the ids of their endpoints.
 pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
+/// What a participant has said takes the place of what it has said before. Of more than `most` endpoints, of all participants, only names are lost.
+fn remember(nodes: &mut Nodes, participants: &mut BTreeMap<Gid, Vec<Gid>>, info: ParticipantInfo, most: usize) {
+    for gid in participants.remove(&info.gid).unwrap_or_default() {
+        nodes.remove(&gid);
+    }
+    if nodes.len() >= most || participants.len() >= most {
+        // What is there is learned again as it changes.
+        nodes.clear();
+        participants.clear();
+    }
+    let named = info.nodes.into_iter().flat_map(|node| {
+        let name = RosNode::new(&node.namespace, &node.name);
+        node.writers.into_iter().chain(node.readers).map(move |gid| (gid, name.clone()))
+    });
+    // One sample may have more of them than a network has.
+    let named: Vec<_> = named.take(most.saturating_sub(nodes.len())).collect();
+    participants.insert(info.gid, named.iter().map(|(gid, _)| *gid).collect());
+    nodes.extend(named);
+}
+
 pub(in crate::engine) struct DdsGraph {
     found_writers: Discovery,
     found_readers: Discovery,
@@ -89,28 +109,13 @@ impl DdsGraph {
         })
     }
 
-    /// What others say about their nodes; at most about `most` endpoints. Whether they have said something.
+    /// What others say about their nodes; at most `most` endpoints. Whether they have said something.
     pub(in crate::engine) fn learn(&mut self, nodes: &mut Nodes, most: usize) -> dds::Result<bool> {
         let mut any = false;
         while let Some(sample) = self.reader.take()? {
             let Some(info) = ParticipantInfo::decode(sample.bytes()) else { continue };
             any = true;
-            for gid in self.participants.remove(&info.gid).unwrap_or_default() {
-                nodes.remove(&gid);
-            }
-            if nodes.len() >= most || self.participants.len() >= most {
-                // Only names are lost. What is there is learned again as it changes.
-                nodes.clear();
-                self.participants.clear();
-            }
-            let mut of_participant = Vec::new();
-            for node in info.nodes {
-                for gid in node.writers.into_iter().chain(node.readers) {
-                    nodes.insert(gid, RosNode::new(&node.namespace, &node.name));
-                    of_participant.push(gid);
-                }
-            }
-            self.participants.insert(info.gid, of_participant);
+            remember(nodes, &mut self.participants, info, most);
         }
         Ok(any)
     }
@@ -225,5 +230,41 @@ impl DdsGraph {
             self.said = Some(info);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gid(participant: u8, n: usize) -> Gid {
+        let mut gid = [participant; 16];
+        gid[8..].copy_from_slice(&n.to_le_bytes());
+        gid
+    }
+
+    fn says(participant: u8, nodes: usize, of_each: usize) -> ParticipantInfo {
+        let node = |n: usize| NodeEndpoints {
+            namespace: "/".into(),
+            name: format!("node_{n}"),
+            readers: Vec::new(),
+            writers: (0..of_each).map(|e| gid(participant, n * of_each + e)).collect(),
+        };
+        ParticipantInfo { gid: gid(participant, usize::MAX), nodes: (0..nodes).map(node).collect() }
+    }
+
+    #[test]
+    fn one_who_says_that_he_has_very_many_endpoints_gets_no_more_names_than_there_may_be() {
+        let (mut nodes, mut participants) = (Nodes::new(), BTreeMap::new());
+        remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
+        assert_eq!((nodes.len(), nodes[&gid(1, 5)].name.as_str()), (6, "node_1"));
+        for _ in 0..3 {
+            remember(&mut nodes, &mut participants, says(2, 50, 200), 100);
+            assert!(nodes.len() <= 100 && participants.values().map(Vec::len).sum::<usize>() <= 100, "{}", nodes.len());
+        }
+        // He takes it back, and there is room again.
+        remember(&mut nodes, &mut participants, says(2, 0, 0), 100);
+        remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
+        assert_eq!(nodes.len(), 6);
     }
 }
