@@ -233,9 +233,13 @@ fn until_over<G: Gateway>(gateway: &G, wait: &Receiver<()>, launcher: Option<&mu
     }
 }
 
-/// Whoever read standard output may be gone; what is carried does not end with it.
+/// Whoever read standard output may be gone; what is carried does not end with it. What others on the network call things stands in it.
 fn tell(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
+    let _ = tell_to(&mut io::stdout(), line);
+}
+
+fn tell_to(out: &mut impl Write, line: &str) -> io::Result<()> {
+    writeln!(out, "{}", clean(line))
 }
 
 fn listen_for_signals(ended: Sender<()>) -> io::Result<()> {
@@ -297,6 +301,13 @@ mod tests {
         // Who was told to end has no failure.
         ended.send(()).unwrap();
         assert!(until_over(&Broken, &wait, None).is_ok());
+    }
+
+    #[test]
+    fn names_of_others_do_nothing_to_a_terminal_and_make_no_lines_of_their_own() {
+        let mut out = Vec::new();
+        tell_to(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "topic ' [2J all is well' is refused\n");
     }
 
     #[test]
