@@ -3,64 +3,21 @@
 //! sends as many as he likes.
 
 use cyclors as c;
+use driveline_runtime::gateway::{LineLimit, LineVerdict};
 use std::ffi::c_void;
 use std::io::Write;
 use std::sync::{Mutex, Once, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Lines in a [`WINDOW`].
+/// Lines a minute.
 const LINES: u32 = 16;
-const WINDOW: Duration = Duration::from_secs(60);
 /// Of a line, in bytes; CycloneDDS has 2 KiB.
 const MAX_LINE: usize = 4096;
 
-static LIMIT: Mutex<Limit> = Mutex::new(Limit::NEW);
-
 /// Of a process, as CycloneDDS's log is.
-#[derive(Debug)]
-struct Limit {
-    /// The beginning of the window; `None`: nothing was said yet.
-    since: Option<Instant>,
-    lines: u32,
-    /// Lines that nobody has seen, and when that is told.
-    withheld: u64,
-    tell_at: Option<Instant>,
-}
+static LIMIT: Mutex<LineLimit> = Mutex::new(LineLimit::new(LINES));
 
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    Shown,
-    /// The last one that is.
-    Last,
-    Withheld,
-}
-
-impl Limit {
-    const NEW: Self = Self { since: None, lines: 0, withheld: 0, tell_at: None };
-
-    fn line(&mut self, now: Instant) -> Verdict {
-        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
-            (self.since, self.lines) = (Some(now), 0);
-        }
-        self.lines = self.lines.saturating_add(1);
-        match self.lines {
-            ..LINES => Verdict::Shown,
-            LINES => Verdict::Last,
-            _ => {
-                self.withheld = self.withheld.saturating_add(1);
-                self.tell_at.get_or_insert(now + WINDOW);
-                Verdict::Withheld
-            }
-        }
-    }
-
-    /// Lines that were not shown, each counted in one answer; `None`: none, or more may follow at once.
-    fn withheld(&mut self, now: Instant) -> Option<u64> {
-        self.tell_at.take_if(|at| now >= *at).map(|_| std::mem::take(&mut self.withheld))
-    }
-}
-
-fn limit<T>(look: impl FnOnce(&mut Limit) -> T) -> T {
+fn limit<T>(look: impl FnOnce(&mut LineLimit) -> T) -> T {
     look(&mut LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -79,9 +36,9 @@ fn printable(line: &[u8]) -> String {
 }
 
 /// Whoever read standard error may be gone: what is carried does not end with it.
-fn show(line: &[u8], verdict: &Verdict) {
+fn show(line: &[u8], verdict: &LineVerdict) {
     let more =
-        if *verdict == Verdict::Last { "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted" } else { "" };
+        if *verdict == LineVerdict::Last { "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted" } else { "" };
     let _ = std::io::stderr().write_all(format!("CycloneDDS: {}{more}\n", printable(line)).as_bytes());
 }
 
@@ -90,7 +47,7 @@ unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
     let Some(said) = (unsafe { said.as_ref() }) else { return };
     let verdict = limit(|limit| limit.line(Instant::now()));
     // After a fatal one it ends the process: nothing else would say why.
-    if said.message.is_null() || verdict == Verdict::Withheld && said.priority & c::DDS_LC_FATAL == 0 {
+    if said.message.is_null() || verdict == LineVerdict::Withheld && said.priority & c::DDS_LC_FATAL == 0 {
         return;
     }
     // SAFETY: as many bytes of a buffer of the calling thread, which nobody changes as long as the call; without the end of the line.
@@ -108,25 +65,6 @@ pub(super) fn bound() {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_many_lines_the_first_are_shown_and_the_rest_is_counted_once() {
-        let (mut limit, start) = (Limit::NEW, Instant::now());
-        let at = |s: u64| start + Duration::from_secs(s);
-        for _ in 1..LINES {
-            assert_eq!(limit.line(start), Verdict::Shown);
-        }
-        assert_eq!((limit.line(start), limit.withheld(at(3600))), (Verdict::Last, None));
-        for _ in 0..1000 {
-            assert_eq!(limit.line(at(30)), Verdict::Withheld);
-        }
-        assert_eq!(limit.line(at(60)), Verdict::Shown);
-        assert_eq!(limit.withheld(at(89)), None, "there may be more");
-        (0..LINES).for_each(|_| drop(limit.line(at(89))));
-        // However long it goes on.
-        assert_eq!((limit.withheld(at(90)), limit.withheld(at(3600))), (Some(1001), None));
-        assert_eq!(limit.line(at(120)), Verdict::Shown);
-    }
 
     #[test]
     fn what_somebody_has_sent_does_nothing_to_a_terminal() {

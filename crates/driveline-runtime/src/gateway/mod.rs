@@ -6,6 +6,7 @@
 
 mod askers;
 mod desk;
+mod line_limit;
 mod mistakes;
 mod only_one;
 mod program;
@@ -17,6 +18,7 @@ mod zenoh_text;
 pub(crate) use mistakes::TopicNumbers;
 
 pub use desk::{Notices, ReportDesk};
+pub use line_limit::{LineLimit, LineVerdict};
 pub use mistakes::ConfigMistakes;
 pub use only_one::{OnlyOne, OnlyOneError};
 pub use program::{Gateway, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS, serve};

@@ -4,6 +4,7 @@
 //! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on standard input, a socket whose end is
 //! the end of the gateway. By hand the configuration is a file, and a signal ends it.
 
+use super::line_limit::{LineLimit, LineVerdict};
 use crate::account::Record;
 use crate::graph::{clean, closest};
 use serde::de::DeserializeOwned;
@@ -16,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest configuration, in bytes.
 const MAX_CONFIG_LEN: u64 = 4 << 20;
@@ -26,6 +27,8 @@ const MISUSED: u8 = 2;
 pub(super) const FROM_RUN: &str = "--account-stdin";
 /// How often it is looked whether there is something to tell.
 const TELL: Duration = Duration::from_secs(1);
+/// Lines that are told in a minute.
+const NOTICES: u32 = 512;
 
 /// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
 /// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
@@ -215,10 +218,11 @@ fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<Un
 
 /// Tells what the gateway has to tell until it is ended, or cannot go on.
 fn until_over<G: Gateway>(gateway: &G, wait: &Receiver<()>, launcher: Option<&mut UnixStream>) -> Result<(), Failure> {
+    let mut limit = LineLimit::new(NOTICES);
     loop {
         let over = wait.recv_timeout(TELL) != Err(RecvTimeoutError::Timeout);
         let failure = gateway.failure().filter(|_| !over);
-        gateway.take_notices().iter().for_each(|line| tell(line));
+        at_most(gateway.take_notices(), &mut limit, Instant::now()).iter().for_each(|line| tell(line));
         if over || failure.is_some() {
             gateway.farewell().iter().for_each(|line| tell(line));
         }
@@ -231,6 +235,19 @@ fn until_over<G: Gateway>(gateway: &G, wait: &Receiver<()>, launcher: Option<&mu
             None => {}
         }
     }
+}
+
+/// Of these lines those that are shown, and what is to be said of others.
+fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for notice in notices {
+        let verdict = limit.line(now);
+        shown.extend((verdict != LineVerdict::Withheld).then_some(notice));
+        let no_more = "this gateway tells no more in this minute than that; `driveline gateway list` says what there is";
+        shown.extend((verdict == LineVerdict::Last).then(|| no_more.to_owned()));
+    }
+    shown.extend(limit.withheld(now).map(|lines| format!("{lines} more lines were not shown, since there were too many")));
+    shown
 }
 
 /// Whoever read standard output may be gone; what is carried does not end with it. What others on the network call things stands in it.
@@ -308,6 +325,15 @@ mod tests {
         let mut out = Vec::new();
         tell_to(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "topic ' [2J all is well' is refused\n");
+    }
+
+    #[test]
+    fn however_much_happens_no_more_is_told_than_can_be_read() {
+        let (mut limit, start) = (LineLimit::new(2), Instant::now());
+        let told = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
+        assert!(matches!(told.as_slice(), [a, b, no_more] if a == "a" && b == "b" && no_more.contains("gateway list")), "{told:?}");
+        let later = at_most(vec!["e".into()], &mut limit, start + Duration::from_secs(60));
+        assert_eq!(later, ["e", "2 more lines were not shown, since there were too many"]);
     }
 
     #[test]

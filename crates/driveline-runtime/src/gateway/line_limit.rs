@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! No more lines for people than somebody can read: what others on the network do is told of, and they do it as often as they like.
+
+use std::time::{Duration, Instant};
+
+/// Lines are counted in windows of this.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// So many lines a minute are shown.
+#[derive(Debug)]
+pub struct LineLimit {
+    most: u32,
+    /// The beginning of the window; `None`: nothing was said yet.
+    since: Option<Instant>,
+    lines: u32,
+    /// Lines that nobody has seen, and when that is told.
+    withheld: u64,
+    tell_at: Option<Instant>,
+}
+
+/// What becomes of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineVerdict {
+    /// It is shown.
+    Shown,
+    /// It is the last one that is shown in this minute.
+    Last,
+    /// It is counted.
+    Withheld,
+}
+
+impl LineLimit {
+    /// At most `most` lines a minute.
+    #[must_use]
+    pub const fn new(most: u32) -> Self {
+        Self { most, since: None, lines: 0, withheld: 0, tell_at: None }
+    }
+
+    /// What becomes of a line of this moment.
+    pub fn line(&mut self, now: Instant) -> LineVerdict {
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
+            (self.since, self.lines) = (Some(now), 0);
+        }
+        self.lines = self.lines.saturating_add(1);
+        if self.lines <= self.most {
+            return if self.lines == self.most { LineVerdict::Last } else { LineVerdict::Shown };
+        }
+        self.withheld = self.withheld.saturating_add(1);
+        self.tell_at.get_or_insert(now + WINDOW);
+        LineVerdict::Withheld
+    }
+
+    /// Lines that were not shown, each counted in one answer; `None`: none, or more may follow at once.
+    pub fn withheld(&mut self, now: Instant) -> Option<u64> {
+        self.tell_at.take_if(|at| now >= *at).map(|_| std::mem::take(&mut self.withheld))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_lines_the_first_are_shown_and_the_rest_is_counted_once() {
+        const MOST: u32 = 16;
+        let (mut limit, start) = (LineLimit::new(MOST), Instant::now());
+        let at = |s: u64| start + Duration::from_secs(s);
+        for _ in 1..MOST {
+            assert_eq!(limit.line(start), LineVerdict::Shown);
+        }
+        assert_eq!((limit.line(start), limit.withheld(at(3600))), (LineVerdict::Last, None));
+        for _ in 0..1000 {
+            assert_eq!(limit.line(at(30)), LineVerdict::Withheld);
+        }
+        assert_eq!(limit.line(at(60)), LineVerdict::Shown);
+        assert_eq!(limit.withheld(at(89)), None, "there may be more");
+        for _ in 0..MOST {
+            limit.line(at(89));
+        }
+        // However long it goes on.
+        assert_eq!((limit.withheld(at(90)), limit.withheld(at(3600))), (Some(1001), None));
+        assert_eq!(limit.line(at(120)), LineVerdict::Shown);
+    }
+}
