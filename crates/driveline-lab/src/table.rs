@@ -14,7 +14,7 @@ pub(crate) const TOO_SMALL: &str = "n too small";
 /// What can go wrong with samples, by name, and how often it did.
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
 pub(crate) const LOSSES: [Loss; 4] =
-    [("late", |t| t.late), ("lost", |t| t.missed), ("not sent", |t| t.not_sent.values().sum()), ("torn", |t| t.torn)];
+    [("late", |t| t.late), ("lost", |t| t.missed), ("not sent", Totals::all_not_sent), ("torn", |t| t.torn)];
 
 /// A time of RFC 3339, to the second.
 pub(crate) fn date(time: &str) -> String {

@@ -3,6 +3,7 @@
 
 use super::figure::Figure;
 use super::timeline::Timeline;
+use super::total;
 use crate::archive::{Case, Link, Role};
 use driveline_bench::harness::{Pace, System};
 use driveline_bench::machine::Disturbance;
@@ -97,6 +98,12 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Due and not published, for whatever reason.
+    #[must_use]
+    pub fn all_not_sent(&self) -> u64 {
+        total(self.not_sent.values().copied())
+    }
+
     /// In time, late, lost, not sent: as shares of all deliveries that were to be; zeros if none was.
     #[must_use]
     pub fn shares(&self) -> [f64; 4] {
@@ -220,7 +227,7 @@ impl CaseResult {
     pub fn lost(&self) -> Option<(u64, u64)> {
         let t = &self.totals;
         let (came, due) = if self.case.links.is_empty() {
-            let sum = |name| self.counters.get(name).map(|runs| runs.iter().sum::<u64>());
+            let sum = |name| self.counters.get(name).map(|runs| total(runs.iter().copied()));
             (sum("completed")?, sum("sent")?)
         } else {
             (t.received, t.due)

@@ -156,6 +156,11 @@ pub fn analyse(archive: &Archive) -> Result<Analysis> {
     })
 }
 
+/// Of counts that others told: the sum, or more than can be.
+pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
+
 fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
     let mut pooled = e.cases.iter().map(|c| Pooled::read(archive, e, c)).collect::<Result<Vec<_>>>()?;
     let cases: Vec<CaseResult> = pooled.iter().map(|p| p.result(&pooled, archive.manifest.seed)).collect();

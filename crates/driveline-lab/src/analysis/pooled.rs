@@ -4,6 +4,7 @@
 use super::case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, headline_subject};
 use super::figure::Figure;
 use super::timeline::{self, Timeline};
+use super::total;
 use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, metrics};
 use anyhow::Result;
 use driveline_bench::harness::Pace;
@@ -192,17 +193,18 @@ impl Pooled {
         let mut t = Totals::default();
         let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
         // A run with a torn payload does not count, but that it was torn does.
-        t.torn = self.runs.iter().flat_map(|run| chosen(&run.accounts)).fold(0, |all: u64, a| all.saturating_add(a.torn));
+        t.torn = total(self.runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
         for run in self.runs.iter().filter(|r| r.is_valid()) {
             for a in chosen(&run.accounts) {
-                t.scheduled += a.scheduled;
-                t.sent += a.sent;
+                t.scheduled = total([t.scheduled, a.scheduled]);
+                t.sent = total([t.sent, a.sent]);
                 for (reason, n) in &a.not_sent {
-                    *t.not_sent.entry(reason.clone()).or_default() += n;
+                    let all = t.not_sent.entry(reason.clone()).or_default();
+                    *all = total([*all, *n]);
                 }
-                t.received += a.received.iter().sum::<u64>();
-                t.missed += a.missed.iter().sum::<u64>();
-                t.verified += a.verified;
+                t.received = total(a.received.iter().copied().chain([t.received]));
+                t.missed = total(a.missed.iter().copied().chain([t.missed]));
+                t.verified = total([t.verified, a.verified]);
                 t.due = t.due.saturating_add(a.scheduled.saturating_mul(a.received.len() as u64));
                 let readers = a.received.len() as f64;
                 let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
@@ -211,7 +213,7 @@ impl Pooled {
                 wakes.add(a.wake_calls_per_publish, a.sent);
             }
         }
-        t.deliveries = t.received + t.missed;
+        t.deliveries = total([t.received, t.missed]);
         (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
         t
     }
@@ -228,7 +230,7 @@ impl Mean {
     fn add(&mut self, value: Option<f64>, samples: u64) {
         if let Some(value) = value {
             self.sum += value * samples as f64;
-            self.samples += samples;
+            self.samples = total([self.samples, samples]);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Case, Manifest};
 use anyhow::{Context, Result, bail, ensure};
+use driveline_bench::Beside;
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Pace;
 use std::collections::BTreeSet;
@@ -11,7 +12,9 @@ use std::path::{Component, Path};
 /// Most rounds of an experiment, as scenarios and the command line say.
 const MAX_ROUNDS: u64 = 1000;
 /// Most samples of a link: a day at the highest rate.
-const MAX_MESSAGES: u64 = 86_400_000_000;
+pub(super) const MAX_MESSAGES: u64 = 86_400_000_000;
+/// Most links of a case.
+pub(super) const MAX_LINKS: u64 = 256;
 /// Longest observation of a workload: a day, and what scenarios let it warm up.
 const LONGEST_MS: u64 = 2 * 86_400_000;
 
@@ -47,18 +50,22 @@ pub(super) fn check(m: &Manifest) -> Result<()> {
     Ok(())
 }
 
+/// Refuses more than there can be.
+pub(super) fn count(what: &str, n: u64, most: u64) -> Result<()> {
+    ensure!(n <= most, "{n} {what} are more than {most}");
+    Ok(())
+}
+
 /// Whether its numbers are within what scenarios can say; waits and memory are computed from them.
 fn check_case(case: &Case) -> Result<()> {
     let rate = |hz: f64| -> Result<()> {
         ensure!((0.01..=1e6).contains(&hz), "{hz} Hz is no rate");
         Ok(())
     };
-    let count = |what: &str, n: u64, most: u64| -> Result<()> {
-        ensure!(n <= most, "{n} {what} are more than {most}");
-        Ok(())
-    };
-    count("links", case.links.len() as u64, 256)?;
-    count("hogs", case.beside.hogs as u64, 64)?;
+    count("links", case.links.len() as u64, MAX_LINKS)?;
+    let priority = |p: u8| count("as priority", p.into(), 99);
+    check_beside(&case.beside)?;
+    priority(case.beside.favour.as_ref().map_or(0, |f| f.priority))?;
     for link in &case.links {
         if let Pace::RateHz(hz) = link.pace {
             rate(hz)?;
@@ -68,15 +75,31 @@ fn check_case(case: &Case) -> Result<()> {
         count("messages", link.messages, MAX_MESSAGES)?;
         count("messages before", link.warm_up, MAX_MESSAGES)?;
         count("µs of work", link.processing_us, 10_000_000)?;
+        count("samples of history", link.depth.into(), 1024)?;
+        priority(link.priority)?;
     }
     if let Some(chain) = &case.chain {
         chain.rate_hz.map_or(Ok(()), rate)?;
         count("messages", chain.messages, MAX_MESSAGES)?;
         count("messages before", chain.warm_up, MAX_MESSAGES)?;
+        count("samples of history", chain.depth.into(), 1024)?;
+        priority(chain.priority)?;
     }
     if let Some(w) = &case.workload {
         count("ms", w.duration_ms, LONGEST_MS)?;
         count("ms before", w.warm_up_ms, LONGEST_MS)?;
     }
+    Ok(())
+}
+
+/// Likewise of what happens beside it.
+fn check_beside(beside: &Beside) -> Result<()> {
+    count("hogs", beside.hogs as u64, 64)?;
+    count("% of one CPU", beside.quota_percent.unwrap_or(0).into(), 10_000)?;
+    count("ms between two looks", beside.watch_every.map_or(0, |every| every.as_millis()).try_into()?, 60_000)?;
+    let cable = beside.cable.unwrap_or_default();
+    count("Mbit/s", cable.mbit.unwrap_or(0).into(), 100_000)?;
+    ensure!((0.0..=100.0).contains(&cable.loss_percent), "{} % is no share of packets", cable.loss_percent);
+    ensure!((0.0..=500.0).contains(&cable.delay_ms), "{} ms is no delay of a cable: at most 500 are possible", cable.delay_ms);
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! observations as Arrow files. A run's account is written last and appears at once, so that an archive is whole at any time:
 //! an interrupted measurement has fewer runs, and goes on with those that are missing.
 
+mod accounts;
 mod check;
 mod columns;
 mod manifest;
@@ -166,9 +167,13 @@ impl Archive {
             let path = self.path(&experiment.scenario.id, case, round, ".json");
             match present(&path).and_then(|_| fs::read(&path)) {
                 Ok(text) => {
-                    let run: Run = serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))?;
-                    ensure!(run.round == round, "{} is damaged: it is the account of round {}", path.display(), run.round);
-                    runs.push(run);
+                    let read = || -> Result<Run> {
+                        let run: Run = serde_json::from_slice(&text)?;
+                        ensure!(run.round == round, "it is the account of round {}", run.round);
+                        accounts::check(case, &run)?;
+                        Ok(run)
+                    };
+                    runs.push(read().map_err(|e| self.damaged(&path, (&experiment.scenario.id, case, round), &e))?);
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
@@ -188,7 +193,7 @@ impl Archive {
             samples::check(&samples, &run.accounts)?;
             Ok(samples)
         };
-        read().with_context(|| format!("{} is damaged", path.display()))
+        read().map_err(|e| self.damaged(&path, (experiment, case, run.round), &e))
     }
 
     /// The observations of a run; none if it has none.
@@ -198,7 +203,19 @@ impl Archive {
     pub fn observations(&self, experiment: &str, case: &Case, round: u64) -> Result<Observations> {
         let path = self.path(experiment, case, round, ".observations.arrow");
         let read = || if present(&path)? { columns::read_observations(&path) } else { Ok(Observations::default()) };
-        read().with_context(|| format!("{} is damaged", path.display()))
+        read().map_err(|e| self.damaged(&path, (experiment, case, round), &e))
+    }
+
+    /// That a file of a run is damaged, and what to do: without its account a run was not made.
+    fn damaged(&self, path: &Path, (experiment, case, round): (&str, &Case, u64), why: &anyhow::Error) -> anyhow::Error {
+        let account = self.path(experiment, case, round, ".json");
+        anyhow!(
+            "{} is damaged: {why:#} ({experiment} · {} in round {}): copy it anew from where it was measured; or move {} away, and that run is left out",
+            path.display(),
+            case.id,
+            round + 1,
+            if path == account { "it".to_owned() } else { account.display().to_string() }
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::scenario::{Extent, Scenario};
 use driveline_bench::harness::{Pace, Payload, Reach, ReceivedRow, Reliability, SentRow, System, Take, Wait};
+use driveline_bench::hosts::CableSpec;
 use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::observations::{Point, Quantity};
 use driveline_bench::{Account, Beside, Metric, Placement, Sample};
@@ -255,6 +256,11 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         change(&mut e.cases[0].links[0]);
         e
     };
+    let beside = |change: &dyn Fn(&mut Beside)| {
+        let mut e = good.clone();
+        change(&mut e.cases[0].beside);
+        e
+    };
     for (experiments, says) in [
         (vec![out], "no name of a directory"),
         (vec![twice], "is there twice"),
@@ -265,6 +271,13 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         (vec![with(&|l| l.subscribers = 0)], "0 is no number of subscribers"),
         (vec![with(&|l| l.messages = u64::MAX)], "messages are more than"),
         (vec![with(&|l| l.processing_us = u64::MAX)], "µs of work are more than"),
+        (vec![with(&|l| l.depth = u32::MAX)], "samples of history are more than"),
+        (vec![with(&|l| l.priority = 100)], "100 as priority are more than 99"),
+        (vec![beside(&|b| b.hogs = 65)], "65 hogs are more than"),
+        (vec![beside(&|b| b.quota_percent = Some(u32::MAX))], "% of one CPU are more than"),
+        (vec![beside(&|b| b.watch_every = Some(std::time::Duration::MAX))], "out of range"),
+        (vec![beside(&|b| b.cable = Some(CableSpec { delay_ms: 1e300, ..CableSpec::default() }))], "no delay of a cable"),
+        (vec![beside(&|b| b.cable = Some(CableSpec { loss_percent: -1.0, ..CableSpec::default() }))], "-1 % is no share of packets"),
     ] {
         archive.manifest.experiments = experiments;
         archive.write_manifest().unwrap();

@@ -4,7 +4,7 @@
 use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
-use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns};
+use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns, total};
 use crate::archive::Role;
 use crate::table::{TOO_SMALL, bounds, controls, goodput, label, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
@@ -135,7 +135,7 @@ fn workloads(e: &ExperimentResult) -> String {
         table.group(&format!("{} · {}", c.case.cell, c.name()), 3);
         for (what, counts) in &c.counters {
             let each: Vec<String> = counts.iter().map(u64::to_string).collect();
-            table.row(&escape(what), &[counts.iter().sum::<u64>().to_string(), each.join(", ")]);
+            table.row(&escape(what), &[total(counts.iter().copied()).to_string(), each.join(", ")]);
         }
     }
     if !table.is_empty() {
@@ -159,7 +159,7 @@ fn links(e: &ExperimentResult) -> String {
             let mut cells = vec![l.figure.percentiles.n.to_string()];
             cells.extend(ranks.iter().map(|column| cell_of(column.of(&l.figure.percentiles))));
             cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&duration_ns(ns))));
-            cells.extend([t.late, t.missed, t.not_sent.values().sum(), t.torn].map(count));
+            cells.extend([t.late, t.missed, t.all_not_sent(), t.torn].map(count));
             table.row(&escape(&l.topic), &cells);
         }
     }

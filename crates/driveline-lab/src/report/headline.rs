@@ -4,7 +4,7 @@
 use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
-use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing};
+use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing, total};
 use crate::chain;
 use crate::table::{BesideWhat, LOSSES, Loss, beside_copy, bounds, few_rounds, ratio};
 use crate::words::{cell_without, spaced};
@@ -99,7 +99,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             if links {
                 let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), duration_ns)).collect();
                 cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
-                cells.extend(lossy.iter().map(|(_, of)| count(own.iter().map(|c| of(&c.totals)).sum())));
+                cells.extend(lossy.iter().map(|(_, of)| count(total(own.iter().map(|c| of(&c.totals))))));
             }
             let doubt = if own.iter().any(|c| c.is_contradicted()) { " <span class=bad>invalid</span>" } else { "" };
             table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);

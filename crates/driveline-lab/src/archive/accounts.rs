@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether the account of a run can be that of its case: reports are computed from its numbers, and whoever wrote it may have been
+//! somebody else.
+
+use super::check::{MAX_LINKS, MAX_MESSAGES, count};
+use super::{Case, Run};
+use anyhow::{Context, Result, ensure};
+use driveline_bench::Account;
+
+/// Most samples of a link that rows are read of, warm-up and repetitions included.
+const MAX_SENT: u64 = 4 * MAX_MESSAGES;
+/// Longest run: a year, in seconds.
+const LONGEST_S: f64 = 366.0 * 86_400.0;
+
+/// What no run has. Of a run that does not count, only the reasons and what it disturbed are told: its ends may have said anything.
+pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
+    let share = |what: &str, x: f64| -> Result<()> {
+        // Counts of ticks are not taken at one instant.
+        ensure!((0.0..=2.0).contains(&x), "{x} is no share of the machine that was {what}");
+        Ok(())
+    };
+    share("used by other processes", run.disturbance.other_processes)?;
+    share("stolen", run.disturbance.stolen)?;
+    ensure!((0.0..=LONGEST_S).contains(&run.seconds), "{} s is not how long a run takes", run.seconds);
+    // What is shown of each.
+    count("accounts", run.accounts.len() as u64, MAX_LINKS)?;
+    if !run.is_valid() {
+        return Ok(());
+    }
+    let (accounts, links) = (run.accounts.len(), case.links.len());
+    ensure!(accounts == links, "it has accounts of {accounts} links, and the case has {links}");
+    for (index, (account, link)) in run.accounts.iter().zip(&case.links).enumerate() {
+        check_account(account, link.subscribers).with_context(|| format!("link {index}, '{}'", link.topic))?;
+    }
+    Ok(())
+}
+
+fn check_account(a: &Account, subscribers: usize) -> Result<()> {
+    count("samples scheduled", a.scheduled, MAX_MESSAGES)?;
+    count("samples sent", a.sent, MAX_SENT)?;
+    let (receivers, missers) = (a.received.len(), a.missed.len());
+    ensure!(receivers == missers, "{receivers} subscribers received and {missers} missed something");
+    ensure!(receivers <= subscribers, "it tells of {receivers} subscribers, and the link has {subscribers}");
+    for (subscriber, (received, missed)) in a.received.iter().zip(&a.missed).enumerate() {
+        ensure!(
+            received.checked_add(*missed) == Some(a.sent),
+            "subscriber {subscriber}: {} samples were sent, {received} received and {missed} missed",
+            a.sent
+        );
+    }
+    let measured = [
+        ("publisher_cpu_ns_per_sample", a.publisher_cpu_ns_per_sample),
+        ("subscriber_cpu_ns_per_sample", a.subscriber_cpu_ns_per_sample),
+        ("wake_calls_per_publish", a.wake_calls_per_publish),
+        ("idle_wakeups_per_s", a.idle_wakeups_per_s),
+    ];
+    for (what, x) in measured {
+        // They are quotients of 64-bit counts.
+        let x = x.unwrap_or(0.0);
+        ensure!((0.0..=u64::MAX as f64).contains(&x), "`{what}` cannot be {x}");
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Archives that somebody else wrote, or that were damaged on the way: refused with place and remedy, or reported, and never a panic.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod fixture;
+
+use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_lab::archive::Archive;
+use driveline_lab::{CompareArgs, ReportArgs, compare, report};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+fn reported(directory: &Path) -> Result<String, String> {
+    let text =
+        report(&ReportArgs { directory: directory.into(), out: None, markdown: false, json: false }).map_err(|e| format!("{e:#}"))?;
+    report(&ReportArgs { directory: directory.into(), out: None, markdown: true, json: false }).unwrap();
+    Ok(text)
+}
+
+fn account(archive: &Path, case: usize, round: u64) -> PathBuf {
+    archive.join(format!("runs/X/{case:03}/{round}.json"))
+}
+
+/// Changes one value of a file: `/accounts/0/sent`.
+fn change(path: &Path, changes: &[(&str, Value)]) {
+    let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    for (place, to) in changes {
+        match value.pointer_mut(place) {
+            Some(there) => *there = to.clone(),
+            None => {
+                let (parent, key) = place.rsplit_once('/').unwrap();
+                value.pointer_mut(parent).unwrap_or_else(|| panic!("{place}"))[key] = to.clone();
+            }
+        }
+    }
+    std::fs::write(path, serde_json::to_vec(&value).unwrap()).unwrap();
+}
+
+fn archive(dir: &Path) -> Archive {
+    fixture::pair_of(&dir.join("a"), (2, 3), 2.0, 0.05, 1)
+}
+
+#[test]
+fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(dir.path());
+    let path = account(archive.directory(), 2, 1);
+    let good = std::fs::read(&path).unwrap();
+    reported(archive.directory()).unwrap();
+    let most = json!(u64::MAX);
+    for (changes, says) in [
+        (vec![("/accounts/0/sent", most.clone())], "samples sent are more than"),
+        (vec![("/accounts/0/scheduled", most.clone())], "samples scheduled are more than"),
+        (vec![("/accounts/0/received", json!([most]))], "3 samples were sent, 18446744073709551615 received and 0 missed"),
+        (vec![("/accounts/0/received", json!([1u64 << 63])), ("/accounts/0/missed", json!([(1u64 << 63) + 3]))], "subscriber 0: 3 samples"),
+        (vec![("/accounts/0/missed", json!([1]))], "3 received and 1 missed"),
+        (vec![("/accounts/0/missed", json!([]))], "1 subscribers received and 0 missed something"),
+        (vec![("/accounts/0/received", json!([3, 3])), ("/accounts/0/missed", json!([0, 0]))], "the link has 1"),
+        (vec![("/accounts/0/publisher_cpu_ns_per_sample", json!(-1.0))], "`publisher_cpu_ns_per_sample` cannot be -1"),
+        (vec![("/accounts/0/wake_calls_per_publish", json!(1e300))], "`wake_calls_per_publish` cannot be 1"),
+        (vec![("/accounts", json!([]))], "it has accounts of 0 links, and the case has 1"),
+        (vec![("/seconds", json!(-0.5))], "-0.5 s is not how long a run takes"),
+        (vec![("/disturbance/stolen", json!(1e308))], "no share of the machine that was stolen"),
+        (vec![("/round", json!(0))], "it is the account of round 0"),
+        (vec![("/seconds", json!("long"))], "invalid type"),
+    ] {
+        change(&path, &changes);
+        let text = reported(archive.directory()).unwrap_err();
+        let place = format!("{} is damaged: ", path.display());
+        assert!(text.starts_with(&place) && text.contains(says), "{changes:?}: {text}");
+        assert!(text.contains("(X · cell 1 · driveline in round 2)") && text.ends_with("move it away, and that run is left out"), "{text}");
+        std::fs::write(&path, &good).unwrap();
+    }
+    // The remedy is one.
+    std::fs::remove_file(&path).unwrap();
+    assert!(reported(archive.directory()).unwrap().contains("PARTIAL"));
+}
+
+#[test]
+fn sums_of_what_ends_told_cannot_overflow() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(dir.path());
+    let most = json!(u64::MAX);
+    for case in 0..8 {
+        for round in 0..2 {
+            let told = [
+                ("/accounts/0/verified", most.clone()),
+                ("/accounts/0/torn", most.clone()),
+                ("/accounts/0/not_sent", json!({"full": most, "slow": most})),
+                ("/counters", json!({"completed": most, "sent": most})),
+                ("/place", most.clone()),
+                ("/started_ns", most.clone()),
+                ("/disturbance/stolen_ticks", most.clone()),
+            ];
+            change(&account(archive.directory(), case, round), &told);
+        }
+    }
+    assert!(reported(archive.directory()).unwrap().contains("18446744073709551615"));
+    // Of a run that does not count, nobody looks at what its ends told.
+    let wild = [("/invalid", json!(["no"])), ("/accounts/0/sent", most.clone()), ("/accounts/0/received", json!([most, most]))];
+    change(&account(archive.directory(), 0, 0), &wild);
+    reported(archive.directory()).unwrap();
+}
+
+#[test]
+fn times_that_cannot_be_are_shown_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = archive(dir.path());
+    archive.finish("2020-01-01T00:10:00Z".into()).unwrap();
+    for case in &archive.manifest.experiments[0].cases {
+        for round in 0..2 {
+            let mut run = fixture::run(case, round, &[1, 2, 3]);
+            for (i, sample) in run.accounts[0].stamps.iter_mut().enumerate() {
+                let ns = [0, u64::MAX, 1 << 63][i];
+                (sample.transport_ns, sample.fill_and_transport_ns) = (ns, ns);
+                (sample.sent.scheduled, sample.sent.before_fill, sample.sent.before_publish, sample.sent.returned) = (ns, !ns, ns, !ns);
+                sample.sent.sequence = u64::MAX;
+                if let Some(r) = &mut sample.received {
+                    (r.woken, r.in_hand, r.copied, r.read) = (ns, !ns, ns, !ns);
+                }
+            }
+            let mut observations = Observations::default();
+            for quantity in [Quantity::Latency, Quantity::Cpu, Quantity::ResidentMemory, Quantity::Drops] {
+                observations.put("it", quantity, [0, u64::MAX, 1 << 63, 3].map(|ns| Point { time_ns: ns, value: !ns }));
+            }
+            archive.add("X", case, &run, &observations).unwrap();
+        }
+    }
+    reported(archive.directory()).unwrap();
+    let copy = dir.path().join("b");
+    assert!(std::process::Command::new("cp").arg("-r").args([archive.directory(), &copy]).status().unwrap().success());
+    change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
+    compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
+}
