@@ -106,7 +106,8 @@ impl Columns {
         let mut text = String::new();
         for (i, row) in self.rows.iter().enumerate() {
             for c in &columns {
-                let cell = row.get(*c).map_or("", String::as_str).replace('|', "\\|");
+                // Of a name of somebody's, neither a line's end nor an element may come out of the cell.
+                let cell = row.get(*c).map_or("", String::as_str).replace('|', "\\|").replace('<', "\\<").replace('\n', " ");
                 text += &if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
             }
             text += "|\n";

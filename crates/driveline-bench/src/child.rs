@@ -2,6 +2,7 @@
 //! Processes that were started: what they say, and how they end, without trust that they are brief, polite, or end at all.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 use std::os::unix::process::CommandExt;
@@ -145,14 +146,52 @@ pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<Stri
 #[must_use]
 pub fn readable(said: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(said.get(..most).unwrap_or(said));
-    let plain = |c: char| if c.is_control() && c != '\n' && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
-    text.trim().chars().map(plain).collect()
+    plain(text.trim())
+}
+
+/// Text of others without what would move the cursor or change colours: ends of lines and tabs stay.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if moves(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+fn moves(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+/// A value out of the JSON of others, whose texts and names may be shown to people: [`plain`].
+///
+/// # Errors
+/// If it is no such value, with line and column.
+pub fn plain_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    let read = serde_json::from_slice(json)?;
+    let mut value = serde_json::from_slice(json)?;
+    if unreadable(&value).is_none() {
+        return Ok(read);
+    }
+    make_plain(&mut value);
+    serde_json::from_value(value)
+}
+
+fn make_plain(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = plain(text),
+        Value::Array(parts) => parts.iter_mut().for_each(make_plain),
+        Value::Object(parts) => {
+            let named = std::mem::take(parts).into_iter().map(|(name, mut part)| {
+                make_plain(&mut part);
+                (plain(&name), part)
+            });
+            *parts = named.collect();
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The first text or name in a value that would move the cursor or change colours, made readable.
 #[must_use]
 pub fn unreadable(value: &Value) -> Option<String> {
-    let of_text = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t').then(|| readable(text.as_bytes(), 200));
+    let of_text = |text: &str| text.chars().any(moves).then(|| readable(text.as_bytes(), 200));
     match value {
         Value::String(text) => of_text(text),
         Value::Array(parts) => parts.iter().find_map(unreadable),
@@ -248,5 +287,8 @@ mod tests {
         assert_eq!(unreadable(&serde_json::json!({"a": [1, "two\nlines", null], "b": true})), None);
         assert_eq!(unreadable(&serde_json::json!({"a": ["\u{1b}[2J"]})).unwrap(), "\u{fffd}[2J");
         assert_eq!(unreadable(&serde_json::json!({"a\u{7}": 1})).unwrap(), "a\u{fffd}");
+        let said = plain_json::<Value>(br#"{"a\u0007": ["\u001b[2J", "two\nlines"], "n": 18446744073709551615}"#).unwrap();
+        assert_eq!(said, serde_json::json!({"a\u{fffd}": ["\u{fffd}[2J", "two\nlines"], "n": u64::MAX}));
+        assert!(plain_json::<u8>(b"\n[").unwrap_err().to_string().contains("line 2"));
     }
 }

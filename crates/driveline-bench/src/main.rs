@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Link(args) => driveline_bench::run_link(&args).map(driveline_bench::Ending::exit_code),
     };
     outcome.unwrap_or_else(|e| {
-        eprintln!("error: {e:#}");
+        eprintln!("error: {}", driveline_bench::child::plain(&format!("{e:#}")));
         driveline_bench::exit_code_of(&e)
     })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where output goes, and whether it may have colours.
 
+use driveline_bench::child::plain;
 use driveline_runtime::graph::Colour;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -98,9 +99,9 @@ impl Screen {
         }
     }
 
-    /// A message on standard error.
+    /// A message on standard error. What it quotes of files and names cannot move the cursor.
     pub(crate) fn error(&self, message: impl Display) {
-        self.print_error(&format!("{} {message}\n", paint(self.errors, "1;31", "error:")));
+        self.print_error(&format!("{} {}\n", paint(self.errors, "1;31", "error:"), plain(&message.to_string())));
     }
 
     pub(crate) fn errors(&self) -> Colour {

@@ -367,6 +367,33 @@ fn what_is_no_measurement_is_explained() {
 }
 
 #[test]
+fn what_a_damaged_measurement_says_cannot_write_over_the_screen() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("rounds: 5", "rounds: 1")).unwrap();
+    let (code, _, err) = ended(dir.path(), &["bench", "run", "./mine.yaml", "--out", "a"]);
+    assert!(code == 0 || code == 1, "{err}");
+    let manifest = dir.path().join("a/manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    for (from, to) in [
+        ("\"measured\"", "\"\\u001b[2Jgone\""),
+        ("\"extent\"", "\"\\u001b[2Jgone\": 1, \"extents\""),
+        ("\"rounds\": 1", "\"rounds\": \"\u{9b}2J\""),
+    ] {
+        assert!(text.contains(from));
+        std::fs::write(&manifest, text.replace(from, to)).unwrap();
+        let (code, out, err) = ended(dir.path(), &["bench", "report", "a"]);
+        let moves = err.chars().find(|c| c.is_control() && *c != '\n');
+        assert!(code == 1 && out.is_empty() && moves.is_none() && err.contains("a/manifest.json is damaged"), "{code} {moves:?} {err}");
+    }
+    // Whoever unpacks it has not called it so.
+    std::fs::write(&manifest, text).unwrap();
+    let wild = "\u{1b}[2Jgone";
+    std::fs::rename(dir.path().join("a"), dir.path().join(wild)).unwrap();
+    let (code, out, err) = ended(dir.path(), &["bench", "report", wild]);
+    assert!(code == 0 && out.contains("[2Jgone/report.html") && !out.contains('\x1b') && err.is_empty(), "{code} {out}{err}");
+}
+
+#[test]
 fn what_standard_output_does_not_take_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     for arguments in [["bench", "list"].as_slice(), &["bench", "peers"], &["bench", "list", "--schema"], &["--json", "bench", "list"]] {

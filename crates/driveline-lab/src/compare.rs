@@ -368,7 +368,13 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
                 }
                 if !run.is_valid() {
                     let reasons: Vec<&str> = run.reasons().collect();
-                    invalid.push(format!("{} · {} in round {}: {}", e.scenario.id, case.id, run.round + 1, reasons.join("; ")));
+                    invalid.push(format!(
+                        "{} · {} in round {}: {}",
+                        e.scenario.id,
+                        case.id,
+                        run.round + 1,
+                        reasons.join("; ").replace('\n', "\n    ")
+                    ));
                 }
             }
         }

@@ -39,11 +39,11 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
         "Microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
         escaped(&m.commit),
         escaped(&date(&m.started_at)),
-        code(&m.command.join(" "))
+        code(&m.command.join(" ").replace('\n', " "))
     );
     let table = table(e);
     if table.is_empty() {
-        let _ = writeln!(text, "{}\n", e.answer);
+        let _ = writeln!(text, "{}\n", e.answer.lines().map(escaped).collect::<Vec<_>>().join("\n"));
     } else {
         let _ = writeln!(text, "{}", table.markdown());
     }
@@ -232,9 +232,10 @@ fn table(e: &ExperimentResult) -> Columns {
     table
 }
 
-/// Text in which nothing means anything to Markdown.
+/// Text in which nothing means anything to Markdown, on one line: another one could begin a heading.
 fn escaped(text: &str) -> String {
-    text.chars().flat_map(|c| "\\`*_[<&".contains(c).then_some('\\').into_iter().chain([c])).collect()
+    let on_one_line = |c: char| if c == '\n' { ' ' } else { c };
+    text.chars().map(on_one_line).flat_map(|c| "\\`*_[<&".contains(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
 /// Text as it is, in more backticks than it has in a row.
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn texts_of_others_are_no_markdown() {
-        assert_eq!(escaped("a `b` <i>"), "a \\`b\\` \\<i>");
+        assert_eq!(escaped("a `b` <i>\n# c"), "a \\`b\\` \\<i> # c");
         assert_eq!([code("run S1"), code("run `x`")], ["`run S1`", "`` run `x` ``"]);
     }
 }

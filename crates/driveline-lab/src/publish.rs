@@ -8,6 +8,7 @@ use crate::{csv, markdown, terminal};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_analyze::prose;
 use driveline_bench::UsageError;
+use driveline_bench::child::plain;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +72,8 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 /// What standard output shows.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
     let told = terminal::summary(&archive.manifest, analysis, archive.directory(), prose::width());
-    format!("{told}\nReport: {}\n", page.display())
+    // Directories are called whatever somebody has called them.
+    plain(&format!("{told}\nReport: {}\n", page.display()))
 }
 
 /// Writes page, table and summary. An archive may be somebody else's: links that lie in it under these names are replaced, not followed.

@@ -132,3 +132,46 @@ fn times_that_cannot_be_are_shown_as_they_are() {
     change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
     compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
 }
+
+#[test]
+fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = archive(dir.path());
+    let case = &archive.manifest.experiments[0].cases[0];
+    let mut observations = Observations::default();
+    observations.put("\u{1b}[2Jit", Quantity::Latency, [1, 2, 3].map(|ns| Point { time_ns: ns, value: ns }));
+    archive.add("X", case, &fixture::run(case, 0, &[1, 2, 3]), &observations).unwrap();
+    let wild = "\u{1b}[2J\u{9b}1m\r\u{7}gone\n# heading <img src=x>";
+    change(
+        &account(archive.directory(), 0, 0),
+        &[("/accounts/0/not_sent", json!({ wild: 1 })), ("/counters", json!({ wild: 1 })), ("/unset", json!([wild]))],
+    );
+    change(&account(archive.directory(), 0, 1), &[("/failure", json!(wild)), ("/invalid", json!([wild]))]);
+    let markdown = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: true, json: false }).unwrap();
+    let read = |name: &str| std::fs::read_to_string(archive.directory().join(name)).unwrap();
+    let copy = dir.path().join("b");
+    assert!(std::process::Command::new("cp").arg("-r").args([archive.directory(), &copy]).status().unwrap().success());
+    change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
+    let compared = compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
+    let told = reported(archive.directory()).unwrap();
+    let json: Value = serde_json::from_str(&read("summary.json")).unwrap();
+    for (of, text) in [
+        ("terminal", told),
+        ("comparison", compared),
+        ("Markdown", markdown.clone()),
+        ("CSV", read("results.csv")),
+        ("summary", json.to_string().replace("\\n", "")),
+    ] {
+        let moves = text.chars().find(|c| c.is_control() && *c != '\n' && *c != '\t');
+        assert!(moves.is_none() && !text.contains("\\u001b"), "{of}: {moves:?}: {text}");
+        assert!(text.contains("gone"), "{of} does not tell it: {text}");
+        // There it is in quotes.
+        if of != "CSV" {
+            assert!(!text.contains("\n# heading"), "{of}: {text}");
+        }
+    }
+    assert!(!markdown.contains(" <img"), "{markdown}");
+    // Its library for plots has some of its own.
+    let page = read("report.html");
+    assert!(page.contains("gone") && !["\u{1b}[2J", "\u{9b}1m", "<img src=x"].iter().any(|wild| page.contains(wild)));
+}

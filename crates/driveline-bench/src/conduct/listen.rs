@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What measured processes say. Others wrote them: however much they say, and whatever, it costs a bounded amount of memory here.
 
-use crate::child::lines;
+use crate::child::{lines, plain_json};
 use crate::harness::Event;
 use serde::Deserialize;
 use std::io::Read;
@@ -43,7 +43,7 @@ pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
 
 /// The event of a line, if it is one of those that are known. One that is known and says the wrong things is a failure.
 fn event(line: &str) -> Option<Event> {
-    let error = match serde_json::from_str(line) {
+    let error = match plain_json(line.as_bytes()) {
         Ok(event) => return Some(event),
         Err(e) => e,
     };

@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema};
+use driveline_bench::child::plain;
 use driveline_bench::observations::{Observations, Point};
 use std::cell::Cell;
 use std::fs::File;
@@ -111,7 +112,7 @@ pub(super) fn read_observations(path: &Path) -> Result<Observations> {
             let end = (row..batch.num_rows()).find(|r| subjects.value(*r) != subject || quantities.value(*r) != quantity);
             let end = end.unwrap_or(batch.num_rows());
             let parsed = serde_json::from_value(quantity.into()).with_context(|| format!("'{quantity}' is no quantity"))?;
-            o.put(subject, parsed, (row..end).map(|r| Point { time_ns: times.value(r), value: values.value(r) }));
+            o.put(&plain(subject), parsed, (row..end).map(|r| Point { time_ns: times.value(r), value: values.value(r) }));
             ensure!(end > row, "a series without an end");
             row = end;
         }

@@ -50,7 +50,8 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: u
     beside::floors(text, e);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
-            text.push_str(&wrapped(&format!("INVALID  {} in round {}: {}", c.case.id, r.round + 1, r.reasons.join("; ")), width));
+            let reasons = r.reasons.join("; ").replace('\n', "\n    ");
+            text.push_str(&wrapped(&format!("INVALID  {} in round {}: {reasons}", c.case.id, r.round + 1), width));
         }
     }
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
