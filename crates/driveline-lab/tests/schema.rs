@@ -35,6 +35,10 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Str
                 let few = value.as_array().is_some_and(|a| (a.len() as u64) < says.as_u64().unwrap());
                 found.extend(few.then(|| wrong("too few items".into())));
             }
+            "minProperties" => {
+                let few = value.as_object().is_some_and(|o| (o.len() as u64) < says.as_u64().unwrap());
+                found.extend(few.then(|| wrong("too few keys".into())));
+            }
             "items" => {
                 let items = value.as_array().into_iter().flatten().enumerate();
                 found.extend(items.flat_map(|(i, item)| all(says, item, &format!("{place}/{i}"))));

@@ -47,6 +47,7 @@ pub struct CaseSpec {
     pub cpus: Option<CpusSpec>,
     /// Several links at the same time, by topic, instead of one; only in a case, and not one within the other.
     #[serde(default)]
+    #[schemars(extend("minProperties" = 1))]
     pub links: IndexMap<String, CaseSpec>,
     /// Processes that burn processor time beside the links (0).
     #[schemars(range(max = 64))]

@@ -2,6 +2,7 @@
 //! Whether every part of a scenario makes sense, and goes with the others; what the file's format alone does not say.
 
 use super::LoadError;
+use super::effect::without_effect;
 use super::heed::{OF_LINKS, OF_WORKLOADS, unheeded, unheeded_by_chain, unheeded_by_links, unheeded_of_runs};
 use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
@@ -145,7 +146,7 @@ pub(super) fn check(document: Document<Scenario>) -> Result<Scenario, LoadError>
         let help = suggest(parameter, "the environment gives", spec.environment.keys().map(String::as_str));
         return wrong(&["chain", "stages", stage, "reads", parameter], message, &help);
     }
-    if let Some(u) = unheeded_by_links(s).or_else(|| unheeded_of_runs(s)) {
+    if let Some(u) = unheeded_by_links(s).or_else(|| unheeded_of_runs(s)).or_else(|| without_effect(s)) {
         return wrong(&borrowed(&u.path), u.message, &u.help);
     }
     Ok(document.value)

@@ -58,21 +58,21 @@ pub(super) struct Unheeded {
 }
 
 impl Unheeded {
-    fn at(path: &[&str], message: String, help: String) -> Self {
+    pub(super) fn at(path: &[&str], message: String, help: String) -> Self {
         Self { path: path.iter().map(|p| (*p).to_owned()).collect(), message, help }
     }
 }
 
 /// What is measured to one extent: by the name of the part of the file that says what is different there.
-struct Part<'a> {
+pub(super) struct Part<'a> {
     name: &'static str,
     own: &'a RunSpec,
     whole: RunSpec,
-    vary: Vary,
+    pub(super) vary: Vary,
 }
 
 impl Part<'_> {
-    fn of(s: &Scenario) -> [Part<'_>; 3] {
+    pub(super) fn of(s: &Scenario) -> [Part<'_>; 3] {
         [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)].map(|(name, own)| {
             let whole = if name == "run" { own.clone() } else { s.run.changed(own) };
             let vary = s.vary.changed(&whole.vary);
@@ -81,7 +81,7 @@ impl Part<'_> {
     }
 
     /// Its cases, by name.
-    fn cases<'s>(&self, s: &'s Scenario) -> impl Iterator<Item = (&'s String, &'s CaseSpec)> {
+    pub(super) fn cases<'s>(&self, s: &'s Scenario) -> impl Iterator<Item = (&'s String, &'s CaseSpec)> {
         s.cases.iter().filter(|(name, _)| self.whole.cases.as_ref().is_none_or(|chosen| chosen.contains(name)))
     }
 

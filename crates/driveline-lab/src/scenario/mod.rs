@@ -7,6 +7,7 @@ mod builtin;
 mod case;
 mod check;
 mod choices;
+mod effect;
 mod extent;
 mod heed;
 mod load;

@@ -175,6 +175,10 @@ impl<'a> Checker<'a> {
 
     fn map(&mut self, node: &Node, schema: &'a Json, key: Span) {
         let properties = schema["properties"].as_object();
+        if node.entries().next().is_none() && schema["minProperties"].as_u64().is_some_and(|least| least > 0) {
+            let help = "name at least one, or remove the key".to_owned();
+            self.report(node.span, format!("{} is empty", self.name()), Some(help));
+        }
         if properties.is_some_and(|p| p.contains_key("inputs")) {
             self.inputs = node.entry("inputs").map(|e| e.value.entries().map(|(k, _)| k.clone()).collect()).unwrap_or_default();
         }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a scenario asks for and its links cannot give: a preference that prefers nobody, a figure that nobody has, a question about
+//! what is always the same.
+
+use super::heed::{Part, Unheeded};
+use super::{AnswerSpec, CaseSpec, Figure, PayloadSpec, Scenario, Vary};
+
+/// A case of links, as one extent measures it.
+struct Links<'a> {
+    scenario: &'a Scenario,
+    vary: &'a Vary,
+    name: &'a str,
+    case: &'a CaseSpec,
+}
+
+impl Links<'_> {
+    /// What a key comes to, cell by cell, in each link: what varies is said to all of them, and each may say its own.
+    fn each<T: Copy>(&self, of: fn(&CaseSpec) -> Option<T>, varied: &[T], usual: T) -> Vec<Vec<T>> {
+        let common = match varied {
+            [] => vec![of(self.case).or_else(|| of(&self.scenario.link)).unwrap_or(usual)],
+            some => some.to_vec(),
+        };
+        let of_links = |common| match self.case.links.is_empty() {
+            true => vec![common],
+            false => self.case.links.values().map(|l| of(l).unwrap_or(common)).collect(),
+        };
+        common.into_iter().map(of_links).collect()
+    }
+
+    /// Whether each link has a rate, or is a ping-pong.
+    fn have_rates(&self) -> Vec<bool> {
+        let varies: &[bool] = if self.vary.rate_hz.is_empty() { &[] } else { &[true] };
+        self.each(|c| c.rate_hz.map(|_| true), varies, false).concat()
+    }
+
+    fn subscribers(&self) -> Vec<Vec<usize>> {
+        self.each(|c| c.subscribers, &self.vary.subscribers, 1)
+    }
+
+    /// How many run at the same time, in the cell that has most.
+    fn at_once(&self) -> usize {
+        if self.case.links.is_empty() {
+            return self.each(|c| c.copies, &self.vary.copies, 1).concat().into_iter().max().unwrap_or(1);
+        }
+        self.case.links.values().map(|l| l.copies.unwrap_or(1)).fold(0, usize::saturating_add)
+    }
+
+    /// Where a key of the case is said: there, or of all of them.
+    fn place<'p>(&'p self, key: &'p str, says_itself: bool) -> Vec<&'p str> {
+        if says_itself { vec!["cases", self.name, key] } else { vec!["link", key] }
+    }
+
+    /// A preference that changes nothing.
+    fn idle_favour(&self) -> Option<Unheeded> {
+        let favour = self.case.favour.as_ref().or(self.scenario.link.favour.as_ref())?;
+        let mut path = self.place("favour", self.case.favour.is_some());
+        let fewest = self.subscribers().into_iter().filter_map(|links| links.into_iter().max()).min().unwrap_or(1);
+        if let Some(subscriber) = favour.subscriber.filter(|s| *s >= fewest) {
+            path.push("subscriber");
+            let message = format!("there is no subscriber {subscriber} to be preferred: they count from 0, and some cell has {fewest}");
+            return Some(Unheeded::at(&path, message, "name one that there is; without `subscriber` it is the last one".into()));
+        }
+        let greatest = self.each(|c| c.priority, &self.vary.priority, 0).concat().into_iter().max().unwrap_or(0);
+        (!favour.exclusive_cpu && favour.priority <= greatest).then(|| {
+            let message = format!("`favour` prefers nobody: its `priority` is {}, and all ends have {greatest}", favour.priority);
+            Unheeded::at(&path, message, "give it a greater `priority`, or `exclusive_cpu: true`".into())
+        })
+    }
+
+    /// A figure that some cell cannot have.
+    fn missing_figure(&self) -> Option<Unheeded> {
+        let (own, common) = (self.case.figure, self.scenario.link.figure);
+        let figure = own.or(common).or(self.scenario.figure)?;
+        let ping_pong = self.have_rates().contains(&false);
+        let (message, help) = match figure {
+            Figure::FillAndTransport => {
+                let payloads = self.each(|c| c.payload, &self.vary.payload, PayloadSpec::Untouched);
+                if payloads.iter().all(|links| links.contains(&PayloadSpec::Filled)) {
+                    return None;
+                }
+                (
+                    "untouched payloads are not filled",
+                    "write `payload: filled`, or `figure: transport`, which has the filling in it where payloads are filled",
+                )
+            }
+            Figure::LastSubscriber if ping_pong || self.subscribers().iter().any(|links| links.iter().all(|n| *n < 2)) => (
+                "it takes a rate and several subscribers to have a last one",
+                "leave `figure` out: where there are several, it is that of the last one",
+            ),
+            Figure::ScheduleRelative | Figure::BetweenArrivals if ping_pong => {
+                ("a ping-pong has no times at which samples are due", "add a `rate_hz`")
+            }
+            _ => return None,
+        };
+        let path = if own.is_none() && common.is_none() { vec!["figure"] } else { self.place("figure", own.is_some()) };
+        Some(Unheeded::at(&path, format!("the case '{}' cannot have this figure: {message}", self.name), help.into()))
+    }
+}
+
+/// Where something is asked for that has no effect.
+pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
+    let parts = Part::of(s);
+    let is_links = |case: &CaseSpec| s.chain.is_none() && case.workload.is_none();
+    let all: Vec<Links<'_>> = parts
+        .iter()
+        .flat_map(|part| {
+            part.cases(s).filter(|(_, case)| is_links(case)).map(|(name, case)| Links { scenario: s, vary: &part.vary, name, case })
+        })
+        .collect();
+    if let Some(found) = all.iter().find_map(|links| links.idle_favour().or_else(|| links.missing_figure())) {
+        return Some(found);
+    }
+    if s.own_tools && !all.iter().any(|links| links.at_once() == 1 && links.have_rates() == [false]) {
+        let message = "`own_tools` run beside ping-pongs, and no case is one".to_owned();
+        return Some(Unheeded::at(&["own_tools"], message, "leave it out, or add a case of one link without a `rate_hz`".into()));
+    }
+    let (message, help) = match s.answer? {
+        AnswerSpec::CarriedLinks if all.iter().all(|links| links.at_once() < 2) => (
+            "`carried_links` asks how many links at the same time are carried, and there is but one",
+            "let `copies` vary, or give a case several `links`",
+        ),
+        AnswerSpec::Fairness if all.iter().all(|links| links.subscribers().concat().iter().all(|n| *n < 2)) => {
+            ("`fairness` is about several subscribers of a link, and there is but one", "give `subscribers`, and a `rate_hz`")
+        }
+        _ => return None,
+    };
+    Some(Unheeded::at(&["answer"], message.into(), help.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::check::check;
+    use crate::scenario::{LoadError, builtin, load};
+    use driveline_runtime::graph::parse_document;
+    use std::path::Path;
+
+    fn parse(rest: &str) -> Result<(), String> {
+        let text = format!("scenario: 1\nid: X\ntitle: t\nsource: s\nquestion: q\n{rest}\n");
+        let document = parse_document(Path::new("mine.yaml"), text).map_err(LoadError::from);
+        document.and_then(check).map(drop).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_has_no_effect_is_refused_with_place_and_remedy() {
+        let open = "link: {size: 64, rate_hz: 10}\n";
+        for (rest, line, says) in [
+            ("cases:\n  a: {favour: {}}", 8, "give it a greater `priority`, or `exclusive_cpu: true`"),
+            ("cases:\n  a: {priority: 50, favour: {priority: 50}}", 8, "its `priority` is 50, and all ends have 50"),
+            ("cases: {a: {favour: {priority: 50}}}\nvary: {priority: [0, 80]}", 7, "and all ends have 80"),
+            ("cases:\n  a: {subscribers: 3, favour: {subscriber: 3, priority: 5}}", 8, "there is no subscriber 3"),
+            ("cases:\n  a: {favour: {subscriber: 1, priority: 5}}\nvary: {subscribers: [1, 2]}", 8, "without `subscriber` it is the last"),
+            ("cases:\n  a: {links: {x: {subscribers: 2}, y: {}}, favour: {subscriber: 2, priority: 5}}", 8, "and some cell has 2"),
+            ("cases:\n  a: {links: {}}", 8, "`links` is empty"),
+            ("own_tools: true\ncases: {a: {}}", 7, "add a case of one link without a `rate_hz`"),
+            ("cases:\n  a: {}\nfigure: fill_and_transport", 9, "untouched payloads are not filled"),
+            ("cases:\n  a: {figure: fill_and_transport}", 8, "write `payload: filled`, or `figure: transport`"),
+            ("vary: {payload: [filled, untouched]}\ncases: {a: {figure: fill_and_transport}}", 8, "untouched payloads are not filled"),
+            ("cases: {a: {}}\nfigure: last_subscriber", 8, "leave `figure` out"),
+            ("cases: {a: {}}\nanswer: carried_links", 8, "let `copies` vary"),
+            ("cases: {a: {links: {x: {}}}}\nanswer: carried_links", 8, "there is but one"),
+            ("cases: {a: {}}\nanswer: fairness", 8, "give `subscribers`"),
+        ] {
+            let text = parse(&format!("{open}{rest}")).unwrap_err();
+            assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}:")), "{rest}: {text}");
+        }
+        let text = parse("link: {size: 64}\ncases:\n  a: {figure: between_arrivals}").unwrap_err();
+        assert!(text.contains("a ping-pong has no times") && text.contains("mine.yaml:8:"), "{text}");
+        let text = parse("link: {size: 64, favour: {}}\ncases: {a: {rate_hz: 10}}").unwrap_err();
+        assert!(text.contains("prefers nobody") && text.contains("mine.yaml:6:"), "{text}");
+    }
+
+    #[test]
+    fn what_has_an_effect_is_not() {
+        for rest in [
+            "cases: {a: {rate_hz: 10, favour: {exclusive_cpu: true}}, b: {rate_hz: 10, subscribers: 3, favour: {subscriber: 2, priority: 5}}}",
+            "cases: {a: {rate_hz: 10}, b: {}}\nown_tools: true",
+            "cases: {a: {links: {x: {payload: filled}, y: {}}}}\nfigure: fill_and_transport",
+            "cases: {a: {}, b: {workload: {name: refsys}}}\nvary: {payload: [filled]}\nfigure: fill_and_transport",
+            "cases: {a: {links: {x: {copies: 4}}}}\nanswer: carried_links",
+            "cases: {a: {rate_hz: 10}}\nquick: {vary: {copies: [1, 2]}}\nanswer: carried_links",
+        ] {
+            parse(&format!("link: {{size: 64}}\n{rest}")).unwrap_or_else(|e| panic!("{rest}: {e}"));
+        }
+        builtin().iter().for_each(|b| drop(load(b.id).unwrap()));
+    }
+}
