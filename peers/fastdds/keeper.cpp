@@ -26,7 +26,8 @@ const fs::path& shared_memory() {
 
 fs::path domain_file(const peers::Job& job) { return job.domain_dir / "dds-domain"; }
 
-constexpr auto segments_prefix = "segments-";
+/// Lists of what the conductor removes if nobody here lives to do it (docs/protocols/harness.md, Keeper).
+constexpr auto list_prefix = "shared-memory-";
 
 /// The port number in names such as fastrtps_port7411 and sem.fastrtps_port7411_mutex.
 std::optional<unsigned> port_of(const std::string& name) {
@@ -86,18 +87,20 @@ class DomainKeeper final : public peers::Keeper {
     file << domain_;
     file.close();
     if (!file) throw std::runtime_error("cannot write " + domain_file(job).string());
+    // While one of the first three is locked, somebody uses the port.
+    std::ofstream list(job.domain_dir / (std::string(list_prefix) + "ports"));
+    for (auto port = first_port + ports_per_domain * domain_; port < first_port + ports_per_domain * (domain_ + 1); ++port) {
+      const auto name = "fastrtps_port" + std::to_string(port);
+      list << name << ' ' << name << "_el " << name << "_sl sem." << name << "_mutex\n";
+    }
   }
 
   void dismiss() override {
     std::error_code ignored;
-    for (const auto& file : port_files(domain_)) fs::remove(file, ignored);
     for (const auto& entry : fs::directory_iterator(job_.domain_dir)) {
-      if (entry.path().filename().string().rfind(segments_prefix, 0) != 0) continue;
+      if (entry.path().filename().string().rfind(list_prefix, 0) != 0) continue;
       std::ifstream names(entry.path());
-      for (std::string name; std::getline(names, name);) {
-        fs::remove(shared_memory() / name, ignored);
-        fs::remove(shared_memory() / (name + "_el"), ignored);
-      }
+      for (std::string name; names >> name;) fs::remove(shared_memory() / name, ignored);
     }
   }
 
@@ -127,8 +130,8 @@ void note_segments(const peers::Job& job) {
     // Ports are known by their numbers.
     if (at != std::string::npos && !port_of(line)) names.insert(line.substr(at + directory.size()));
   }
-  std::ofstream file(job.domain_dir / (segments_prefix + std::to_string(getpid())));
-  for (const auto& name : names) file << name << '\n';
+  std::ofstream file(job.domain_dir / (list_prefix + std::to_string(getpid())));
+  for (const auto& name : names) file << name << ' ' << name << "_el\n";
 }
 
 }  // namespace fast

@@ -36,6 +36,7 @@ pub mod peers;
 mod placement;
 mod provenance;
 mod scratch;
+mod shared_memory;
 pub mod stats;
 mod validity;
 
@@ -51,5 +52,5 @@ pub use peer::MIN_FILLED;
 pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};
-pub use scratch::Scratch;
+pub use scratch::{RunDirectory, Scratch};
 pub use validity::{MAX_OTHERS, taken_away, validity_rule};

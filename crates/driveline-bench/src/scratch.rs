@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where domains and stamps go while something is measured, and what became of those who could not clean up.
 
+use crate::shared_memory::remove_left;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -48,6 +49,33 @@ impl Scratch {
     }
 }
 
+/// A directory for one run. It goes when it is dropped, after the run's processes, and with it what those that were killed left in
+/// shared memory.
+#[derive(Debug)]
+pub struct RunDirectory(TempDir);
+
+impl RunDirectory {
+    /// Makes one within that of all runs.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn within(directory: &Path) -> Result<Self> {
+        Ok(Self(tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        remove_left(self.0.path());
+    }
+}
+
 /// Removes directories of this user that nobody holds any more. One without the file is somebody's who does not lock it, or
 /// about to be locked. What cannot be removed stays.
 fn sweep(place: &Path) {
@@ -63,6 +91,8 @@ fn sweep(place: &Path) {
         // The lock is held until it is gone, so that two do not remove the same.
         if let Ok(file) = File::open(&claim)
             && file.try_lock().is_ok()
+            // It tells what else is left: whoever comes next tries again.
+            && remove_left(&directory)
         {
             let _ = fs::remove_dir_all(&directory);
         }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer in its shortest form: Unix datagrams, 1 to N. It shows what docs/protocols/harness.md asks for, and tests that
 a peer that loses, tears, dies, fails at its end, falls silent or leaves processes behind is shown so: its variants are sound, forgets, tears,
-dies, fails, silent, leaves, kept, two with a latency tool of their own, of which one is right, and loses: the only one
+dies, fails, silent, leaves, kept, orphans, whose keeper is killed, two with a latency tool of their own, of which one is right, and loses: the only one
 whose ping-pong goes on after a loss."""
 
 import json
@@ -28,7 +28,7 @@ def describe():
     names = ["sound", "forgets", "tears", "dies", "fails", "silent", "leaves", "loses"]
     return {"protocol": 1, "name": os.path.basename(sys.argv[0]), "title": "Test peer", "version": "0",
             "variants": [variant(n) for n in names] + [
-                variant("kept", keeper=True), variant("confirmed", own_tool="perf", keeper=True),
+                variant("kept", keeper=True), variant("orphans", keeper=True), variant("confirmed", own_tool="perf", keeper=True),
                 variant("contradicted", own_tool="perf", tuning=True)]}
 
 
@@ -219,6 +219,14 @@ def echo(link, job):
 def keeper(job):
     with open(f"{job['domain_dir']}/kept", "w") as file:
         file.write("here")
+    if job["system"].endswith("/orphans"):
+        name = f"driveline-test-{os.getpid()}"
+        with open(f"{job['domain_dir']}/shared-memory-test", "w") as file:
+            file.write(f"{name} {name}_lock\n")
+        for path in (f"/dev/shm/{name}", f"/dev/shm/{name}_lock", f"{os.environ['LEFT_BEHIND']}/{name}"):
+            open(path, "w").close()
+        emit("ready")
+        os.kill(os.getpid(), 9)
     emit("ready")
     sys.stdin.readline()
     os.remove(f"{job['domain_dir']}/kept")

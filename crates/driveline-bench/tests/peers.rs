@@ -130,6 +130,30 @@ fn a_peer_that_falls_silent_or_leaves_processes_behind_holds_nobody_up() {
     }
 }
 
+/// What was to clean up cannot.
+#[test]
+fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
+    let (noted, peers) = (tempfile::tempdir().unwrap(), directory());
+    let fixed = "--json --wait block --extra none --rounds 1 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
+    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .args("link --size 64 --rate 500 --peers test/orphans".split(' ').chain(fixed.split(' ')))
+        .env("DRIVELINE_PEERS", peers.path())
+        .env("LEFT_BEHIND", noted.path())
+        .output()
+        .unwrap();
+    let m: Value = serde_json::from_slice(&out.stdout).unwrap();
+    for r in runs(&m, "test/orphans") {
+        assert!(r["failure"].as_str().unwrap().contains("the keeper ended too early (signal: 9"), "{r}");
+    }
+    let names: Vec<_> = std::fs::read_dir(noted.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!names.is_empty());
+    for name in names.into_iter().flat_map(|name| [format!("{name}_lock"), name]) {
+        let path = Path::new("/dev/shm").join(name);
+        // Nor does this test leave it there.
+        assert!(std::fs::remove_file(&path).is_err(), "{} was left", path.display());
+    }
+}
+
 /// The twentieth question and the twentieth answer that arrive are thrown away: of 25 questions, and of 24 answers.
 #[test]
 fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {

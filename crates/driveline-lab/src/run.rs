@@ -383,7 +383,7 @@ fn one_run(
     place: usize,
     directory: &Path,
 ) -> Result<(Run, Observations)> {
-    let dir = tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?;
+    let dir = bench::RunDirectory::within(directory)?;
     let (seed, cpus) = (archive.manifest.seed, &archive.manifest.placement.usable_cpus);
     let (started, ticks, clock) = (MonotonicNs::now().0, Ticks::now(), Instant::now());
     let outcome = conduct(conductor, case, seed.wrapping_add(round), cpus, dir.path());

@@ -13,7 +13,7 @@ use crate::account::Account;
 use crate::conduct::{Conductor, Program};
 use crate::machine::{self, Machine, Ticks};
 use crate::peers::{self, Selection};
-use crate::scratch::Scratch;
+use crate::scratch::{RunDirectory, Scratch};
 use crate::stats::{Random, Runs};
 use crate::{Ending, UsageError, validity};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -159,7 +159,7 @@ fn select_peers(args: &LinkArgs) -> Result<Selection> {
 }
 
 fn one_run(conductor: &Conductor<'_>, entry: &Entry, round: u64, place: usize, directory: &Path) -> Result<Pass> {
-    let dir = tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?;
+    let dir = RunDirectory::within(directory)?;
     let (clock, ticks) = (Instant::now(), Ticks::now());
     let outcome = conductor.run(&entry.trial(), dir.path());
     let disturbance = (Ticks::now() - ticks).shares();
