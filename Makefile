@@ -59,6 +59,7 @@ peers-test: peers ## every peer that was built through the harness protocol: few
 	exit $$status
 
 gateways: ## the programs that carry topics to other hosts and to ROS 2, into build/bin; the first time Zenoh and CycloneDDS are built, which takes minutes
+	@tools/setup.sh engines
 	cargo build --release --locked -p driveline-gateway-zenoh -p driveline-gateway-ros2 --features driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine
 	install -D -t build/bin "$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/driveline-gateway-zenoh" "$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/driveline-gateway-ros2"
 

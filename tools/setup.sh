@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Driveline needs on Debian 12, Ubuntu 24.04 or newer. Does nothing, quietly, where everything is there.
-# Usage: tools/setup.sh demo|test|gateways|peers
+# Usage: tools/setup.sh demo|test|engines|gateways|peers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,9 +13,10 @@ optional=()
 case "${1:-}" in
     demo) lists=(tools/packages/demo.txt) ;;
     test) lists=(tools/packages/demo.txt tools/packages/test.txt) optional=(tools/packages/browser.txt) ;;
-    gateways) lists=(tools/packages/demo.txt tools/packages/test.txt tools/packages/gateways.txt) ;;
+    engines) lists=(tools/packages/engines.txt) ;;
+    gateways) lists=(tools/packages/demo.txt tools/packages/test.txt tools/packages/engines.txt tools/packages/gateways.txt) ;;
     peers) lists=(tools/packages/peers.txt) optional=(tools/packages/middleware.txt) ;;
-    *) die "usage: tools/setup.sh demo|test|gateways|peers" ;;
+    *) die "usage: tools/setup.sh demo|test|engines|gateways|peers" ;;
 esac
 
 as_root() {

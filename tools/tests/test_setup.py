@@ -106,6 +106,13 @@ class Setup(unittest.TestCase):
         self.assertIn("apt-get could not install", said)
         self.assertEqual(self.run_on("peers"), (0, "", ""))
 
+    def test_what_builds_gateways_is_installed_for_gateways_and_for_their_tests(self):
+        for suite in ("engines", "gateways"):
+            status, said, did = self.run_on(suite, missing=["libclang-dev"])
+            self.assertEqual(status, 0, said)
+            self.assertIn("apt-get install -y -q --no-install-recommends libclang-dev", did)
+        self.assertRegex((ROOT / "Makefile").read_text(), r"(?m)^gateways:.*\n\t@tools/setup.sh engines\n")
+
     def test_an_old_rust_of_rustup_is_left_alone_outside_this_directory(self):
         status, said, did = self.run_on(cargo="1.70.0", rustup=True)
         self.assertEqual(status, 0, said)
@@ -129,9 +136,9 @@ class Setup(unittest.TestCase):
 
     def test_the_package_lists_are_well_formed(self):
         seen = set()
-        for name in ("demo", "test", "peers", "middleware"):
-            # Peers are set up by themselves.
-            seen = set() if name == "peers" else seen
+        for name in ("demo", "test", "gateways", "engines", "peers", "middleware"):
+            # Peers are set up by themselves, and so is what builds gateways.
+            seen = set() if name in ("engines", "peers") else seen
             for line in (ROOT / f"tools/packages/{name}.txt").read_text().splitlines():
                 if line and not line.startswith("#"):
                     package, why = line.split(maxsplit=1)
