@@ -141,19 +141,25 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
     o
 }
 
+/// Whether these are all of it. A sum beyond 64 bits is none of anything: what a peer tells may be any number.
+fn adds_up(all: u64, parts: &[u64]) -> bool {
+    parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part)) == Some(all)
+}
+
 /// What a stage counted must add up, with itself and with its writers.
 fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observations) {
     let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { return };
     let name = &stage.name;
     let mut wrong = |text: String| o.invalid.push(format!("the stage '{name}': {text}"));
-    if t.stage.worked != t.rows.len() as u64 + missing_rows(t) {
+    if !adds_up(t.stage.worked, &[t.rows.len() as u64, missing_rows(t)]) {
         wrong(format!("{} messages were worked on but {} noted", t.stage.worked, t.rows.len()));
     }
     if t.stage.inputs.len() != stage.inputs.len() {
         wrong(format!("it has {} inputs but tells of {}", stage.inputs.len(), t.stage.inputs.len()));
         return;
     }
-    if stage.output.is_some() && t.end.published != t.stage.worked.saturating_sub(t.stage.no_output + t.not_sent()) + 1 {
+    let unpublished = t.stage.no_output.saturating_add(t.not_sent());
+    if stage.output.is_some() && !adds_up(t.end.published, &[t.stage.worked.saturating_sub(unpublished), 1]) {
         wrong(format!(
             "{} messages were worked on, {} gave nothing and {} were not sent, but {} were published, end mark included",
             t.stage.worked,
@@ -165,7 +171,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
     for (topic, input) in stage.inputs.iter().zip(&t.stage.inputs) {
         let published = shape.writers.get(topic.as_str()).and_then(|w| told.get(*w)).map_or(0, |w| w.end.published);
         let (r, m) = (input.received, input.missed);
-        if r + m != published {
+        if !adds_up(published, &[r, m]) {
             wrong(format!("of '{topic}' {published} messages were published, {r} received and {m} lost"));
         }
         if input.damaged > 0 {
@@ -174,7 +180,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
     }
     let total = shape.job.warm_up + shape.job.messages + COOL_DOWN;
     match t.stage.inputs.first() {
-        Some(first) if first.received != t.stage.worked + t.stage.skipped + first.damaged + 1 => wrong(format!(
+        Some(first) if !adds_up(first.received, &[t.stage.worked, t.stage.skipped, first.damaged, 1]) => wrong(format!(
             "{} messages came with the end mark, {} were worked on, {} skipped and {} damaged",
             first.received, t.stage.worked, t.stage.skipped, first.damaged
         )),

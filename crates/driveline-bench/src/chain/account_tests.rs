@@ -130,7 +130,7 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
 #[test]
 fn nothing_can_be_wrong_without_being_said() {
     type Damage = fn(&mut [Told]);
-    let damages: [(Damage, &str, &str); 12] = [
+    let damages: [(Damage, &str, &str); 16] = [
         (|t| t[1].stage.inputs[0].received += 1, "middle", "were published"),
         (|t| t[1].stage.inputs[0].missed -= 1, "middle", "were published"),
         (|t| t[2].stage.inputs[1].missed -= 1, "sink", "'x'"),
@@ -143,6 +143,11 @@ fn nothing_can_be_wrong_without_being_said() {
         (|t| t[1].rows.swap(0, 1), "middle", "out of order"),
         (|t| t[1].rows[1].work_start = 1, "middle", "back in time"),
         (|t| t[1].stage.inputs[0].damaged = 1, "middle", "damaged"),
+        // What a peer tells may be any number, and their sums more than 64 bits hold.
+        (|t| t[1].stage.inputs[0].missed = u64::MAX, "middle", "were published"),
+        (|t| t[2].stage.skipped = u64::MAX, "sink", "skipped"),
+        (|t| t[1].stage.no_output = u64::MAX, "middle", "gave nothing"),
+        (|t| _ = t[1].end.not_sent.insert("late".into(), u64::MAX), "middle", "noted"),
     ];
     for (number, (damage, stage, said)) in damages.into_iter().enumerate() {
         let mut t = run();

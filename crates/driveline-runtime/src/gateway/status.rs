@@ -79,7 +79,8 @@ fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report
         if stop.load(Ordering::Acquire) {
             return;
         }
-        accept_at = refused.then(|| Instant::now() + ACCEPT_AGAIN);
+        // A pause that is not over goes on, whoever else made the loop turn.
+        accept_at = if refused { Some(Instant::now() + ACCEPT_AGAIN) } else { accept_at.filter(|_| closed) };
         if !newcomers.is_empty() {
             let began = Instant::now();
             // What cannot be written as JSON is no answer: there is nothing else to say.

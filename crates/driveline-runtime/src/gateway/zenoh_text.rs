@@ -101,8 +101,8 @@ mod tests {
         for (raw, says) in [
             (
                 "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: Cannot assign requested address (os error 99) at \
-                 /somebody/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/zenoh-link-commons-1.10.2/src/tcp.rs:61.] at \
-                 /somebody/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/zenoh-link-tcp-1.10.2/src/unicast.rs:338.",
+                 /somebody/src/zenoh-link-commons-1.10.2/src/tcp.rs:61.] at \
+                 /somebody/src/zenoh-link-tcp-1.10.2/src/unicast.rs:338.",
                 "Can not create a new TCP listener bound to tcp/10.0.0.1:7450: [10.0.0.1:7450: Cannot assign requested address (os error 99)]",
             ),
             (
