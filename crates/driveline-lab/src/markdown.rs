@@ -223,8 +223,8 @@ fn table(e: &ExperimentResult) -> Columns {
         let links = !c.case.links.is_empty();
         row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });
         row.push(c.switches_per_sample().map_or_else(String::new, digits));
-        row.extend(losses().map(|(_, of)| if links { of(&c.totals).to_string() } else { String::new() }));
-        let sent = c.lost().filter(|_| !links);
+        row.extend(losses().map(|(_, of)| if c.has_deliveries() { of(&c.totals).to_string() } else { String::new() }));
+        let sent = c.lost().filter(|_| !c.has_deliveries());
         row.extend(sent.map_or_else(|| [String::new(), String::new()], |(lost, due)| [due.to_string(), lost.to_string()]));
         row.push(format!("{} of {}", c.valid_runs(), c.runs.len()));
         table.row(row);

@@ -113,6 +113,7 @@ fn floor(system: System, title: &str, link: Link) -> Case {
         cell: String::new(),
         scenario_case: String::new(),
         figure: Metric::Transport,
+        figure_is_named: false,
         links: vec![link],
         beside: Beside::default(),
         workload: None,

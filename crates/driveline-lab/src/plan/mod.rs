@@ -271,6 +271,7 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
         cell: cell.name.clone(),
         scenario_case: cell.case.clone(),
         figure,
+        figure_is_named: cell.figure_is_named,
         links: cell.links.clone(),
         beside: cell.beside.clone(),
         workload: None,

@@ -336,7 +336,7 @@ fn accounts(e: &ExperimentResult) -> String {
     let streams = e.measured().any(|c| c.goodput().is_some());
     head.extend(Some("goodput").filter(|_| streams));
     let mut table = Table::new("", &head, true);
-    for c in e.cases.iter().filter(|c| !c.case.links.is_empty()) {
+    for c in e.cases.iter().filter(|c| c.has_deliveries()) {
         let t = &c.totals;
         let reasons: Vec<String> = t.not_sent.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
         let mut cells = vec![

@@ -24,7 +24,7 @@ pub enum AnswerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Publishing to in hand.
+    /// Publishing to in hand, also where payloads are filled.
     Transport,
     /// Publishing until the last subscriber has it.
     LastSubscriber,

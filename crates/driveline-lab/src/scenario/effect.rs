@@ -80,7 +80,7 @@ impl Links<'_> {
                 }
                 (
                     "untouched payloads are not filled",
-                    "write `payload: filled`, or `figure: transport`, which has the filling in it where payloads are filled",
+                    "write `payload: filled`, or leave `figure` out: where payloads are filled, the filling is in it",
                 )
             }
             Figure::LastSubscriber if ping_pong || self.subscribers().iter().any(|links| links.iter().all(|n| *n < 2)) => (
@@ -153,7 +153,7 @@ mod tests {
             ("cases:\n  a: {links: {}}", 8, "`links` is empty"),
             ("own_tools: true\ncases: {a: {}}", 7, "add a case of one link without a `rate_hz`"),
             ("cases:\n  a: {}\nfigure: fill_and_transport", 9, "untouched payloads are not filled"),
-            ("cases:\n  a: {figure: fill_and_transport}", 8, "write `payload: filled`, or `figure: transport`"),
+            ("cases:\n  a: {figure: fill_and_transport}", 8, "write `payload: filled`, or leave `figure` out"),
             ("vary: {payload: [filled, untouched]}\ncases: {a: {figure: fill_and_transport}}", 8, "untouched payloads are not filled"),
             ("cases: {a: {}}\nfigure: last_subscriber", 8, "leave `figure` out"),
             ("cases: {a: {}}\nanswer: carried_links", 8, "let `copies` vary"),

@@ -101,6 +101,19 @@ fn all_topologies_have_all_sizes_and_rates() {
 }
 
 #[test]
+fn all_topologies_tell_the_same_figure() {
+    let e = planned("K2", Extent::Default);
+    let links: Vec<_> = e.cases.iter().filter(|c| c.role == Role::Measured && !c.links.is_empty()).collect();
+    assert!(links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1));
+    // In T3 it is from publishing to the callback of all subscriptions: filling is in neither.
+    assert!(links.iter().all(|c| c.handling() == Some(Payload::Filled) && c.headline_metric() == Metric::Transport));
+    // Where nobody names it, filling counts.
+    let unnamed = planned("S5", Extent::Default);
+    let torn = unnamed.cases.iter().find(|c| c.cell == "torn reads" && c.role == Role::Measured).unwrap();
+    assert_eq!(torn.headline_metric(), Metric::FillAndTransport);
+}
+
+#[test]
 fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
     let mut s = scenario::load("K3").unwrap();
     s.vary = scenario::Vary {
