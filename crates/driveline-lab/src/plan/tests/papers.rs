@@ -74,6 +74,20 @@ fn transports_within_a_process_stand_among_those_of_the_first_paper() {
 }
 
 #[test]
+fn each_preference_has_the_same_without_beside_it() {
+    for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
+        let e = planned("W7", extent);
+        assert_eq!(e.scenario.answer, Some(scenario::AnswerSpec::Preferred));
+        let preferring: Vec<_> = e.cases.iter().filter(|c| c.beside.favour.is_some()).collect();
+        assert!(!preferring.is_empty());
+        for c in preferring {
+            let nobody = driveline_bench::Beside { favour: None, ..c.beside.clone() };
+            assert!(e.cases.iter().any(|o| (&o.system, &o.links, &o.beside) == (&c.system, &c.links, &nobody)), "{extent:?}: {}", c.id);
+        }
+    }
+}
+
+#[test]
 fn what_sleeping_costs_is_watched_where_periods_vary() {
     let e = planned("W11", Extent::Default);
     assert!(e.cases.iter().filter(|c| c.role == Role::Measured).all(|c| c.beside.watch_every.is_some()));
