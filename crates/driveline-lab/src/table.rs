@@ -99,9 +99,22 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
     p.map_or_else(|| TOO_SMALL.to_owned(), |ns| duration_ns(ns as f64))
 }
 
-/// How much two equal things differ.
+/// How much two equal things differ, by what counts most of them.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
-    e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
+    let of_headline = |c: &'_ CaseResult, r: &Ratio| c.headline().is_some_and(|(of, _)| of == r.of);
+    let controls = e.cases.iter().filter(|c| c.case.role == Role::Control);
+    controls.flat_map(move |c| c.ratios.iter().filter(move |r| of_headline(c, r)).map(move |r| (c, r)))
+}
+
+/// Floors, and what is measured twice because it has none.
+pub(crate) fn floors_and_doubles(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
+    let is_double = |c: &CaseResult| controls(e).any(|(_, r)| r.to == c.case.id);
+    e.cases.iter().filter(move |c| c.case.role == Role::Floor || is_double(c))
+}
+
+/// Whether a control is Driveline once more, not a floor.
+pub(crate) fn is_driveline_again(c: &CaseResult) -> bool {
+    c.case.role == Role::Control && c.is_driveline()
 }
 
 /// The column of what stands beside one copy of its payload: the median, if any does.

@@ -99,7 +99,7 @@ pub enum Role {
     Measured,
     /// What the machine itself can do.
     Floor,
-    /// The same floor once more: how much two equal things differ.
+    /// The same floor once more, or Driveline in a cell that has none: how much two equal things differ.
     Control,
     /// A peer's own latency tool, beside the row of the same system and cell.
     OwnTool,

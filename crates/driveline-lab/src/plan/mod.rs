@@ -160,7 +160,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         }
         let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
         case.workload.clone_from(&cell.workload);
-        return add(e, case);
+        return add_twice(e, case);
     }
     if cell.beside.watch_every.is_some()
         && let [link] = cell.links.as_slice()
@@ -178,7 +178,9 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         leave_out(e, "driveline between hosts", &missing.to_string(), None);
     }
     let with_driveline = with_driveline && missing.is_none();
-    if with_driveline {
+    if with_driveline && to_floors.is_empty() {
+        add_twice(e, own);
+    } else if with_driveline {
         add(e, Case { comparisons: to_floors.clone(), ..own });
     }
     for (system, variant) in selection.systems() {
@@ -254,8 +256,11 @@ fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &
             continue;
         }
         let mut case = Case { links: Vec::new(), chain: Some(chain), ..measured(cell, system, title, Metric::Transport) };
-        case.comparisons =
-            own.iter().filter(|id| **id != case.id).map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure }).collect();
+        if case.system == System::Driveline {
+            add_twice(e, case);
+            continue;
+        }
+        case.comparisons = own.iter().map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure }).collect();
         add(e, case);
     }
     Ok(())
@@ -296,6 +301,20 @@ fn compare_with_own_edges(e: &mut Experiment) {
             case.comparisons.push(Comparison { metric: case.figure, to: other.id.clone(), of: case.figure });
         }
     }
+}
+
+/// Adds a case that has no floor, and the same once more as the control: how much two equal things differ here, which a floor that is
+/// measured twice says elsewhere.
+fn add_twice(e: &mut Experiment, case: Case) {
+    let comparison = Comparison { metric: case.figure, to: case.id.clone(), of: case.figure };
+    let again = Case { id: again(&case.id), role: Role::Control, comparisons: vec![comparison], ..case.clone() };
+    add(e, case);
+    add(e, again);
+}
+
+/// What the control of a case is called.
+fn again(id: &str) -> String {
+    format!("{id} · again (A/A)")
 }
 
 /// Adds a case unless it is there already; its directory is its number, and some of its name for people.

@@ -5,8 +5,7 @@ use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
 use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns, total};
-use crate::archive::Role;
-use crate::table::{TOO_SMALL, bounds, controls, goodput, label, quantity, ratio};
+use crate::table::{TOO_SMALL, bounds, controls, floors_and_doubles, goodput, label, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
@@ -371,7 +370,7 @@ fn accounts(e: &ExperimentResult) -> String {
 }
 
 fn control(e: &ExperimentResult) -> String {
-    let floors = || e.cases.iter().filter(|c| c.case.role == Role::Floor);
+    let floors = || floors_and_doubles(e);
     let ranks = columns(floors().filter_map(|c| c.headline()).map(|(_, f)| &f.percentiles));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
     let mut head = vec!["floor".to_owned(), "n".into()];
@@ -390,8 +389,9 @@ fn control(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
-        table.finish()
+        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.{}</p>\n",
+        table.finish(),
+        if floors().any(CaseResult::is_driveline) { " Where a cell has no floor, Driveline is measured twice instead." } else { "" }
     )
 }
 

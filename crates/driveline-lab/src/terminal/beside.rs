@@ -3,9 +3,8 @@
 
 use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
-use crate::archive::Role;
 use crate::chain::{self, TRANSMISSION};
-use crate::table::{controls, interval, label, percentile, quantity};
+use crate::table::{controls, floors_and_doubles, interval, label, percentile, quantity};
 use driveline_analyze::prose::{listed, wrapped};
 use driveline_analyze::text::Columns;
 use driveline_bench::observations::Quantity;
@@ -108,10 +107,11 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
 
 /// What the machine does without middleware, and how much the same floor differs from itself.
 pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
-    let floors = || e.cases.iter().filter(|c| c.case.role == Role::Floor);
+    let floors = || floors_and_doubles(e);
     let ranks = columns(floors().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
-    let mut head = vec!["floor: no middleware".to_owned(), "n".into()];
+    let doubles = floors().any(CaseResult::is_driveline);
+    let mut head = vec![if doubles { "floors, and what is measured twice" } else { "floor: no middleware" }.to_owned(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(again.iter().map(|c| format!("A/A control, {}", c.label())));
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
