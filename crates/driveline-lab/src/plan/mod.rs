@@ -33,8 +33,10 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
     scenario.vary = scenario.vary.changed(&run.vary);
     let mut e = Experiment { rounds: run.rounds.unwrap_or(5), cases: Vec::new(), left_out: Vec::new(), scenario };
     let scenario = e.scenario.clone();
-    let mut compares = false;
-    for cell in cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))? {
+    let cells = cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))?;
+    // Graphs of Driveline have nobody beside them, which is told as well.
+    let mut compares = cells.iter().all(|cell| cell.workload.is_some());
+    for cell in cells {
         let names = run.systems.as_ref().filter(|_| cell.systems.is_none()).or(cell.systems.as_ref()).unwrap_or(&scenario.systems);
         let (with_driveline, selection) = systems(found, names).with_context(|| format!("experiment {}, systems", scenario.id))?;
         for (what, reason) in &selection.unavailable {
@@ -160,6 +162,7 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         }
         let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
         case.workload.clone_from(&cell.workload);
+        leave_out(e, "other middleware", &nobody_else(&workload.name), Some(cell));
         return add_twice(e, case);
     }
     if cell.beside.watch_every.is_some()
@@ -264,6 +267,14 @@ fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &
         add(e, case);
     }
     Ok(())
+}
+
+/// Why a workload has nobody but Driveline, installed or not, and what to do about it.
+fn nobody_else(workload: &str) -> String {
+    format!(
+        "the workload {workload} is a graph of Driveline, and peers, installed or not, carry links and chains: to stand beside it, one needs a node of \
+         its own that does the same; what its links or stages take can be compared with `links` or a `chain` in a scenario of your own"
+    )
 }
 
 fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -> Case {

@@ -3,25 +3,29 @@
 use super::*;
 
 #[test]
-fn who_is_not_installed_is_told_wherever_systems_are_compared() {
-    let mut alone = Vec::new();
+fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_them() {
+    let mut graphs = BTreeSet::new();
     for b in builtin() {
-        let with_lists = scenario::load(b.id).unwrap();
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
             let told: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
-            let others = e.cases.iter().any(|c| matches!(c.system, System::Peer { .. }));
-            if others || with_lists.systems.iter().any(|s| s != "driveline") {
-                assert_eq!(told, [&LeftOut::new("ecal", "not installed: buy it")], "{} {extent:?}", b.id);
-            } else {
-                assert!(told.is_empty(), "{} {extent:?}", b.id);
-                alone.push(b.id);
+            assert_eq!(told, [&LeftOut::new("ecal", "not installed: buy it")], "{} {extent:?}", b.id);
+            let of_graphs: BTreeSet<_> = e.cases.iter().filter(|c| c.workload.is_some()).map(|c| c.cell.as_str()).collect();
+            let others: Vec<_> = e.left_out.iter().filter(|l| l.what == "other middleware").collect();
+            assert!(others.iter().all(|l| l.reason.contains("is a graph of Driveline") && l.reason.contains("`chain`")), "{others:?}");
+            assert_eq!(others.iter().flat_map(|l| &l.cells).map(String::as_str).collect::<BTreeSet<_>>(), of_graphs, "{} {extent:?}", b.id);
+            // Two hosts need root: where those are not, nothing is left.
+            if !e.cases.is_empty() && e.cases.iter().all(|c| c.workload.is_some()) {
+                graphs.insert(b.id);
             }
         }
     }
-    alone.dedup();
-    // What Driveline's own graphs do has nobody beside it.
-    assert_eq!(alone, ["W6", "B3", "K3", "refsys"]);
+    assert_eq!(graphs, BTreeSet::from(["W6", "B3", "K3", "refsys"]));
+    // Who asks for Driveline alone is not told whom else there could be.
+    let mut s = scenario::load("S1").unwrap();
+    s.systems = vec!["driveline".into()];
+    let alone = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    assert!(alone.left_out.is_empty(), "{:?}", alone.left_out);
 }
 
 #[test]
