@@ -148,7 +148,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
 #[test]
 fn chains_run_within_a_process_and_between_processes_where_the_case_says() {
     let e = planned("W9", Extent::Default);
-    for (cell, reach) in [("process", Reach::Process), ("host", Reach::Host)] {
+    for (cell, reach) in [("25 Hz · process", Reach::Process), ("25 Hz · host", Reach::Host), ("50 Hz · host", Reach::Host)] {
         let chains: Vec<_> = e.cases.iter().filter(|c| c.cell == cell).filter_map(|c| c.chain.as_ref()).collect();
         assert!(chains.len() > 5 && chains.iter().all(|c| c.reach == reach), "{cell}");
         assert!(chains.iter().flat_map(|c| &c.stages).all(|s| s.cpu.is_none()));

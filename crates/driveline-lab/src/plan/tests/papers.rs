@@ -42,6 +42,42 @@ fn everything_is_started_anew_often_enough_for_intervals() {
 }
 
 #[test]
+fn runs_of_the_second_paper_have_a_thousand_frames_after_a_hundred() {
+    for id in ["S6", "S7"] {
+        let e = planned(id, Extent::Paper);
+        let links = e.cases.iter().flat_map(|c| &c.links).map(|l| (l.messages, l.warm_up));
+        let chains = e.cases.iter().filter_map(|c| c.chain.as_ref()).map(|c| (c.messages, c.warm_up));
+        let all: Vec<_> = links.chain(chains).collect();
+        assert!(!all.is_empty() && all.iter().all(|(messages, warm_up)| *messages >= 1000 && *warm_up == 100), "{id}: {all:?}");
+    }
+}
+
+#[test]
+fn the_pipeline_runs_at_the_rate_of_its_drive_and_at_the_papers() {
+    let rates = |extent| -> (BTreeSet<u64>, BTreeSet<u64>) {
+        let e = planned("W9", extent);
+        let chains = || e.cases.iter().filter_map(|c| c.chain.as_ref());
+        (chains().map(|c| c.rate_hz.unwrap() as u64).collect(), chains().map(|c| c.warm_up).collect())
+    };
+    assert_eq!(rates(Extent::Quick).0, BTreeSet::from([25]));
+    assert_eq!(rates(Extent::Default).0, BTreeSet::from([25, 50]));
+    // The first 200 frames, as in the paper.
+    assert_eq!(rates(Extent::Paper), (BTreeSet::from([25, 50]), BTreeSet::from([200])));
+}
+
+#[test]
+fn many_threads_are_asked_for_all_sizes_and_rates_of_one_thread() {
+    let of = |e: &Experiment, case: &str| -> BTreeSet<(u64, u64)> {
+        let cases = e.cases.iter().filter(|c| c.scenario_case == case).filter_map(|c| c.workload.as_ref());
+        cases.map(|w| (w.parameters["payload_bytes"].as_u64().unwrap(), w.parameters["rate_hz"].as_f64().unwrap() as u64)).collect()
+    };
+    let (pairs, threads) = (planned("K2", Extent::Paper), planned("K3", Extent::Paper));
+    assert_eq!(of(&threads, "64 nodes, multi-threaded"), of(&pairs, "T3 64 nodes"));
+    assert_eq!(of(&threads, "64 nodes, multi-threaded").len(), 10);
+    assert_eq!(of(&planned("K3", Extent::Default), "64 nodes, multi-threaded"), BTreeSet::from([(65536, 10)]));
+}
+
+#[test]
 fn links_of_the_first_paper_are_reliable_as_there() {
     for id in ["W1", "W2", "W3", "W4", "W5", "W7", "W8", "W11", "W12", "W13", "W14"] {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
@@ -141,10 +177,11 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
     let planned = |s: &scenario::Scenario| plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1]));
     let size = |c: &Case| c.workload.as_ref().unwrap().parameters["payload_bytes"].as_u64().unwrap();
     let sizes = |s: &scenario::Scenario| planned(s).unwrap().cases.iter().map(size).collect::<BTreeSet<_>>();
-    // It says its own.
-    assert_eq!(sizes(&s), BTreeSet::from([65536]));
-    s.cases.values_mut().for_each(|c| drop(c.workload.as_mut().unwrap().parameters.remove("payload_bytes")));
     assert_eq!(sizes(&s), BTreeSet::from([64, 128]));
+    let mut own = s.clone();
+    own.cases.values_mut().for_each(|c| drop(c.workload.as_mut().unwrap().parameters.insert("payload_bytes".into(), 65536.into())));
+    // It says its own.
+    assert_eq!(sizes(&own), BTreeSet::from([65536]));
     s.vary.size = vec![driveline_runtime::graph::ByteSize(1 << 40)];
     let text = format!("{:#}", planned(&s).unwrap_err());
     assert!(text.contains("case 8 nodes, single-threaded") && text.contains("payload_bytes"), "{text}");
