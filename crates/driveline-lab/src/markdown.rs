@@ -90,7 +90,7 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
 /// What transmission costs beside the work of a chain's stages.
 fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
-    let mut table = Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.stages).collect::<Vec<_>>());
+    let mut table = Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.columns).collect::<Vec<_>>());
     for row in of.rows {
         table.row([row.cell.to_owned(), row.name].into_iter().chain(row.shares).collect());
     }

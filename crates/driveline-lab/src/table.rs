@@ -69,6 +69,32 @@ pub(crate) fn label(q: Quantity) -> &'static str {
     }
 }
 
+/// The beginning of a counter that is a rate, in thousandths of a hertz: counters are whole numbers.
+const RATE: &str = "output mHz";
+
+/// Whether a counter is a rate: the sum of those says nothing.
+pub(crate) fn is_rate(counter: &str) -> bool {
+    counter.starts_with(RATE)
+}
+
+/// A counter for people: its name, and what it counted.
+pub(crate) fn counter(name: &str, count: u64) -> (String, String) {
+    match name.strip_prefix(RATE) {
+        Some(place) => (format!("output, Hz{place}"), hertz(count as f64 / 1000.0)),
+        None => (name.to_owned(), count.to_string()),
+    }
+}
+
+/// How often a chain with one end gave something, in hertz: the mean of valid runs.
+pub(crate) fn output_hz(c: &CaseResult) -> Option<String> {
+    let runs = c.counters.get(RATE).filter(|runs| !runs.is_empty())?;
+    Some(hertz(runs.iter().map(|n| *n as f64).sum::<f64>() / runs.len() as f64 / 1000.0))
+}
+
+fn hertz(hz: f64) -> String {
+    format!("{hz:.2}")
+}
+
 /// A ratio with its interval, and with the number of rounds where that is too small.
 pub(crate) fn interval(i: Option<&Interval>) -> String {
     i.map_or_else(String::new, |i| match i.rounds {
@@ -191,6 +217,14 @@ mod tests {
     fn what_people_copy_is_one_word_and_dates_go_to_the_second() {
         assert_eq!(["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))), ["a/b-1", "'my car'", "'it'\\''s'"]);
         assert_eq!(["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date), ["2020-01-01 00:00:00 UTC"; 2]);
+    }
+
+    #[test]
+    fn rates_are_told_in_hertz_and_counts_as_they_are() {
+        let words = |name, count| counter(name, count);
+        assert_eq!(words("output mHz", 9_987), ("output, Hz".into(), "9.99".into()));
+        assert_eq!(words("output mHz at planning", 10_000), ("output, Hz at planning".into(), "10.00".into()));
+        assert_eq!(words("completed", 300), ("completed".into(), "300".into()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
 use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns, total};
-use crate::table::{TOO_SMALL, bounds, controls, floors_and_doubles, goodput, label, quantity, ratio};
+use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, goodput, is_rate, label, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
@@ -133,8 +133,9 @@ fn workloads(e: &ExperimentResult) -> String {
     for c in e.measured().filter(|c| !c.counters.is_empty()) {
         table.group(&format!("{} · {}", c.case.cell, c.name()), 3);
         for (what, counts) in &c.counters {
-            let each: Vec<String> = counts.iter().map(u64::to_string).collect();
-            table.row(&escape(what), &[total(counts.iter().copied()).to_string(), each.join(", ")]);
+            let each: Vec<String> = counts.iter().map(|n| counter(what, *n).1).collect();
+            let sum = if is_rate(what) { String::new() } else { total(counts.iter().copied()).to_string() };
+            table.row(&escape(&counter(what, 0).0), &[sum, each.join(", ")]);
         }
     }
     if !table.is_empty() {

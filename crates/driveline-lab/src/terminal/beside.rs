@@ -39,7 +39,7 @@ pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
 /// Transmission in percent of processing, at each stage that receives something.
 pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
-    let mut table = Columns::new(&std::iter::once(TRANSMISSION).chain(of.stages).collect::<Vec<_>>());
+    let mut table = Columns::new(&std::iter::once(TRANSMISSION).chain(of.columns).collect::<Vec<_>>());
     let mut cell = None;
     for row in of.rows {
         if cell.replace(row.cell) != Some(row.cell) {
