@@ -55,7 +55,9 @@ fn told(times: u64, with_peer: bool) -> [String; 3] {
 fn a_control_of_drivelines_stands_where_those_of_floors_do() {
     let [text, markdown, page] = told(2, true);
     let (_, table) = text.split_once("floors, and what is measured twice").unwrap_or_else(|| panic!("{text}"));
-    let row = |cell: &str| table.lines().find(|l| l.trim_start().starts_with(&format!("Driveline · {cell} "))).unwrap_or_else(|| panic!("{text}"));
+    let row = |cell: &str| {
+        table.lines().find(|l| l.trim_start().starts_with(&format!("Driveline · {cell} "))).unwrap_or_else(|| panic!("{text}"))
+    };
     assert!(["chain", "both"].into_iter().all(|cell| row(cell).contains("1.00 [1.00, 1.00]")), "{text}");
     assert!(!text.contains("differ by much"), "{text}");
     assert!(markdown.contains("| chain, again (A/A) | Driveline | 500 |") && !markdown.contains("floor, chain"), "{markdown}");

@@ -44,7 +44,9 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
         None => parts.push("without preference it was not measured".to_owned()),
         // Who would be the slowest is not known when somebody is chosen.
         Some(usual) => {
-            parts.extend(slowest(usual, &|_| true).filter(|s| !is_preferred(s, favour)).map(|s| format!("the slowest without was {}", s.name)));
+            parts.extend(
+                slowest(usual, &|_| true).filter(|s| !is_preferred(s, favour)).map(|s| format!("the slowest without was {}", s.name)),
+            );
         }
     }
     format!("{} {}", c.name(), parts.join("; "))

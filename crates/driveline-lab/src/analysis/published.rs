@@ -53,7 +53,9 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         _ => None,
     };
     let found = p.beside.as_deref().and_then(|system| find(p, system, cases));
-    let same_cell = |c: &CaseResult| cases.iter().find(|d| (d.case.role, &d.case.system) == (Role::Measured, &System::Driveline) && d.case.cell == c.case.cell);
+    let same_cell = |c: &CaseResult| {
+        cases.iter().find(|d| (d.case.role, &d.case.system) == (Role::Measured, &System::Driveline) && d.case.cell == c.case.cell)
+    };
     let driveline = match reference.filter(|r| r.reach != p.reach) {
         // The paper compares what is within a process with what is between processes.
         Some(r) => find(r, "driveline", cases).map(|(c, _)| c),
