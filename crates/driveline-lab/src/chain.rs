@@ -2,6 +2,7 @@
 //! What is told of chains wherever that is: transmission beside processing, and what the stages do.
 
 use crate::analysis::{CaseResult, ExperimentResult};
+use crate::table::output_hz;
 use crate::words::NETWORK_IS_MISSING;
 use driveline_analyze::text::digits;
 use driveline_bench::chain::{ChainJob, StageSpec};
@@ -10,15 +11,19 @@ use std::collections::BTreeMap;
 /// What the shares are of.
 pub(crate) const TRANSMISSION: &str = "transmission ÷ processing, means";
 
-/// Transmission in percent of processing, at each stage that receives something: measured, and published.
+/// How often the last stage is done, where that is known.
+pub(crate) const OUTPUT: &str = "output, Hz";
+
+/// Transmission in percent of processing, at each stage that receives something, measured and published; and how often the last one is done.
 pub(crate) struct Transmission<'a> {
-    pub(crate) stages: Vec<&'a str>,
+    /// The stages, and [`OUTPUT`].
+    pub(crate) columns: Vec<&'a str>,
     pub(crate) rows: Vec<Row<'a>>,
     /// Why published shares do not stand among them.
     pub(crate) missing: Option<&'static str>,
 }
 
-/// Somebody's shares in a cell, one for each stage; empty where there is none.
+/// Somebody's shares in a cell, one for each column; empty where there is none.
 pub(crate) struct Row<'a> {
     pub(crate) cell: &'a str,
     pub(crate) name: String,
@@ -29,19 +34,23 @@ pub(crate) struct Row<'a> {
 pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     let stages = e.receiving_stages()?;
     let percent = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{} %", digits(x)));
+    let has_output = e.measured().any(|c| output_hz(c).is_some());
     let mut rows = Vec::new();
     for cell in e.cells() {
         for c in e.in_cell(cell).filter(|c| c.headline().is_some()) {
-            let shares = stages.iter().map(|stage| percent(c.transmission_percent(stage))).collect();
+            let mut shares: Vec<String> = stages.iter().map(|stage| percent(c.transmission_percent(stage))).collect();
+            shares.extend(has_output.then(|| output_hz(c).unwrap_or_default()));
             rows.push(Row { cell, name: c.name(), shares });
         }
         for p in e.in_cell(cell).next().into_iter().flat_map(|c| e.transmission_published(c)) {
-            let shares = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied())).collect();
+            let mut shares: Vec<String> = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied())).collect();
+            shares.extend(has_output.then(String::new));
             rows.push(Row { cell, name: format!("{} (published, {})", p.system, p.on), shares });
         }
     }
     let missing = e.network_is_missing().then_some(NETWORK_IS_MISSING);
-    (!rows.is_empty()).then_some(Transmission { stages, rows, missing })
+    let columns = stages.into_iter().chain(has_output.then_some(OUTPUT)).collect();
+    (!rows.is_empty()).then_some(Transmission { columns, rows, missing })
 }
 
 /// From where to where the latency of the whole goes, for each stage at which the chain ends; nothing if there is no chain.

@@ -28,13 +28,14 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
     for (metric, f) in &c.figures {
         distribution(text, start, &word(metric), "all", if metric.is_per_second() { "ns/s" } else { "ns" }, f);
     }
-    for s in &c.subscribers {
+    // Those of a workload stand among what was observed.
+    for s in c.subscribers.iter().filter(|_| c.case.workload.is_none()) {
         distribution(text, start, "transport", &s.name, "ns", &s.transport);
     }
     for o in &c.observed {
         distribution(text, start, &word(&o.quantity), &o.subject, o.quantity.unit(), &o.figure);
     }
-    if !c.case.links.is_empty() {
+    if c.has_deliveries() {
         let t = &c.totals;
         let mut count = |what: &str, subject: &str, unit: &str, value: String| single(text, start, what, subject, unit, &value);
         let counts = [

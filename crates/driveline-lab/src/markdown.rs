@@ -7,7 +7,7 @@ use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ra
 use crate::archive::{Experiment, Manifest, Role};
 use crate::chain::{self, TRANSMISSION};
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, ratio, remarks};
+use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, is_driveline_again, ratio, remarks};
 use driveline_analyze::text::{Columns, digits, microseconds};
 use driveline_bench::Agreement;
 use driveline_bench::harness::Pace;
@@ -90,7 +90,7 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
 /// What transmission costs beside the work of a chain's stages.
 fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
-    let mut table = Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.stages).collect::<Vec<_>>());
+    let mut table = Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.columns).collect::<Vec<_>>());
     for row in of.rows {
         table.row([row.cell.to_owned(), row.name].into_iter().chain(row.shares).collect());
     }
@@ -198,6 +198,7 @@ fn table(e: &ExperimentResult) -> Columns {
         let measured = c.case.role == Role::Measured;
         let headline = c.headline();
         let place = match &headline {
+            _ if is_driveline_again(c) => format!("{}, again (A/A)", c.case.cell),
             _ if c.case.role == Role::Control => format!("floor, {}, again (A/A)", c.case.cell),
             _ if !measured => format!("floor, {}", c.case.cell),
             Some((of, _)) if labels.len() > 1 => format!("{} ({})", c.case.cell, of.label()),
@@ -210,7 +211,7 @@ fn table(e: &ExperimentResult) -> Columns {
             let other = of(c);
             row.extend(ratios.iter().map(|column| match &other {
                 // Whatever its floor is: it is itself.
-                r if c.is_driveline() && is_compared && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) => "1".to_owned(),
+                r if measured && c.is_driveline() && is_compared && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) => "1".to_owned(),
                 None => String::new(),
                 Some(r) => interval(r, column.ratio(r), is_compared),
             }));
@@ -223,8 +224,8 @@ fn table(e: &ExperimentResult) -> Columns {
         let links = !c.case.links.is_empty();
         row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });
         row.push(c.switches_per_sample().map_or_else(String::new, digits));
-        row.extend(losses().map(|(_, of)| if links { of(&c.totals).to_string() } else { String::new() }));
-        let sent = c.lost().filter(|_| !links);
+        row.extend(losses().map(|(_, of)| if c.has_deliveries() { of(&c.totals).to_string() } else { String::new() }));
+        let sent = c.lost().filter(|_| !c.has_deliveries());
         row.extend(sent.map_or_else(|| [String::new(), String::new()], |(lost, due)| [due.to_string(), lost.to_string()]));
         row.push(format!("{} of {}", c.valid_runs(), c.runs.len()));
         table.row(row);
@@ -249,9 +250,13 @@ fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-/// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, with that.
+/// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, or the other way round, with that.
 fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
-    let to = if r.to_role == Role::Floor && is_among_others { " ÷ floor" } else { "" };
+    let to = match r.to_role {
+        Role::Floor if is_among_others => " ÷ floor",
+        Role::Measured if !is_among_others => " ÷ Driveline",
+        _ => "",
+    };
     i.map_or_else(nothing, |i| {
         let bounds = if i.rounds == 1 { String::new() } else { format!(" ({}–{})", ratio(i.low), ratio(i.high)) };
         format!("{}{bounds}{}{to}", ratio(i.estimate), few_rounds(i))

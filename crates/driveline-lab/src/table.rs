@@ -69,6 +69,32 @@ pub(crate) fn label(q: Quantity) -> &'static str {
     }
 }
 
+/// The beginning of a counter that is a rate, in thousandths of a hertz: counters are whole numbers.
+const RATE: &str = "output mHz";
+
+/// Whether a counter is a rate: the sum of those says nothing.
+pub(crate) fn is_rate(counter: &str) -> bool {
+    counter.starts_with(RATE)
+}
+
+/// A counter for people: its name, and what it counted.
+pub(crate) fn counter(name: &str, count: u64) -> (String, String) {
+    match name.strip_prefix(RATE) {
+        Some(place) => (format!("output, Hz{place}"), hertz(count as f64 / 1000.0)),
+        None => (name.to_owned(), count.to_string()),
+    }
+}
+
+/// How often a chain with one end gave something, in hertz: the mean of valid runs.
+pub(crate) fn output_hz(c: &CaseResult) -> Option<String> {
+    let runs = c.counters.get(RATE).filter(|runs| !runs.is_empty())?;
+    Some(hertz(runs.iter().map(|n| *n as f64).sum::<f64>() / runs.len() as f64 / 1000.0))
+}
+
+fn hertz(hz: f64) -> String {
+    format!("{hz:.2}")
+}
+
 /// A ratio with its interval, and with the number of rounds where that is too small.
 pub(crate) fn interval(i: Option<&Interval>) -> String {
     i.map_or_else(String::new, |i| match i.rounds {
@@ -99,9 +125,22 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
     p.map_or_else(|| TOO_SMALL.to_owned(), |ns| duration_ns(ns as f64))
 }
 
-/// How much two equal things differ.
+/// How much two equal things differ, by what counts most of them.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
-    e.cases.iter().filter(|c| c.case.role == Role::Control).flat_map(|c| c.ratios.iter().map(move |r| (c, r)))
+    let of_headline = |c: &'_ CaseResult, r: &Ratio| c.headline().is_some_and(|(of, _)| of == r.of);
+    let controls = e.cases.iter().filter(|c| c.case.role == Role::Control);
+    controls.flat_map(move |c| c.ratios.iter().filter(move |r| of_headline(c, r)).map(move |r| (c, r)))
+}
+
+/// Floors, and what is measured twice because it has none.
+pub(crate) fn floors_and_doubles(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
+    let is_double = |c: &CaseResult| controls(e).any(|(_, r)| r.to == c.case.id);
+    e.cases.iter().filter(move |c| c.case.role == Role::Floor || is_double(c))
+}
+
+/// Whether a control is Driveline once more, not a floor.
+pub(crate) fn is_driveline_again(c: &CaseResult) -> bool {
+    c.case.role == Role::Control && c.is_driveline()
 }
 
 /// The column of what stands beside one copy of its payload: the median, if any does.
@@ -178,6 +217,14 @@ mod tests {
     fn what_people_copy_is_one_word_and_dates_go_to_the_second() {
         assert_eq!(["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))), ["a/b-1", "'my car'", "'it'\\''s'"]);
         assert_eq!(["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date), ["2020-01-01 00:00:00 UTC"; 2]);
+    }
+
+    #[test]
+    fn rates_are_told_in_hertz_and_counts_as_they_are() {
+        let words = |name, count| counter(name, count);
+        assert_eq!(words("output mHz", 9_987), ("output, Hz".into(), "9.99".into()));
+        assert_eq!(words("output mHz at planning", 10_000), ("output, Hz at planning".into(), "10.00".into()));
+        assert_eq!(words("completed", 300), ("completed".into(), "300".into()));
     }
 
     #[test]

@@ -20,6 +20,7 @@
 mod catalogue;
 mod chain;
 mod children;
+pub mod deliveries;
 mod faults;
 mod fusion;
 mod job;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishing at times that were set beforehand, whatever happens to the samples (open loop).
 
+use crate::deliveries::{MESSAGES_NOT_SENT, MESSAGES_SCHEDULED, MESSAGES_SENT};
 use crate::record::{Window, sleep_until};
 use anyhow::Result;
 use driveline::RawPublisher;
@@ -69,9 +70,7 @@ impl Schedule {
 impl Sent {
     pub(crate) fn tell(self) -> Observations {
         let mut o = Observations::default();
-        for (name, n) in
-            [("messages scheduled", self.scheduled), ("messages sent", self.sent), ("messages scheduled but not sent", self.not_sent)]
-        {
+        for (name, n) in [(MESSAGES_SCHEDULED, self.scheduled), (MESSAGES_SENT, self.sent), (MESSAGES_NOT_SENT, self.not_sent)] {
             o.counters.insert(name.into(), n);
         }
         o

@@ -6,6 +6,7 @@
 
 use crate::catalogue::Experiment;
 use crate::children::{Children, PATIENCE};
+use crate::deliveries::{ALL, DUE, IN_TIME, LATE, LOST, SCHEDULED, SUBSCRIPTIONS};
 use crate::job::WorkloadJob;
 use crate::part::{Order, Part, PartJob, Superior, wait_matched};
 use crate::record::{Random, Recorder, Window};
@@ -130,7 +131,8 @@ impl TopologyPublisher {
         // Its memory must last until everybody has read.
         superior.wait_for_end();
         let mut o = sent.tell();
-        o.counters.insert("deliveries due".into(), sent.sent * self.subscriptions as u64);
+        o.counters.insert(SCHEDULED.into(), sent.scheduled * self.subscriptions as u64);
+        o.counters.insert(DUE.into(), sent.sent * self.subscriptions as u64);
         o.counters.insert("deliveries due in warm-up".into(), sent.sent_before * self.subscriptions as u64);
         Ok(o)
     }
@@ -183,8 +185,9 @@ impl TopologySubscriber {
         executor.stop();
         let mut o = Observations::default();
         recorders.iter().for_each(|(subject, r)| r.finish(subject, Quantity::Latency, &mut o));
-        o.counters.insert("deliveries in time".into(), deliveries.in_time.load(Relaxed));
-        o.counters.insert("deliveries late".into(), deliveries.late.load(Relaxed));
+        o.counters.insert(SUBSCRIPTIONS.into(), self.topics.len() as u64);
+        o.counters.insert(IN_TIME.into(), deliveries.in_time.load(Relaxed));
+        o.counters.insert(LATE.into(), deliveries.late.load(Relaxed));
         o.counters.insert("deliveries in warm-up".into(), deliveries.before.load(Relaxed));
         let missed = handles.iter().flat_map(CallbackHandle::inputs).map(|i| i.stats.missed).sum();
         o.counters.insert("missed by subscriptions".into(), missed);
@@ -255,21 +258,30 @@ impl Experiment for Topology {
             children.finish(part, PATIENCE, &mut o)?;
         }
         close_account(&mut o)?;
+        tell_all(&mut o);
         Ok(o)
     }
+}
+
+/// The latencies of all subscriptions together, beside those of each: what is told of the whole is not that of whichever comes first.
+fn tell_all(o: &mut Observations) {
+    let latencies = o.series.iter().filter(|s| s.quantity == Quantity::Latency);
+    let mut points: Vec<_> = latencies.flat_map(|s| s.points.iter().copied()).collect();
+    points.sort_by_key(|p| p.time_ns);
+    o.put(ALL, Quantity::Latency, points);
 }
 
 /// Adds what follows from the counters of all ends, and looks whether the subscriptions say the same: they count on their own what they
 /// did not get, by the numbers of what they got.
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
-    let (due, came) = (of("deliveries due"), of("deliveries in time") + of("deliveries late"));
+    let (due, came) = (of(DUE), of(IN_TIME) + of(LATE));
     let (due_before, came_before, missed) = (of("deliveries due in warm-up"), of("deliveries in warm-up"), of("missed by subscriptions"));
     if came > due || came_before > due_before {
         bail!("{came} messages were delivered where {due} were due, and {came_before} of {due_before} in the warm-up: the count is wrong");
     }
     let (lost, lost_before) = (due - came, due_before - came_before);
-    o.counters.insert("deliveries lost".into(), lost);
+    o.counters.insert(LOST.into(), lost);
     if lost + lost_before != missed {
         o.invalid.push(format!(
             "the account does not close: {lost} messages did not come, and {lost_before} in the warm-up, but subscriptions missed {missed}"

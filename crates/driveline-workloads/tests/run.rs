@@ -174,8 +174,13 @@ fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
     assert_eq!(of("messages scheduled"), of("messages sent") + of("messages scheduled but not sent"));
     assert_eq!(of("messages sent") * fan_out, of("deliveries due"));
     series(&o, subject, Quantity::Latency);
-    let told: usize = o.series.iter().filter(|s| s.quantity == Quantity::Latency).map(|s| s.points.len()).sum();
-    assert_eq!(told as u64, of("deliveries in time") + of("deliveries late"));
+    assert_eq!(of("messages scheduled") * fan_out, of("deliveries scheduled"));
+    // The whole, which is what counts most, and each subscription.
+    let (all, each): (Vec<_>, Vec<_>) = o.series.iter().filter(|s| s.quantity == Quantity::Latency).partition(|s| s.subject == "all");
+    assert_eq!(each.len() as u64, of("subscriptions"));
+    let of_each = each.iter().map(|s| s.points.len()).sum::<usize>();
+    assert_eq!([series(&o, "all", Quantity::Latency).points.len(), all[0].points.len()], [of_each; 2]);
+    assert_eq!(of_each as u64, of("deliveries in time") + of("deliveries late"));
     series(&o, "publishing node 0", Quantity::Cpu);
     // Lost is what did not come of what was due. The subscriptions count on their own, over the whole run.
     let lost_before = of("deliveries due in warm-up") - of("deliveries in warm-up");

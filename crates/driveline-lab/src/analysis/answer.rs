@@ -71,6 +71,14 @@ fn restless(e: &ExperimentResult) -> Option<String> {
     let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
     let controls = crate::table::controls(e).filter_map(|(c, r)| Some((c, r.p50.filter(|i| off(i) > MOST_OFF)?)));
     let (case, i) = controls.max_by(|a, b| off(&a.1).total_cmp(&off(&b.1))).filter(|_| said)?;
+    if crate::table::is_driveline_again(case) {
+        return Some(format!(
+            "Two equal things differ by much: Driveline, measured twice, takes {} times as long the second time (A/A control, {}). \
+             Smaller differences mean nothing there.",
+            times(i.estimate),
+            case.case.cell
+        ));
+    }
     Some(format!(
         "The machine was too restless to tell: the same floor, measured twice, takes {} times as long the second time (A/A control, {}). \
          Measure on a quiet machine; what follows is what was seen on this one.",

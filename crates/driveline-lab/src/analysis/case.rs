@@ -10,6 +10,7 @@ use driveline_bench::machine::Disturbance;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Interval;
 use driveline_bench::{Agreement, Metric};
+use driveline_workloads::deliveries;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -23,9 +24,10 @@ pub struct CaseResult {
     pub figures: BTreeMap<Metric, Figure>,
     /// Of cases with several links: each of them.
     pub by_link: Vec<LinkResult>,
-    /// Of links with several subscribers: transport of each that received something.
+    /// Of links with several subscribers, and workloads with several subscriptions: transport of each that received something; of
+    /// workloads from publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
-    /// Of links: accounts of all valid runs together.
+    /// Of links, and of workloads that tell of deliveries: accounts of all valid runs together.
     pub totals: Totals,
     /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the one that has none of it. None
     /// of a row that its own latency tool contradicts.
@@ -98,6 +100,24 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Of a workload that tells what became of each delivery; nothing if it does not.
+    pub(super) fn of_workload(counters: &BTreeMap<String, Vec<u64>>) -> Option<Self> {
+        let sum = |name| counters.get(name).map(|runs| total(runs.iter().copied()));
+        let (due, late) = (sum(deliveries::SCHEDULED)?, sum(deliveries::LATE)?);
+        let not_sent = sum(deliveries::MESSAGES_NOT_SENT).filter(|n| *n > 0);
+        Some(Self {
+            scheduled: sum(deliveries::MESSAGES_SCHEDULED)?,
+            sent: sum(deliveries::MESSAGES_SENT)?,
+            not_sent: not_sent.map(|n| ("its publisher did not come to it in time".to_owned(), n)).into_iter().collect(),
+            due,
+            deliveries: sum(deliveries::DUE)?,
+            received: total([sum(deliveries::IN_TIME)?, late]),
+            late,
+            missed: sum(deliveries::LOST)?,
+            ..Self::default()
+        })
+    }
+
     /// Due and not published, for whatever reason.
     #[must_use]
     pub fn all_not_sent(&self) -> u64 {
@@ -222,17 +242,23 @@ impl CaseResult {
     }
 
     /// How many of the deliveries that were to be in valid runs did not come about (lost, replaced unread, or never sent), and how
-    /// many were to. Of a workload samples, as it counts them; none if it does not.
+    /// many were to. Of a chain samples, as it counts them; none if nobody does.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
         let t = &self.totals;
-        let (came, due) = if self.case.links.is_empty() {
+        let (came, due) = if self.has_deliveries() {
+            (t.received, t.due)
+        } else {
             let sum = |name| self.counters.get(name).map(|runs| total(runs.iter().copied()));
             (sum("completed")?, sum("sent")?)
-        } else {
-            (t.received, t.due)
         };
         Some((due.saturating_sub(came), due))
+    }
+
+    /// Whether its totals say what became of each delivery: of links, and of workloads that tell.
+    #[must_use]
+    pub fn has_deliveries(&self) -> bool {
+        !self.case.links.is_empty() || self.totals.due > 0
     }
 
     /// Of a stream whose headline is what passes between two arrivals: payload that each subscriber gets in a second, in bytes. Samples that were

@@ -2,8 +2,9 @@
 //! Whether the subscribers of a link are served alike.
 
 use super::CaseResult;
+use super::pooled::subscriptions;
 
-/// Of one link with several subscribers: how far apart they are.
+/// Of one link with several subscribers, or of a workload with several subscriptions: how far apart they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fairness {
     /// How many there are.
@@ -26,17 +27,23 @@ impl Fairness {
 }
 
 impl CaseResult {
-    /// How alike the subscribers of its one link are served in runs that count; nothing of other cases, and where there are no such runs.
+    /// How alike the subscribers of its one link, or the subscriptions of its workload, are served in runs that count; nothing of
+    /// other cases, and where there are no such runs. Which one is the last is told of links alone: subscriptions of a workload may get
+    /// different messages.
     #[must_use]
     pub fn fairness(&self) -> Option<Fairness> {
-        let [link] = self.case.links.as_slice() else { return None };
-        if link.subscribers < 2 || self.valid_runs() == 0 {
+        let subscribers = match self.case.links.as_slice() {
+            [] => usize::try_from(subscriptions(&self.counters)).ok()?,
+            [link] => link.subscribers,
+            _ => return None,
+        };
+        if subscribers < 2 || self.valid_runs() == 0 {
             return None;
         }
         let medians = || self.subscribers.iter().filter_map(|s| s.transport.percentiles.p50);
         let lasts = self.subscribers.iter().filter_map(|s| Some((s.last_share?, s.name.clone())));
         Some(Fairness {
-            subscribers: link.subscribers,
+            subscribers,
             served: self.subscribers.len(),
             medians: medians().min().zip(medians().max()),
             most_often_last: lasts.max_by(|a, b| a.0.total_cmp(&b.0)),

@@ -10,6 +10,7 @@ mod columns;
 mod fairness;
 mod figure;
 mod pooled;
+mod preferred;
 mod published;
 mod question;
 mod timeline;

@@ -11,6 +11,7 @@ use driveline_bench::harness::Pace;
 use driveline_bench::observations::{Observations, Quantity};
 use driveline_bench::stats::{Rank, Runs, ratio_interval};
 use driveline_bench::{Account, Agreement, Metric};
+use driveline_workloads::deliveries;
 use std::collections::BTreeMap;
 
 /// A case's runs, as raw as comparisons need them.
@@ -142,11 +143,17 @@ impl Pooled {
         };
         let several = case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
         let late = self.links.iter().map(|(_, late)| late).sum();
+        let of_links = || Totals { late, ..self.totals(|a| a.iter()) };
+        let totals = if case.workload.is_some() { Totals::of_workload(&counters) } else { None }.unwrap_or_else(of_links);
+        let several_subscriptions = subscriptions(&counters) > 1;
+        let of_workload = self.observed.iter().filter(|(s, q, _)| several_subscriptions && *q == Quantity::Latency && s != deliveries::ALL);
+        let of_workload =
+            of_workload.map(|(s, _, runs)| SubscriberResult { name: s.clone(), transport: Figure::of(runs), last_share: None });
         CaseResult {
             by_link: several.map(link).collect(),
             figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),
-            subscribers: self.subscribers.iter().map(subscriber).collect(),
-            totals: Totals { late, ..self.totals(|a| a.iter()) },
+            subscribers: self.subscribers.iter().map(subscriber).chain(of_workload).filter(|s| s.transport.percentiles.n > 0).collect(),
+            totals,
             ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
             observed: self.observed.iter().map(|(s, q, r)| Observed { subject: s.clone(), quantity: *q, figure: Figure::of(r) }).collect(),
@@ -217,6 +224,11 @@ impl Pooled {
         (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
         t
     }
+}
+
+/// How many subscriptions a workload counted; 0 if it did not.
+pub(super) fn subscriptions(counters: &BTreeMap<String, Vec<u64>>) -> u64 {
+    counters.get(deliveries::SUBSCRIPTIONS).into_iter().flatten().copied().max().unwrap_or(0)
 }
 
 /// A mean of values that stand for so many samples each.

@@ -4,6 +4,7 @@
 
 use super::case::CaseResult;
 use super::figure::Figure;
+use crate::archive::Role;
 use crate::scenario::Published;
 use crate::words::word;
 use driveline_bench::harness::{Payload, System};
@@ -52,7 +53,9 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         _ => None,
     };
     let found = p.beside.as_deref().and_then(|system| find(p, system, cases));
-    let same_cell = |c: &CaseResult| cases.iter().find(|d| d.case.system == System::Driveline && d.case.cell == c.case.cell);
+    let same_cell = |c: &CaseResult| {
+        cases.iter().find(|d| (d.case.role, &d.case.system) == (Role::Measured, &System::Driveline) && d.case.cell == c.case.cell)
+    };
     let driveline = match reference.filter(|r| r.reach != p.reach) {
         // The paper compares what is within a process with what is between processes.
         Some(r) => find(r, "driveline", cases).map(|(c, _)| c),
@@ -81,7 +84,8 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
 fn find<'a>(p: &Published, system: &str, cases: &'a [CaseResult]) -> Option<(&'a CaseResult, &'a Figure)> {
     let fits = |c: &&CaseResult| {
         let link = c.case.links.first();
-        c.case.system.to_string() == system
+        c.case.role == Role::Measured
+            && c.case.system.to_string() == system
             // What its own tool contradicts stands beside nothing.
             && !c.is_contradicted()
             && p.case.as_ref().is_none_or(|name| *name == c.case.scenario_case)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers to questions that medians of latency do not answer: how many links are carried, what settings change, how throughput
-//! grows.
+//! Answers to questions that medians of latency do not answer: how many links are carried, what settings change, what a preference
+//! does, how throughput grows.
 
 use super::answer::{FEWEST_ROUNDS, MOST_TOLD, Standing, standing};
 use super::{CaseResult, ExperimentResult};
@@ -41,6 +41,7 @@ pub(crate) fn told(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Told>
         None => Vec::new(),
         Some(AnswerSpec::CarriedLinks) => carried_links(e),
         Some(AnswerSpec::Fairness) => fairness(e),
+        Some(AnswerSpec::Preferred) => super::preferred::preferred(e),
         Some(AnswerSpec::Settings) => settings(e),
         Some(AnswerSpec::Throughput) => throughput(e),
     }

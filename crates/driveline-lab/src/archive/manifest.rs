@@ -76,6 +76,9 @@ pub struct Case {
     pub scenario_case: String,
     /// The figure that counts most.
     pub figure: Metric,
+    /// The scenario names it: then it is that, also where payloads are filled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub figure_is_named: bool,
     /// The links, if it has links.
     pub links: Vec<Link>,
     /// What happens beside them.
@@ -96,7 +99,7 @@ pub enum Role {
     Measured,
     /// What the machine itself can do.
     Floor,
-    /// The same floor once more: how much two equal things differ.
+    /// The same floor once more, or Driveline in a cell that has none: how much two equal things differ.
     Control,
     /// A peer's own latency tool, beside the row of the same system and cell.
     OwnTool,
@@ -147,11 +150,12 @@ impl Case {
         self.links.iter().all(|l| l.payload == first).then_some(first)
     }
 
-    /// The figure that counts most, with what it takes: with filled payloads a middleware's own memory counts, so filling is part of what is compared.
+    /// The figure that counts most, with what it takes: with filled payloads a middleware's own memory counts, so filling is part of what is compared,
+    /// unless the scenario names the figure.
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
         match (self.figure, self.handling()) {
-            (Metric::Transport, Some(Payload::Filled)) => Metric::FillAndTransport,
+            (Metric::Transport, Some(Payload::Filled)) if !self.figure_is_named => Metric::FillAndTransport,
             (figure, _) => figure,
         }
     }

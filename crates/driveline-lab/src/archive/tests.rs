@@ -41,6 +41,7 @@ fn case(links: Vec<Link>) -> Case {
         cell: "a".into(),
         scenario_case: "a".into(),
         figure: Metric::Transport,
+        figure_is_named: false,
         links,
         beside: Beside::default(),
         workload: None,

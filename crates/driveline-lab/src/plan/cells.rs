@@ -34,6 +34,8 @@ pub(super) struct Cell {
     pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
     pub(super) figure: Option<Figure>,
+    /// It, or the scenario, says which.
+    pub(super) figure_is_named: bool,
 }
 
 impl Cell {
@@ -96,6 +98,7 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
             let watch_every = scenario.watch_every_ms.map(Duration::from_millis);
             let mut cell = cell(cell_name, name, &case, scenario.chain.is_none(), run, placement, watch_every)
                 .with_context(|| format!("case {name}"))?;
+            cell.figure_is_named = cell.figure.or(scenario.figure).is_some();
             if let Some(spec) = &scenario.chain {
                 cell.chain = Some(chain(spec, &case, run, placement).with_context(|| format!("case {name}"))?);
                 cell.open_edges = spec.edges.keys().filter(|t| !case.driveline_edges.contains(t)).cloned().collect();
@@ -195,6 +198,7 @@ fn cell(
         open_edges: Vec::new(),
         systems,
         figure: case.figure,
+        figure_is_named: false,
     })
 }
 

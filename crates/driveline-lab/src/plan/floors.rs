@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What this machine can do at all in the place of a cell's one link: a bare word from one end to the other, and a copy of its payload.
 
-use super::{Cell, add, leave_out};
+use super::{Cell, add, again, leave_out};
 use crate::archive::{Case, Experiment, Link, Role};
 use driveline_bench::harness::{MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take};
 use driveline_bench::{Beside, Comparison, Metric};
@@ -54,7 +54,7 @@ fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     };
     let mut case = Case { id: id.clone(), cell, figure: own, ..floor(system, title, link) };
     add(e, case.clone());
-    case.id = format!("{id} · again (A/A)");
+    case.id = again(&id);
     case.role = Role::Control;
     case.comparisons = vec![Comparison { metric: own, to: id.clone(), of: own }];
     add(e, case);
@@ -113,6 +113,7 @@ fn floor(system: System, title: &str, link: Link) -> Case {
         cell: String::new(),
         scenario_case: String::new(),
         figure: Metric::Transport,
+        figure_is_named: false,
         links: vec![link],
         beside: Beside::default(),
         workload: None,

@@ -33,8 +33,10 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
     scenario.vary = scenario.vary.changed(&run.vary);
     let mut e = Experiment { rounds: run.rounds.unwrap_or(5), cases: Vec::new(), left_out: Vec::new(), scenario };
     let scenario = e.scenario.clone();
-    let mut compares = false;
-    for cell in cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))? {
+    let cells = cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))?;
+    // Graphs of Driveline have nobody beside them, which is told as well.
+    let mut compares = cells.iter().all(|cell| cell.workload.is_some());
+    for cell in cells {
         let names = run.systems.as_ref().filter(|_| cell.systems.is_none()).or(cell.systems.as_ref()).unwrap_or(&scenario.systems);
         let (with_driveline, selection) = systems(found, names).with_context(|| format!("experiment {}, systems", scenario.id))?;
         for (what, reason) in &selection.unavailable {
@@ -160,7 +162,8 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         }
         let mut case = measured(cell, System::Driveline, "Driveline".into(), figure);
         case.workload.clone_from(&cell.workload);
-        return add(e, case);
+        leave_out(e, "other middleware", &nobody_else(&workload.name), Some(cell));
+        return add_twice(e, case);
     }
     if cell.beside.watch_every.is_some()
         && let [link] = cell.links.as_slice()
@@ -178,7 +181,9 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         leave_out(e, "driveline between hosts", &missing.to_string(), None);
     }
     let with_driveline = with_driveline && missing.is_none();
-    if with_driveline {
+    if with_driveline && to_floors.is_empty() {
+        add_twice(e, own);
+    } else if with_driveline {
         add(e, Case { comparisons: to_floors.clone(), ..own });
     }
     for (system, variant) in selection.systems() {
@@ -254,11 +259,22 @@ fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &
             continue;
         }
         let mut case = Case { links: Vec::new(), chain: Some(chain), ..measured(cell, system, title, Metric::Transport) };
-        case.comparisons =
-            own.iter().filter(|id| **id != case.id).map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure }).collect();
+        if case.system == System::Driveline {
+            add_twice(e, case);
+            continue;
+        }
+        case.comparisons = own.iter().map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure }).collect();
         add(e, case);
     }
     Ok(())
+}
+
+/// Why a workload has nobody but Driveline, installed or not, and what to do about it.
+fn nobody_else(workload: &str) -> String {
+    format!(
+        "the workload {workload} is a graph of Driveline, and peers, installed or not, carry links and chains: to stand beside it, one needs a node of \
+         its own that does the same; what its links or stages take can be compared with `links` or a `chain` in a scenario of your own"
+    )
 }
 
 fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -> Case {
@@ -271,6 +287,7 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
         cell: cell.name.clone(),
         scenario_case: cell.case.clone(),
         figure,
+        figure_is_named: cell.figure_is_named,
         links: cell.links.clone(),
         beside: cell.beside.clone(),
         workload: None,
@@ -295,6 +312,20 @@ fn compare_with_own_edges(e: &mut Experiment) {
             case.comparisons.push(Comparison { metric: case.figure, to: other.id.clone(), of: case.figure });
         }
     }
+}
+
+/// Adds a case that has no floor, and the same once more as the control: how much two equal things differ here, which a floor that is
+/// measured twice says elsewhere.
+fn add_twice(e: &mut Experiment, case: Case) {
+    let comparison = Comparison { metric: case.figure, to: case.id.clone(), of: case.figure };
+    let again = Case { id: again(&case.id), role: Role::Control, comparisons: vec![comparison], ..case.clone() };
+    add(e, case);
+    add(e, again);
+}
+
+/// What the control of a case is called.
+fn again(id: &str) -> String {
+    format!("{id} · again (A/A)")
 }
 
 /// Adds a case unless it is there already; its directory is its number, and some of its name for people.

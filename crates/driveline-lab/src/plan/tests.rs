@@ -148,7 +148,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
 #[test]
 fn chains_run_within_a_process_and_between_processes_where_the_case_says() {
     let e = planned("W9", Extent::Default);
-    for (cell, reach) in [("process", Reach::Process), ("host", Reach::Host)] {
+    for (cell, reach) in [("25 Hz · process", Reach::Process), ("25 Hz · host", Reach::Host), ("50 Hz · host", Reach::Host)] {
         let chains: Vec<_> = e.cases.iter().filter(|c| c.cell == cell).filter_map(|c| c.chain.as_ref()).collect();
         assert!(chains.len() > 5 && chains.iter().all(|c| c.reach == reach), "{cell}");
         assert!(chains.iter().flat_map(|c| &c.stages).all(|s| s.cpu.is_none()));
@@ -379,7 +379,42 @@ fn several_links_run_side_by_side_and_have_no_floor() {
     let vehicle = e.cases.iter().find(|c| c.system == System::Driveline).unwrap();
     assert_eq!(vehicle.links.len(), 8);
     assert_eq!(vehicle.links.iter().map(|l| &l.topic).collect::<BTreeSet<_>>().len(), 8);
-    assert!(e.cases.iter().all(|c| c.role == Role::Measured));
+    assert!(e.cases.iter().all(|c| c.role != Role::Floor));
+}
+
+#[test]
+fn what_has_no_floor_is_measured_twice_by_driveline() {
+    let placement = Placement::automatic(vec![0, 1]);
+    for b in builtin() {
+        for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
+            let e = planned(b.id, extent);
+            for own in e.cases.iter().filter(|c| c.role == Role::Measured && c.system == System::Driveline) {
+                let has_floor = own.comparisons.iter().any(|x| x.to.starts_with("floor: "));
+                let controls: Vec<_> =
+                    e.cases.iter().filter(|c| c.role == Role::Control && c.comparisons.iter().any(|x| x.to == own.id)).collect();
+                assert_eq!(controls.len(), usize::from(!has_floor), "{} {extent:?}: {}", b.id, own.id);
+                for control in controls {
+                    // It is the same, but for its name and what it stands beside.
+                    let same = Case {
+                        id: own.id.clone(),
+                        directory: own.directory.clone(),
+                        role: own.role,
+                        comparisons: own.comparisons.clone(),
+                        ..control.clone()
+                    };
+                    assert_eq!(same, *own);
+                }
+            }
+            // Floors are measured twice as before, and no other system is.
+            let others = e.cases.iter().filter(|c| c.role == Role::Control && c.system != System::Driveline);
+            assert!(others.into_iter().all(|c| c.comparisons[0].to.starts_with("floor: ")), "{} {extent:?}", b.id);
+        }
+    }
+    // Nobody is measured who is not asked for.
+    let mut s = scenario::load("S6").unwrap();
+    s.systems = vec!["fastdds/shm".into()];
+    let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();
+    assert!(!e.cases.is_empty() && e.cases.iter().all(|c| c.role == Role::Measured && c.system != System::Driveline));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use super::experiment::{cell_of, ratio_of, small};
 use super::html::{Table, escape};
 use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
+use crate::chain::OUTPUT;
+use crate::table::output_hz;
 use crate::words::NETWORK_IS_MISSING;
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::chain::ChainJob;
@@ -13,7 +15,9 @@ use driveline_bench::harness::Reach;
 pub(super) fn transmission(e: &ExperimentResult) -> String {
     let chains: Vec<(&CaseResult, &ChainJob)> = e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
     let Some(stages) = e.receiving_stages() else { return String::new() };
-    let head: Vec<String> = std::iter::once("transmission ÷ processing".to_owned()).chain(stages.iter().map(|s| escape(s))).collect();
+    let has_output = e.measured().any(|c| output_hz(c).is_some());
+    let columns = stages.iter().copied().chain(has_output.then_some(OUTPUT));
+    let head: Vec<String> = std::iter::once("transmission ÷ processing".to_owned()).chain(columns.map(escape)).collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
@@ -22,15 +26,14 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
         let where_to = if chain.reach == Reach::Process { "all stages in one process" } else { "a process for each stage" };
         table.group(&format!("{cell} · {where_to}"), head.len());
         for (c, _) in &of_cell {
-            let cells: Vec<String> = stages.iter().map(|stage| share(c, stage)).collect();
+            let mut cells: Vec<String> = stages.iter().map(|stage| share(c, stage)).collect();
+            cells.extend(has_output.then(|| output_hz(c).unwrap_or_default()));
             table.row(&escape(&c.name()), &cells);
         }
         for p in e.transmission_published(first) {
             let percent = |stage: &&str| p.transmission_percent.get(*stage).map_or_else(String::new, |x| format!("{x} %"));
-            table.row(
-                &format!("{} {}", escape(&p.system), small(&format!("published · {}", p.on))),
-                &stages.iter().map(percent).collect::<Vec<_>>(),
-            );
+            let cells: Vec<String> = stages.iter().map(percent).chain(has_output.then(String::new)).collect();
+            table.row(&format!("{} {}", escape(&p.system), small(&format!("published · {}", p.on))), &cells);
         }
     }
     let missing = if e.network_is_missing() { format!("<p class=bad>{}</p>", escape(NETWORK_IS_MISSING)) } else { String::new() };

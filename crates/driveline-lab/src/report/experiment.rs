@@ -5,8 +5,7 @@ use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
 use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns, total};
-use crate::archive::Role;
-use crate::table::{TOO_SMALL, bounds, controls, goodput, label, quantity, ratio};
+use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, goodput, is_rate, label, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
@@ -134,8 +133,9 @@ fn workloads(e: &ExperimentResult) -> String {
     for c in e.measured().filter(|c| !c.counters.is_empty()) {
         table.group(&format!("{} · {}", c.case.cell, c.name()), 3);
         for (what, counts) in &c.counters {
-            let each: Vec<String> = counts.iter().map(u64::to_string).collect();
-            table.row(&escape(what), &[total(counts.iter().copied()).to_string(), each.join(", ")]);
+            let each: Vec<String> = counts.iter().map(|n| counter(what, *n).1).collect();
+            let sum = if is_rate(what) { String::new() } else { total(counts.iter().copied()).to_string() };
+            table.row(&escape(&counter(what, 0).0), &[sum, each.join(", ")]);
         }
     }
     if !table.is_empty() {
@@ -336,7 +336,7 @@ fn accounts(e: &ExperimentResult) -> String {
     let streams = e.measured().any(|c| c.goodput().is_some());
     head.extend(Some("goodput").filter(|_| streams));
     let mut table = Table::new("", &head, true);
-    for c in e.cases.iter().filter(|c| !c.case.links.is_empty()) {
+    for c in e.cases.iter().filter(|c| c.has_deliveries()) {
         let t = &c.totals;
         let reasons: Vec<String> = t.not_sent.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
         let mut cells = vec![
@@ -371,7 +371,7 @@ fn accounts(e: &ExperimentResult) -> String {
 }
 
 fn control(e: &ExperimentResult) -> String {
-    let floors = || e.cases.iter().filter(|c| c.case.role == Role::Floor);
+    let floors = || floors_and_doubles(e);
     let ranks = columns(floors().filter_map(|c| c.headline()).map(|(_, f)| &f.percentiles));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
     let mut head = vec!["floor".to_owned(), "n".into()];
@@ -390,8 +390,9 @@ fn control(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.</p>\n",
-        table.finish()
+        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.{}</p>\n",
+        table.finish(),
+        if floors().any(CaseResult::is_driveline) { " Where a cell has no floor, Driveline is measured twice instead." } else { "" }
     )
 }
 

@@ -13,6 +13,7 @@ use driveline_bench::Metric;
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
 use driveline_runtime::graph::ByteSize;
+use driveline_workloads::deliveries::ALL;
 
 /// Loan-only and filled-and-read beside each other, where both were measured.
 pub(super) fn headline(e: &ExperimentResult) -> String {
@@ -23,10 +24,15 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             groups.push(group);
         }
     }
-    let filled = e.measured().any(views::is_filled);
-    let plain = e.measured().any(|c| !views::is_filled(c));
+    // Workloads stand with the links that they are measured beside, so that what is to be compared has one column.
+    let mut of_links = e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
+    let beside_filled = of_links.peek().is_some() && of_links.all(|filled| filled);
+    let is_filled = |c: &CaseResult| views::is_filled(c) || (beside_filled && c.case.workload.is_some());
+    let filled = e.measured().any(is_filled);
+    let plain = e.measured().any(|c| !is_filled(c));
     let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
+    let deliveries = e.measured().any(CaseResult::has_deliveries);
     let ranks = columns(e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
     let beside = BesideWhat::of(e);
     let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
@@ -36,10 +42,10 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
     // What nobody lost needs no columns, as on the terminal; that nobody did is said below.
     let (lossy, none): (Vec<&Loss>, Vec<&Loss>) =
-        LOSSES.iter().filter(|_| links).partition(|(_, of)| e.measured().any(|c| of(&c.totals) > 0));
+        LOSSES.iter().filter(|_| deliveries).partition(|(_, of)| e.measured().any(|c| of(&c.totals) > 0));
     costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     let width = 1 + kinds.len() * each.len() + costs.len();
-    let copied = e.measured().any(|c| !views::is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
+    let copied = e.measured().any(|c| !is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
     let over: String = kinds
         .iter()
         .map(|filled| {
@@ -74,7 +80,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             let own: Vec<&&CaseResult> = members.iter().filter(|c| c.case.system == system.case.system).collect();
             let mut cells = Vec::new();
             for kind in &kinds {
-                let case = own.iter().find(|c| views::is_filled(c) == *kind);
+                let case = own.iter().find(|c| is_filled(c) == *kind);
                 match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
                     Some((c, f)) => {
                         cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
@@ -99,8 +105,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             if links {
                 let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), duration_ns)).collect();
                 cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
-                cells.extend(lossy.iter().map(|(_, of)| count(total(own.iter().map(|c| of(&c.totals))))));
             }
+            cells.extend(lossy.iter().map(|(_, of)| count(total(own.iter().map(|c| of(&c.totals))))));
             let doubt = if own.iter().any(|c| c.is_contradicted()) { " <span class=bad>invalid</span>" } else { "" };
             table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
         }
@@ -185,6 +191,7 @@ fn explained(of: &Compared) -> String {
         Compared::Metric(Metric::ScheduleRelative) => "from when the sample was due until it is in hand",
         Compared::Metric(Metric::FillAndTransport) => "from asking for memory, filling it included, until the sample is in hand",
         Compared::Metric(Metric::BetweenArrivals) => "from one sample in hand to the next",
+        Compared::Latency(subject) if subject == ALL => "from publish() until the callback of a subscription begins, of all of them",
         Compared::Latency(subject) => return format!("latency, {subject}"),
         Compared::Metric(_) => return of.label().to_owned(),
     };

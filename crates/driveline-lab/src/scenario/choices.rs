@@ -14,6 +14,8 @@ pub enum AnswerSpec {
     CarriedLinks,
     /// How far apart the first and the last of several subscribers are, and whether it is always the same one that is last.
     Fairness,
+    /// What a preference (`favour`) does for the subscriber that has it and for the slowest other one, beside the same case without.
+    Preferred,
     /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
     Settings,
     /// How latency and throughput grow with the size of payloads.
@@ -24,7 +26,7 @@ pub enum AnswerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Publishing to in hand.
+    /// Publishing to in hand, also where payloads are filled.
     Transport,
     /// Publishing until the last subscriber has it.
     LastSubscriber,

@@ -3,7 +3,7 @@
 //! what is always the same.
 
 use super::heed::{Part, Unheeded};
-use super::{AnswerSpec, CaseSpec, Figure, PayloadSpec, Scenario, Vary};
+use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
 
 /// A case of links, as one extent measures it.
 struct Links<'a> {
@@ -50,9 +50,13 @@ impl Links<'_> {
         if says_itself { vec!["cases", self.name, key] } else { vec!["link", key] }
     }
 
+    fn favour(&self) -> Option<&FavourSpec> {
+        self.case.favour.as_ref().or(self.scenario.link.favour.as_ref())
+    }
+
     /// A preference that changes nothing.
     fn idle_favour(&self) -> Option<Unheeded> {
-        let favour = self.case.favour.as_ref().or(self.scenario.link.favour.as_ref())?;
+        let favour = self.favour()?;
         let mut path = self.place("favour", self.case.favour.is_some());
         let fewest = self.subscribers().into_iter().filter_map(|links| links.into_iter().max()).min().unwrap_or(1);
         if let Some(subscriber) = favour.subscriber.filter(|s| *s >= fewest) {
@@ -80,7 +84,7 @@ impl Links<'_> {
                 }
                 (
                     "untouched payloads are not filled",
-                    "write `payload: filled`, or `figure: transport`, which has the filling in it where payloads are filled",
+                    "write `payload: filled`, or leave `figure` out: where payloads are filled, the filling is in it",
                 )
             }
             Figure::LastSubscriber if ping_pong || self.subscribers().iter().any(|links| links.iter().all(|n| *n < 2)) => (
@@ -122,6 +126,9 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
         AnswerSpec::Fairness if all.iter().all(|links| links.subscribers().concat().iter().all(|n| *n < 2)) => {
             ("`fairness` is about several subscribers of a link, and there is but one", "give `subscribers`, and a `rate_hz`")
         }
+        AnswerSpec::Preferred if all.iter().all(|links| links.favour().is_none()) => {
+            ("`preferred` asks what a preference does, and nobody is preferred", "give a case a `favour`, and leave another one as it is")
+        }
         _ => return None,
     };
     Some(Unheeded::at(&["answer"], message.into(), help.into()))
@@ -153,12 +160,13 @@ mod tests {
             ("cases:\n  a: {links: {}}", 8, "`links` is empty"),
             ("own_tools: true\ncases: {a: {}}", 7, "add a case of one link without a `rate_hz`"),
             ("cases:\n  a: {}\nfigure: fill_and_transport", 9, "untouched payloads are not filled"),
-            ("cases:\n  a: {figure: fill_and_transport}", 8, "write `payload: filled`, or `figure: transport`"),
+            ("cases:\n  a: {figure: fill_and_transport}", 8, "write `payload: filled`, or leave `figure` out"),
             ("vary: {payload: [filled, untouched]}\ncases: {a: {figure: fill_and_transport}}", 8, "untouched payloads are not filled"),
             ("cases: {a: {}}\nfigure: last_subscriber", 8, "leave `figure` out"),
             ("cases: {a: {}}\nanswer: carried_links", 8, "let `copies` vary"),
             ("cases: {a: {links: {x: {}}}}\nanswer: carried_links", 8, "there is but one"),
             ("cases: {a: {}}\nanswer: fairness", 8, "give `subscribers`"),
+            ("cases: {a: {subscribers: 2}}\nanswer: preferred", 8, "give a case a `favour`"),
         ] {
             let text = parse(&format!("{open}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}:")), "{rest}: {text}");

@@ -3,9 +3,8 @@
 
 use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
-use crate::archive::Role;
 use crate::chain::{self, TRANSMISSION};
-use crate::table::{controls, interval, label, percentile, quantity};
+use crate::table::{controls, floors_and_doubles, interval, label, percentile, quantity};
 use driveline_analyze::prose::{listed, wrapped};
 use driveline_analyze::text::Columns;
 use driveline_bench::observations::Quantity;
@@ -40,7 +39,7 @@ pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
 /// Transmission in percent of processing, at each stage that receives something.
 pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
-    let mut table = Columns::new(&std::iter::once(TRANSMISSION).chain(of.stages).collect::<Vec<_>>());
+    let mut table = Columns::new(&std::iter::once(TRANSMISSION).chain(of.columns).collect::<Vec<_>>());
     let mut cell = None;
     for row in of.rows {
         if cell.replace(row.cell) != Some(row.cell) {
@@ -108,10 +107,11 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
 
 /// What the machine does without middleware, and how much the same floor differs from itself.
 pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
-    let floors = || e.cases.iter().filter(|c| c.case.role == Role::Floor);
+    let floors = || floors_and_doubles(e);
     let ranks = columns(floors().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
-    let mut head = vec!["floor: no middleware".to_owned(), "n".into()];
+    let doubles = floors().any(CaseResult::is_driveline);
+    let mut head = vec![if doubles { "floors, and what is measured twice" } else { "floor: no middleware" }.to_owned(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(again.iter().map(|c| format!("A/A control, {}", c.label())));
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());

@@ -95,7 +95,7 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
             row.extend(beside.columns.iter().map(|column| interval(beside.ratio(c, *column))));
             row.extend(copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))));
             row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
-            if c.case.links.is_empty() {
+            if !c.has_deliveries() {
                 row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
                 row.extend(c.lost().into_iter().flat_map(|(lost, due)| [due.to_string(), lost.to_string()]));
             } else {
