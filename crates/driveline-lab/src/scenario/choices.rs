@@ -14,6 +14,8 @@ pub enum AnswerSpec {
     CarriedLinks,
     /// How far apart the first and the last of several subscribers are, and whether it is always the same one that is last.
     Fairness,
+    /// How latencies spread: mean and standard deviation of each system, by size where there are several.
+    Jitter,
     /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
     Settings,
     /// How latency and throughput grow with the size of payloads.
