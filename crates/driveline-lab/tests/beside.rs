@@ -5,7 +5,7 @@
 
 mod fixture;
 
-use driveline_bench::harness::{Payload, System};
+use driveline_bench::harness::{Pace, Payload, System};
 use driveline_bench::observations::Observations;
 use driveline_lab::archive::{Archive, Case, Experiment, Link, Run};
 use driveline_lab::{ReportArgs, report, scenario};
@@ -61,4 +61,116 @@ fn a_question_about_jitter_is_answered_with_mean_and_deviation() {
     assert!(terminal.contains(&format!("{about}:\n  {own}\n  {other}\n")), "{terminal}");
     assert!(page.contains(&format!("<p>{about}:</p><p class=part>{own}</p><p class=part>")), "no answer on the page");
     assert!(markdown.contains(&format!("{about}:\n\n- {own}\n")), "{markdown}");
+}
+
+#[test]
+fn published_spreads_stand_beside_measured_ones_everywhere() {
+    let [terminal, page, markdown] = jitter();
+    let (_, table) = page.split_once("Published, and measured here").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    let (_, group) = table.split_once("<span>latency · 32 KiB · threads</span>").unwrap_or_else(|| panic!("{table}"));
+    let rows: Vec<&str> = group.split("class=group").next().unwrap().split("</tr>").collect();
+    for (row, name, spread) in [
+        (rows[1], "FastCycle (published)", "159 ± 164 µs"),
+        (rows[2], "Driveline", "20.0 ± 10.0 µs"),
+        (rows[3], "as_published/fastcycle", "200 ± 10.0 µs"),
+        (rows[4], "ROS 2 intra (published)", "146 ± 20.0 µs"),
+    ] {
+        assert!(row.contains(&format!("<th scope=row>{name}</th><td>{spread}</td>")), "{row}");
+    }
+    let lines: Vec<&str> =
+        terminal.lines().skip_while(|l| l.trim() != "latency · 32 KiB · threads").skip(1).take(4).map(str::trim).collect();
+    assert!(lines[0].starts_with("FastCycle (published)") && lines[0].contains("159 ± 164 µs"), "{terminal}");
+    assert!(lines[1].starts_with("Driveline ") && lines[1].contains("20.0 ± 10.0 µs"), "{terminal}");
+    assert!(lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"), "{terminal}");
+    // What nothing was measured beside is counted there, and stands in the others.
+    assert!(!lines[3].contains("ROS 2") && terminal.contains("23 published figures with nothing measured beside them"), "{terminal}");
+    assert!(markdown.contains("| latency · 32 KiB · threads | FastCycle (published) | 159 ± 164 µs |"), "{markdown}");
+    assert!(markdown.contains("| latency · 32 KiB · threads | ROS 2 intra (published) | 146 ± 20.0 µs |"), "{markdown}");
+    assert!(markdown.contains("| cyclonedds/udp was not measured |"), "{markdown}");
+}
+
+#[test]
+fn every_published_percentile_stands_beside_the_measured_one() {
+    let mut e = experiment("X", 5, vec![case(System::Driveline, "1→1", 0, vec![link(34_560, 1, Payload::Untouched)])]);
+    e.scenario.published = scenario::load("S1").unwrap().published;
+    let [terminal, page, markdown] = told(e, |c, round| only(run(c, round, &[20_000; 100])));
+    let cells = ["226 µs", "226 µs", "298 µs", "382 µs", "880 µs"];
+    let own = ["20.0 ± 0 ns", "20.0 µs", "20.0 µs", "20.0 µs", "20.0 µs"].map(|c| c.replace("20.0 ± 0 ns", "20.0 µs ± 0 ns"));
+    for text in [&terminal, &markdown] {
+        let line =
+            |l: &str| l.split(if l.starts_with('|') { "|" } else { "  " }).map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
+        let lines: Vec<Vec<String>> = text.lines().map(line).collect();
+        let has = |cells: &[String]| lines.iter().any(|l| l.windows(cells.len()).any(|w| w == cells));
+        assert!(has(&cells.map(str::to_owned)) && has(&own), "{text}");
+        assert!(has(&["mean ± sd", "p50", "p95", "p99", "max", "ratio"].map(str::to_owned)), "{text}");
+    }
+    let row = |cells: &[&str]| cells.iter().map(|c| format!("<td>{c}</td>")).collect::<String>();
+    assert!(page.contains(&row(&cells)) && page.contains(&row(&own.each_ref().map(String::as_str))), "not on the page");
+}
+
+#[test]
+fn a_late_sender_shows_where_the_time_is_told_from_when_samples_were_due() {
+    let cases: Vec<Case> = [System::Driveline, peer("fastdds/shm")]
+        .into_iter()
+        .enumerate()
+        .map(|(i, system)| case(system, "camera", i, vec![link(64, 1, Payload::Untouched)]))
+        .collect();
+    // The peer's sender is 5 ms late from the middle on: everything happens later than it was due.
+    let late = |c: &Case, round: u64| {
+        let mut run = run(c, round, &[20_000; 100]);
+        for s in run.accounts[0].stamps.iter_mut().skip(50).filter(|_| c.system != System::Driveline) {
+            for ns in [&mut s.sent.before_fill, &mut s.sent.before_publish, &mut s.sent.returned] {
+                *ns += 5_000_000;
+            }
+            let r = s.received.as_mut().unwrap();
+            (r.woken, r.in_hand) = (r.woken + 5_000_000, r.in_hand + 5_000_000);
+        }
+        only(run)
+    };
+    let [_, page, markdown] = told(experiment("X", 5, cases.clone()), late);
+    let row =
+        |of: &str| markdown.lines().find(|l| l.starts_with("| camera |") && l.contains(of) && l.contains("5.03 ms")).map(str::to_owned);
+    // Published 10 µs after it was due, and 20 µs on its way.
+    assert_eq!(row("fastdds/shm").as_deref(), Some("| camera | fastdds/shm | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 5.03 ms |"), "{markdown}");
+    assert!(markdown.contains("| camera | Driveline | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 30.0 µs |"), "{markdown}");
+    let (_, table) = page.split_once("From when samples were due").unwrap();
+    assert!(table.split("</table>").next().unwrap().contains("<td>5.03 ms</td>"), "{table}");
+    assert!(page.contains("\"title\":\"Since due\""), "no view");
+    // A ping-pong is due at no time.
+    let ping_pong = |c: Case| Case { links: c.links.into_iter().map(|l| Link { pace: Pace::PingPong, ..l }).collect(), ..c };
+    let [_, page, markdown] = told(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
+    assert!(
+        !markdown.contains("since due") && !page.contains("From when samples were due") && !page.contains("\"Since due\""),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn of_several_links_each_tells_how_late_it_was_since_due() {
+    let links = vec![link(64, 1, Payload::Untouched), Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) }];
+    let [_, page, _] =
+        told(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| only(run(c, round, &[20_000; 100])));
+    let (_, table) = page.split_once("Links one by one").unwrap();
+    let table = table.split("</table>").next().unwrap();
+    assert!(table.contains("<th scope=col>p99 since due</th>") && table.contains("<td>30.0 µs</td>"), "{table}");
+}
+
+#[test]
+fn percentiles_that_nobody_has_enough_samples_for_are_named() {
+    let one = || vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
+    let told = |rounds: u64, n: usize| told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])));
+    for (n, line) in [
+        (10, "p95, p99, p99.9: n too small (needs ≥ 60, ≥ 300, ≥ 3 000)"),
+        (100, "p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)"),
+        (400, "p99.9: n too small (needs ≥ 3 000)"),
+    ] {
+        for text in told(1, n) {
+            assert_eq!(text.matches(line).count(), 1, "{n} samples, {line}: {text}");
+            assert_eq!(text.matches("n too small (needs").count(), 1, "{text}");
+        }
+    }
+    for text in told(1, 3000) {
+        assert!(!text.contains("n too small (needs"), "{text}");
+    }
 }

@@ -50,6 +50,8 @@ pub struct LinkResult {
     pub topic: String,
     /// The distribution of it that counts most.
     pub figure: Figure,
+    /// From when its samples were due, where it has a rate.
+    pub schedule_relative: Option<Figure>,
     /// Its accounts of all valid runs together.
     pub totals: Totals,
 }

@@ -16,7 +16,7 @@ mod timeline;
 
 pub use answer::{Standing, standing};
 pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals};
-pub(crate) use columns::{Column, columns, ratio_columns};
+pub(crate) use columns::{Column, columns, ratio_columns, too_few};
 pub use fairness::Fairness;
 pub use figure::{Bin, Figure};
 pub use published::{Beside, PublishedRow};

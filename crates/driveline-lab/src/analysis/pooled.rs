@@ -21,11 +21,20 @@ pub(super) struct Pooled {
     subscribers: BTreeMap<(usize, usize), Runs>,
     observed: Vec<(String, Quantity, Runs)>,
     timelines: Vec<Timeline>,
-    /// Of each link: what counts most, and how many were late.
-    links: Vec<(Runs, u64)>,
+    links: Vec<OfLink>,
     lasts: BTreeMap<(usize, usize), u64>,
     /// Of a row beside which its own latency tool ran: transport by round, in the order in which it was measured.
     in_order: Vec<Vec<u64>>,
+}
+
+/// One of several links.
+struct OfLink {
+    /// What counts most.
+    figure: Runs,
+    /// From when its samples were due; empty of a ping-pong.
+    schedule_relative: Runs,
+    /// How many were late.
+    late: u64,
 }
 
 /// Samples by round; a round that is missing or does not count is empty.
@@ -47,7 +56,7 @@ impl Pooled {
         let mut by_series = ByRound::<(String, Quantity)>::new();
         // In the order in which they are told, which is that of the stages of a chain, and not that of the alphabet.
         let mut told: Vec<(String, Quantity)> = Vec::new();
-        let mut by_link = ByRound::<usize>::new();
+        let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let (mut timelines, mut late, mut lasts) = (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
         for run in runs.iter().filter(|r| r.is_valid()) {
             let samples = archive.samples(id, case, run)?;
@@ -64,8 +73,10 @@ impl Pooled {
                 let of_link: Vec<LinkSample> = samples.iter().filter(|s| s.link == link).copied().collect();
                 *late += of_link.iter().filter(|s| is_late(case, s)).count() as u64;
                 // Of the only one the case says the same.
-                let values = if case.links.len() > 1 { metrics(case, &of_link).remove(&case.headline_metric()) } else { None };
-                put(&mut by_link, link, rounds, run.round, values.unwrap_or_default());
+                let mut of_link = if case.links.len() > 1 { metrics(case, &of_link) } else { BTreeMap::new() };
+                let due = of_link.get(&Metric::ScheduleRelative).cloned().unwrap_or_default();
+                put(&mut due_by_link, link, rounds, run.round, due);
+                put(&mut by_link, link, rounds, run.round, of_link.remove(&case.headline_metric()).unwrap_or_default());
             }
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
@@ -86,6 +97,11 @@ impl Pooled {
         }
         let beside_tool = e.cases.iter().any(|tool| is_own_tool(tool, case));
         let in_order = by_metric.get(&Metric::Transport).filter(|_| beside_tool).cloned().unwrap_or_default();
+        let of_link = |(link, late)| OfLink {
+            figure: Runs::new(by_link.remove(&link).unwrap_or_default()),
+            schedule_relative: Runs::new(due_by_link.remove(&link).unwrap_or_default()),
+            late,
+        };
         Ok(Self {
             case: case.clone(),
             runs,
@@ -94,7 +110,7 @@ impl Pooled {
             subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
             observed: observed.collect(),
             timelines,
-            links: late.into_iter().enumerate().map(|(link, late)| (Runs::new(by_link.remove(&link).unwrap_or_default()), late)).collect(),
+            links: late.into_iter().enumerate().map(of_link).collect(),
             lasts,
         })
     }
@@ -135,13 +151,14 @@ impl Pooled {
             unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
         };
         let own_tool = self.agreement(all, seed);
-        let link = |(index, (link, (runs, late))): (usize, (&Link, &(Runs, u64)))| LinkResult {
+        let link = |(index, (link, of)): (usize, (&Link, &OfLink))| LinkResult {
             topic: link.topic.clone(),
-            figure: Figure::of(runs),
-            totals: Totals { late: *late, ..self.totals(|a| a.get(index).into_iter()) },
+            figure: Figure::of(&of.figure),
+            schedule_relative: (of.schedule_relative.samples() > 0).then(|| Figure::of(&of.schedule_relative)),
+            totals: Totals { late: of.late, ..self.totals(|a| a.get(index).into_iter()) },
         };
         let several = case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
-        let late = self.links.iter().map(|(_, late)| late).sum();
+        let late = self.links.iter().map(|of| of.late).sum();
         CaseResult {
             by_link: several.map(link).collect(),
             figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),

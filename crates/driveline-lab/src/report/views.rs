@@ -5,6 +5,7 @@ use super::look::{Look, Looks};
 use super::plots;
 use crate::analysis::{CaseResult, ExperimentResult, Figure, Ratio};
 use crate::archive::Role;
+use crate::beside;
 use crate::words::cell_without;
 use driveline_bench::Metric;
 use driveline_bench::harness::Payload;
@@ -55,6 +56,15 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         lines(e, cell, looks).map(|l| plots::histogram(&l))
     });
     add("ecdf", "ECDF", "Share of samples that were not later than this.", &|cell| lines(e, cell, looks).map(|l| plots::ecdf(&l)));
+    add(
+        "due",
+        "Since due",
+        "How late samples are from when they were due: what the sender was late is in it, and a stall hides nothing. Right of 99 % every step is ten times rarer.",
+        &|cell| {
+            let lines: Vec<_> = e.in_cell(cell).filter_map(|c| Some((c.name(), looks.look(c), beside::open_loop(c)?.1))).collect();
+            (!lines.is_empty()).then(|| plots::percentiles(&lines))
+        },
+    );
     add(
         "subscribers",
         "Per subscriber",
