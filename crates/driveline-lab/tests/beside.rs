@@ -6,10 +6,10 @@
 mod fixture;
 
 use driveline_bench::harness::{Pace, Payload, System};
-use driveline_bench::observations::Observations;
+use driveline_bench::observations::{Observations, Point, Quantity};
 use driveline_lab::archive::{Archive, Case, Experiment, Link, Run};
 use driveline_lab::{ReportArgs, report, scenario};
-use fixture::{case, experiment, link, manifest, peer, run};
+use fixture::{case, chain_case, experiment, link, manifest, peer, run};
 
 /// What is said of an experiment: on the terminal, on the page, as Markdown.
 fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
@@ -154,6 +154,79 @@ fn of_several_links_each_tells_how_late_it_was_since_due() {
     let (_, table) = page.split_once("Links one by one").unwrap();
     let table = table.split("</table>").next().unwrap();
     assert!(table.contains("<th scope=col>p99 since due</th>") && table.contains("<td>30.0 µs</td>"), "{table}");
+}
+
+/// The lines of a plot of drops over time, by name: the number in each stretch.
+fn drops(page: &str) -> Vec<(String, Vec<f64>)> {
+    let explorers = page.split("<script type=application/json>").skip(1).map(|s| s.split("</script>").next().unwrap());
+    let views: Vec<serde_json::Value> = explorers.map(|s| serde_json::from_str(&s.replace("\\u003c", "<")).unwrap()).collect();
+    let all = views.iter().filter_map(|v| v["views"].as_array()).flatten().filter(|v| v["id"] == "drops");
+    let traces = all.flat_map(|v| v["plots"].as_array().unwrap()).flat_map(|p| p["plot"]["data"].as_array().unwrap());
+    let numbers = |t: &serde_json::Value| t["y"].as_array().unwrap().iter().map(|y| y.as_f64().unwrap()).collect();
+    traces.map(|t| (t["name"].as_str().unwrap().to_owned(), numbers(t))).collect()
+}
+
+#[test]
+fn drops_of_a_link_are_told_over_time() {
+    let cases = vec![
+        case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
+        case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
+    ];
+    let make = |dropping: bool| {
+        move |c: &Case, round: u64| {
+            let mut run = run(c, round, &[20_000; 100]);
+            if dropping && c.system != System::Driveline {
+                let a = &mut run.accounts[0];
+                // Five in a row are lost, three in a row never sent, and the last two neither.
+                a.stamps[20..25].iter_mut().for_each(|s| (s.received, s.transport_ns) = (None, 0));
+                a.stamps.truncate(98);
+                a.stamps.drain(70..73);
+                (a.sent, a.received[0], a.missed[0]) = (95, 90, 5);
+                a.not_sent.insert("no memory".into(), 5);
+            }
+            only(run)
+        }
+    };
+    let [_, page, _] = told(experiment("X", 2, cases.clone()), make(true));
+    let lines = drops(&page);
+    let line = |name: &str| lines.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no {name} in {lines:?}")).1.clone();
+    let lost = line("fastdds/shm · lost");
+    // Each sample that was due stands in one stretch of the run; those lost near its fifth part.
+    assert_eq!(lost.iter().sum::<f64>(), 5.0);
+    let at = |values: &[f64]| values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
+    assert!((0.15..0.25).contains(&at(&lost)), "{lost:?}");
+    let not_sent = line("fastdds/shm · not sent");
+    assert_eq!((not_sent.iter().sum::<f64>(), not_sent.last()), (5.0, Some(&2.0)), "{not_sent:?}");
+    assert!((0.65..0.75).contains(&at(&not_sent)), "{not_sent:?}");
+    // Beside it, that of another one stays at nothing; where nobody drops anything, there is no picture of it.
+    assert_eq!(line("Driveline · lost").iter().sum::<f64>(), 0.0);
+    let [_, page, _] = told(experiment("X", 2, cases), make(false));
+    assert_eq!(drops(&page), []);
+}
+
+#[test]
+fn drops_of_a_chain_are_told_over_time() {
+    let cases = vec![chain_case(System::Driveline, "every edge", 0, false)];
+    let [_, page, _] = told(experiment("X", 1, cases), |c, round| {
+        let mut o = Observations::default();
+        let points = |come: fn(&u64) -> bool| {
+            (0..100u64).filter(come).map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value: 1000 }).collect::<Vec<_>>()
+        };
+        o.put("video", Quantity::Computation, points(|_| true));
+        o.put("detector", Quantity::Communication, points(|i| *i != 50));
+        o.put("end to end", Quantity::Latency, points(|i| *i != 50));
+        (run(c, round, &[]), o)
+    });
+    let lines = drops(&page);
+    let [(name, values)] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((name.as_str(), values.iter().sum::<f64>()), ("Driveline · lost", 1.0));
+    let at = values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
+    assert!((0.45..0.55).contains(&at), "{values:?}");
+}
+
+#[test]
+fn who_carries_a_whole_vehicle_is_watched() {
+    assert_eq!(scenario::load("S6").unwrap().watch_every_ms, scenario::load("S4").unwrap().watch_every_ms);
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Pooled {
                 put(&mut by_series, key, rounds, run.round, series.points.iter().map(|p| p.value));
             }
             if timelines.is_empty() {
-                timelines = timeline::timelines(&samples, &observations);
+                timelines = timeline::timelines(case, run, &samples, &observations);
             }
         }
         let observed = told.into_iter().filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));

@@ -117,7 +117,12 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             "Memory over time",
             "Resident memory of each process in one run; what is shared counts in every process that has touched it.",
         ),
-        (Quantity::Drops, "drops", "Drops over time", "Samples lost, replaced or not sent in one run."),
+        (
+            Quantity::Drops,
+            "drops",
+            "Drops over time",
+            "Samples that were lost or replaced, at each subscriber, and that were not sent, in each stretch of one run, the first that counts.",
+        ),
     ];
     for (quantity, id, title, note) in timelines {
         add(id, title, note, &|cell| over_time(e, cell, quantity, looks));
@@ -249,7 +254,9 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
             lines.push((format!("{}{subject}", c.name()), looks.look(c), nth, t.points.clone()));
         }
     }
-    (!lines.is_empty()).then(|| plots::timeline(&lines, quantity))
+    // A picture of nothing says no more than the tables do.
+    let nothing = quantity == Quantity::Drops && lines.iter().all(|(.., points)| points.iter().all(|(_, n)| *n == 0.0));
+    (!lines.is_empty() && !nothing).then(|| plots::timeline(&lines, quantity))
 }
 
 /// Latency against size: a plot for each group of cells that differ by size only.
