@@ -12,9 +12,9 @@ use crate::rows::Rows;
 use crate::scenario::AnswerSpec;
 use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, ratio, remarks};
 use driveline_analyze::text::{Columns, digits, microseconds};
-use driveline_bench::Agreement;
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::{Interval, Percentiles};
+use driveline_bench::{Agreement, Metric};
 use std::fmt::Write as _;
 
 /// What stands where there are too few samples, or nothing is known.
@@ -58,6 +58,8 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     }
     transmission(text, e);
     answers(text, e, planned.scenario.answer);
+    key_figures(text, e);
+    layers(text, e);
     rows(text, &beside::since_due(e));
     fairness(text, e);
     published(text, e);
@@ -129,6 +131,23 @@ fn fairness(text: &mut String, e: &ExperimentResult) {
     }
     if !table.is_empty() {
         let _ = writeln!(text, "{}", table.markdown());
+    }
+}
+
+/// What graphs are judged by, what processes use, and what latencies consist of.
+fn key_figures(text: &mut String, e: &ExperimentResult) {
+    let figures = beside::key_figures(e);
+    rows(text, &figures);
+    if !figures.is_empty() {
+        let _ = writeln!(text, "{}\n", beside::KEY_FIGURES);
+    }
+    rows(text, &beside::split(e));
+}
+
+/// The parts of a sample's way, where they are asked for.
+fn layers(text: &mut String, e: &ExperimentResult) {
+    if e.measured().any(|c| c.case.figure == Metric::FillAndTransport) {
+        rows(text, &beside::layers(e));
     }
 }
 

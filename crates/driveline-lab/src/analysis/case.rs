@@ -168,6 +168,8 @@ pub struct Observed {
     pub quantity: Quantity,
     /// Its values in all valid runs.
     pub figure: Figure,
+    /// Of processor time: processors in use, over all valid runs.
+    pub cpus: Option<f64>,
 }
 
 /// One run.

@@ -20,6 +20,8 @@ pub(super) struct Pooled {
     metrics: BTreeMap<Metric, Runs>,
     subscribers: BTreeMap<(usize, usize), Runs>,
     observed: Vec<(String, Quantity, Runs)>,
+    /// Of each process that is watched: its processor time, and during how long, in nanoseconds.
+    cpu: BTreeMap<String, (u64, u64)>,
     timelines: Vec<Timeline>,
     links: Vec<OfLink>,
     lasts: BTreeMap<(usize, usize), u64>,
@@ -57,6 +59,7 @@ impl Pooled {
         // In the order in which they are told, which is that of the stages of a chain, and not that of the alphabet.
         let mut told: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
+        let mut cpu = BTreeMap::<String, (u64, u64)>::new();
         let (mut timelines, mut late, mut lasts) = (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
         for run in runs.iter().filter(|r| r.is_valid()) {
             let samples = archive.samples(id, case, run)?;
@@ -84,6 +87,12 @@ impl Pooled {
                 if !told.contains(&key) {
                     told.push(key.clone());
                 }
+                // The first point's processor time began nowhere.
+                if let (Quantity::Cpu, [first, rest @ .., last]) = (series.quantity, series.points.as_slice()) {
+                    let (used, during) = cpu.entry(series.subject.clone()).or_default();
+                    *used = total(rest.iter().chain([last]).map(|p| p.value).chain([*used]));
+                    *during = total([*during, last.time_ns.saturating_sub(first.time_ns)]);
+                }
                 put(&mut by_series, key, rounds, run.round, series.points.iter().map(|p| p.value));
             }
             if timelines.is_empty() {
@@ -109,6 +118,7 @@ impl Pooled {
             metrics: by_metric.into_iter().map(|(m, r)| (m, Runs::new(r))).collect(),
             subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
             observed: observed.collect(),
+            cpu,
             timelines,
             links: late.into_iter().enumerate().map(of_link).collect(),
             lasts,
@@ -150,6 +160,11 @@ impl Pooled {
             reasons: r.reasons().map(str::to_owned).collect(),
             unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
         };
+        let observed = |(subject, quantity, runs): &(String, Quantity, Runs)| {
+            let cpu = self.cpu.get(subject).filter(|(_, during)| *quantity == Quantity::Cpu && *during > 0);
+            let cpus = cpu.map(|(used, during)| *used as f64 / *during as f64);
+            Observed { subject: subject.clone(), quantity: *quantity, figure: Figure::of(runs), cpus }
+        };
         let own_tool = self.agreement(all, seed);
         let link = |(index, (link, of)): (usize, (&Link, &OfLink))| LinkResult {
             topic: link.topic.clone(),
@@ -166,7 +181,7 @@ impl Pooled {
             totals: Totals { late, ..self.totals(|a| a.iter()) },
             ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
-            observed: self.observed.iter().map(|(s, q, r)| Observed { subject: s.clone(), quantity: *q, figure: Figure::of(r) }).collect(),
+            observed: self.observed.iter().map(observed).collect(),
             counters,
             runs: self.runs.iter().map(run).collect(),
             timelines: self.timelines.clone(),

@@ -30,7 +30,9 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     plots(&mut out, e, looks);
     out.push_str(&super::chain::own_edges(e));
     out.push_str(&super::chain::transmission(e));
+    out.push_str(&key_figures(e));
     out.push_str(&workloads(e));
+    out.push_str(&layers(e));
     out.push_str(&links(e));
     out.push_str(&subscribers(e));
     out.push_str(&since_due(e));
@@ -90,6 +92,26 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
             json(&views.to_string()),
             escape(&e.id)
         );
+    }
+}
+
+/// What graphs are judged by, what processes use, and what latencies consist of.
+fn key_figures(e: &ExperimentResult) -> String {
+    let (figures, parts) = (rows(&beside::key_figures(e)), rows(&beside::split(e)));
+    let figures = match figures.as_str() {
+        "" => figures,
+        table => format!("<h3>Key figures</h3>{table}<p class=legend>{}</p>\n", escape(beside::KEY_FIGURES)),
+    };
+    figures + &parts
+}
+
+/// The numbers of the plot of layers.
+fn layers(e: &ExperimentResult) -> String {
+    let table = rows(&beside::layers(e));
+    if table.is_empty() {
+        table
+    } else {
+        format!("<details><summary>Layer by layer</summary>{table}<p class=legend>{}</p></details>\n", views::LAYERS)
     }
 }
 

@@ -75,15 +75,10 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         },
     );
     add("ratios", "Ratios", RATIOS, &|cell| ratios(e, cell, looks));
-    add(
-        "layers",
-        "Layers",
-        "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.",
-        &|cell| {
-            let cases: Vec<_> = e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
-            (!cases.is_empty()).then(|| plots::layers(&cases))
-        },
-    );
+    add("layers", "Layers", LAYERS, &|cell| {
+        let cases: Vec<_> = e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
+        (!cases.is_empty()).then(|| plots::layers(&cases))
+    });
     add(
         "deliveries",
         "Deliveries",
@@ -132,6 +127,8 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     }
     json!({"cells": e.cells(), "views": all})
 }
+
+pub(super) const LAYERS: &str = "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.";
 
 const RATIOS: &str =
     "How many times as long as Driveline, with the 95 % interval by rounds. Left of the dotted line is faster than Driveline.";
@@ -210,20 +207,8 @@ pub(super) fn overview(e: &ExperimentResult, looks: &Looks) -> Option<Plot> {
 }
 
 fn stage_rows(c: &CaseResult) -> Vec<(String, [f64; 3])> {
-    let mut subjects: Vec<&str> = Vec::new();
-    let mean =
-        |subject: &str, q| c.observed.iter().find(|o| o.subject == subject && o.quantity == q).and_then(|o| o.figure.percentiles.mean);
-    for o in &c.observed {
-        if !subjects.contains(&o.subject.as_str()) {
-            subjects.push(&o.subject);
-        }
-    }
-    let parts = |subject: &str| [Quantity::Idle, Quantity::Communication, Quantity::Computation].map(|q| mean(subject, q));
-    subjects
-        .into_iter()
-        .filter(|subject| parts(subject).iter().any(Option::is_some))
-        .map(|subject| (format!("{} · {subject}", c.name()), parts(subject).map(|p| p.unwrap_or(0.0))))
-        .collect()
+    let row = |(subject, parts): (&str, [Option<f64>; 3])| (format!("{} · {subject}", c.name()), parts.map(|p| p.unwrap_or(0.0)));
+    beside::parts(c).into_iter().map(row).collect()
 }
 
 /// Subjects of one plot: more make no picture, and stand in the table.

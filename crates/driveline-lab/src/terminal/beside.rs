@@ -4,6 +4,7 @@
 use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
 use crate::archive::Role;
+use crate::beside;
 use crate::chain::{self, TRANSMISSION};
 use crate::published;
 use crate::table::{controls, interval, label, percentile, quantity};
@@ -53,6 +54,17 @@ pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
         table.heading(format!("  {missing}"));
     }
     write(text, &table);
+}
+
+/// What graphs are judged by, what processes use, and what latencies consist of.
+pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize) {
+    let figures = beside::key_figures(e);
+    if !figures.is_empty() {
+        figures.terminal().write(text);
+        text.push_str(&wrapped(&format!("  {}", beside::KEY_FIGURES), width));
+        text.push('\n');
+    }
+    write(text, &beside::split(e).terminal());
 }
 
 /// Durations that a workload observes, without the latency that stands in the first table.

@@ -46,6 +46,7 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: u
     latencies(text, e, width);
     beside::own_edges(text, e);
     beside::transmission(text, e);
+    beside::key_figures(text, e, width);
     beside::observed(text, e, width);
     beside::floors(text, e);
     beside::published(text, e, width);
