@@ -222,33 +222,38 @@ impl Pooled {
 
     /// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
     fn totals<'a, I: Iterator<Item = &'a Account>>(&'a self, chosen: impl Fn(&'a [Account]) -> I) -> Totals {
-        let mut t = Totals::default();
-        let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
-        // A run with a torn payload does not count, but that it was torn does.
-        t.torn = total(self.runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
-        for run in self.runs.iter().filter(|r| r.is_valid()) {
-            for a in chosen(&run.accounts) {
-                t.scheduled = total([t.scheduled, a.scheduled]);
-                t.sent = total([t.sent, a.sent]);
-                for (reason, n) in &a.not_sent {
-                    let all = t.not_sent.entry(reason.clone()).or_default();
-                    *all = total([*all, *n]);
-                }
-                t.received = total(a.received.iter().copied().chain([t.received]));
-                t.missed = total(a.missed.iter().copied().chain([t.missed]));
-                t.verified = total([t.verified, a.verified]);
-                t.due = t.due.saturating_add(a.scheduled.saturating_mul(a.received.len() as u64));
-                let readers = a.received.len() as f64;
-                let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
-                cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
-                publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
-                wakes.add(a.wake_calls_per_publish, a.sent);
-            }
-        }
-        t.deliveries = total([t.received, t.missed]);
-        (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
-        t
+        totals(&self.runs, chosen)
     }
+}
+
+/// Likewise, of these runs.
+fn totals<'a, I: Iterator<Item = &'a Account>>(runs: &'a [Run], chosen: impl Fn(&'a [Account]) -> I) -> Totals {
+    let mut t = Totals::default();
+    let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
+    // A run with a torn payload does not count, but that it was torn does.
+    t.torn = total(runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
+    for run in runs.iter().filter(|r| r.is_valid()) {
+        for a in chosen(&run.accounts) {
+            t.scheduled = total([t.scheduled, a.scheduled]);
+            t.sent = total([t.sent, a.sent]);
+            for (reason, n) in &a.not_sent {
+                let all = t.not_sent.entry(reason.clone()).or_default();
+                *all = total([*all, *n]);
+            }
+            t.received = total(a.received.iter().copied().chain([t.received]));
+            t.missed = total(a.missed.iter().copied().chain([t.missed]));
+            t.verified = total([t.verified, a.verified]);
+            t.due = t.due.saturating_add(a.scheduled.saturating_mul(a.received.len() as u64));
+            let readers = a.received.len() as f64;
+            let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
+            cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
+            publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
+            wakes.add(a.wake_calls_per_publish, a.sent);
+        }
+    }
+    t.deliveries = total([t.received, t.missed]);
+    (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
+    t
 }
 
 /// A mean of values that stand for so many samples each.
@@ -300,6 +305,25 @@ fn is_late(case: &Case, s: &LinkSample) -> bool {
 pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<(Compared, Runs)>> {
     let pooled = Pooled::read(archive, e, case)?;
     Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
+}
+
+/// What a run costs beside its latencies.
+pub(crate) struct RunCost {
+    /// Processor time of all ends per message, in nanoseconds.
+    pub(crate) cpu_ns_per_sample: Option<f64>,
+    /// Of the deliveries that were to be: the share that did not come about.
+    pub(crate) share_lost: Option<f64>,
+}
+
+/// What the valid runs of a case of links cost.
+pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
+    let runs = archive.runs(e, case)?;
+    let cost = |run: &Run| {
+        let t = totals(std::slice::from_ref(run), |a| a.iter());
+        let share_lost = (t.due > 0).then(|| t.due.saturating_sub(t.received) as f64 / t.due as f64);
+        RunCost { cpu_ns_per_sample: t.cpu_ns_per_sample, share_lost }
+    };
+    Ok(runs.iter().filter(|run| run.is_valid() && !case.links.is_empty()).map(cost).collect())
 }
 
 /// What a case's own latency tool says, if it ran beside it and contradicts.
