@@ -133,7 +133,11 @@ impl Told {
 fn measured(e: &ExperimentResult, row: &PublishedRow, cell: &str, kinds: &[Kind], enough: &impl Fn(Kind) -> bool) -> Option<Row> {
     let system = row.published.beside.as_ref()?;
     let Some(h) = &row.here else {
-        return Some(Row { cell: cell.to_owned(), name: format!("{system} was not measured"), cells: Vec::new() });
+        return Some(Row {
+            cell: cell.to_owned(),
+            name: format!("{} was not measured", if system == "driveline" { "Driveline" } else { system }),
+            cells: Vec::new(),
+        });
     };
     let none = |k: Kind| if enough(k) { TOO_SMALL.to_owned() } else { String::new() };
     // Beside itself nothing stands; beside its other reach it does.
