@@ -6,6 +6,10 @@
 //! interval excludes 1, and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
 //! 5 % after Holm's correction (1979) over all comparisons made.
 
+mod costs;
+
+pub use costs::{Cost, CostVerdict, What};
+
 use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
@@ -54,6 +58,8 @@ pub struct Differences {
     pub warnings: Vec<String>,
     /// What is in both.
     pub rows: Vec<Row>,
+    /// Processor time per message, and what did not arrive.
+    pub costs: Vec<Cost>,
 }
 
 /// One figure in both.
@@ -148,6 +154,8 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         warnings.extend(doubts(which, archive)?);
     }
     let (mut rows, mut chances, mut cases) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all_costs, mut chances_of_costs, mut cases_of_costs) = (Vec::new(), Vec::new(), Vec::new());
+    let seed = a.manifest.seed ^ b.manifest.seed;
     for e in &a.manifest.experiments {
         let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
         for case in e.cases.iter().filter(|c| c.role != Role::Control) {
@@ -165,39 +173,49 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
             if contradicted {
                 continue;
             }
+            for (cost, chance) in costs::of((a, e, case), (b, other, theirs), seed).with_context(at)? {
+                all_costs.push(cost);
+                chances_of_costs.push(chance);
+                cases_of_costs.push(case);
+            }
             let pair = pooled_headline(a, e, case).with_context(at)?.zip(pooled_headline(b, other, theirs).with_context(at)?);
             let Some(((of, ours), (same, runs))) = pair else { continue };
             if of != same {
                 continue;
             }
             for (rank, name) in [(Rank::P50, "p50"), (Rank::P99, "p99")] {
-                let (row, chance) = row(e, case, &of, (&ours, &runs), rank, name, a.manifest.seed ^ b.manifest.seed);
+                let (row, chance) = row(e, case, &of, (&ours, &runs), rank, name, seed);
                 rows.push(row);
                 cases.push(case);
                 chances.push(chance);
             }
         }
     }
-    for (row, p) in rows.iter_mut().zip(holm(&chances)) {
-        row.p_corrected = p;
-        row.verdict = verdict(row, p);
+    // All of them together: each is one more that may differ by chance.
+    let corrected = holm(&[chances.as_slice(), &chances_of_costs].concat());
+    let (of_rows, of_costs) = corrected.split_at_checked(rows.len()).unwrap_or_default();
+    for (row, p) in rows.iter_mut().zip(of_rows) {
+        row.p_corrected = *p;
+        row.verdict = verdict(row, *p);
     }
+    costs::judge(&mut all_costs, of_costs, &cases_of_costs);
     let changed = |r: &Row| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower);
     let floors: Vec<(Row, &Case)> = rows.iter().zip(&cases).filter(|(r, _)| changed(r)).map(|(r, case)| (r.clone(), *case)).collect();
     for (row, case) in rows.iter_mut().zip(&cases).filter(|(r, _)| r.role != Role::Floor) {
         row.verdict = beside_floors(row, case, &floors);
     }
-    let made = chances.iter().flatten().count();
+    let made = corrected.iter().flatten().count();
     let method = format!(
         "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
          excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
          rounds: each has one percentile of its own. A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
          or all rounds of both have about equally many. Where the floor with which a row is compared changed as well (by a verdict of its own, in the same \
-         direction, and within the row's interval), what changed is the machine.",
+         direction, and within the row's interval), what changed is the machine. {}",
         SIGNIFICANCE * 100.0,
-        Rank::P99.needs
+        Rank::P99.needs,
+        costs::method()
     );
-    Ok(Differences { method, warnings, rows })
+    Ok(Differences { method, warnings, rows, costs: all_costs })
 }
 
 fn row(
@@ -262,11 +280,17 @@ fn beside_floors(row: &Row, case: &Case, floors: &[(Row, &Case)]) -> Verdict {
 }
 
 fn verdict(row: &Row, p: Option<f64>) -> Verdict {
-    match (&row.ratio, p) {
-        (Some(i), Some(p)) if p < SIGNIFICANCE && i.low > 1.0 => Verdict::Slower,
-        (Some(i), Some(p)) if p < SIGNIFICANCE && i.high < 1.0 => Verdict::Faster,
-        _ => row.verdict,
+    match holm_verdict(row.ratio.as_ref(), p, 1.0) {
+        Some(true) => Verdict::Slower,
+        Some(false) => Verdict::Faster,
+        None => row.verdict,
     }
+}
+
+/// Whether B is greater, where a difference is real: `same` is what no change is.
+fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
+    let i = change.filter(|_| p.is_some_and(|p| p < SIGNIFICANCE))?;
+    (i.low > same || i.high < same).then_some(i.low > same)
 }
 
 /// Two-sided probability of Welch's t test; `None` with fewer than two values on a side.
@@ -446,11 +470,19 @@ fn text(c: &Differences, width: usize) -> String {
         ]);
     }
     columns.write(&mut text);
+    let costs = costs::text(&c.costs);
+    if let Some((table, _)) = &costs {
+        text.push('\n');
+        text.push_str(table);
+    }
     let of = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v && r.role == Role::Measured).count();
     let floors = c.rows.iter().filter(|r| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower)).count();
     let (faster, slower, same) = (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::NoDifferenceShown));
     text.push('\n');
     text.push_str(&wrapped(&format!("{faster} faster, {slower} slower, {same} without a difference shown."), width));
+    if let Some((_, line)) = costs {
+        text.push_str(&wrapped(&line, width));
+    }
     if floors > 0 {
         let line = format!("{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
         text.push_str(&wrapped(&line, width));

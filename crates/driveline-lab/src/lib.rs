@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod archive;
+mod beside;
 mod chain;
 pub mod compare;
 pub mod csv;
@@ -17,7 +18,9 @@ mod markdown;
 pub mod plan;
 mod progress;
 mod publish;
+mod published;
 pub mod report;
+mod rows;
 mod run;
 pub mod scenario;
 mod table;

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The summary of an analysis as Markdown, to be published: for each experiment a table of the same figures as on the terminal, what
-//! it answers of each system, what transmission costs a chain and what its stages do, which runs do not count, what is left out,
-//! and the scenario's notes.
+//! it answers of each system, what transmission costs a chain and what its stages do, what was published, which runs do not count,
+//! what is left out, and the scenario's notes.
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told, too_few};
 use crate::archive::{Experiment, Manifest, Role};
+use crate::beside;
 use crate::chain::{self, TRANSMISSION};
+use crate::published;
+use crate::rows::Rows;
 use crate::scenario::AnswerSpec;
 use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, is_driveline_again, ratio, remarks};
 use driveline_analyze::text::{Columns, digits, microseconds};
-use driveline_bench::Agreement;
 use driveline_bench::harness::Pace;
-use driveline_bench::stats::Interval;
+use driveline_bench::stats::{Interval, Percentiles};
+use driveline_bench::{Agreement, Metric};
 use std::fmt::Write as _;
 
 /// What stands where there are too few samples, or nothing is known.
@@ -46,13 +49,20 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
         let _ = writeln!(text, "{}\n", e.answer.lines().map(escaped).collect::<Vec<_>>().join("\n"));
     } else {
         let _ = writeln!(text, "{}", table.markdown());
+        if let Some(line) = too_few(of_rows(e)) {
+            let _ = writeln!(text, "{line}\n");
+        }
     }
     for line in chain::end_to_end(e) {
         let _ = writeln!(text, "{}\n", escaped(&line));
     }
     transmission(text, e);
     answers(text, e, planned.scenario.answer);
+    key_figures(text, e);
+    layers(text, e);
+    rows(text, &beside::since_due(e));
     fairness(text, e);
+    published(text, e);
     own_tools(text, e);
     invalid(text, e);
     left_out(text, e);
@@ -124,6 +134,39 @@ fn fairness(text: &mut String, e: &ExperimentResult) {
     }
 }
 
+/// What graphs are judged by, what processes use, and what latencies consist of.
+fn key_figures(text: &mut String, e: &ExperimentResult) {
+    let figures = beside::key_figures(e);
+    rows(text, &figures);
+    if !figures.is_empty() {
+        let _ = writeln!(text, "{}\n", beside::KEY_FIGURES);
+    }
+    rows(text, &beside::split(e));
+}
+
+/// The parts of a sample's way, where they are asked for.
+fn layers(text: &mut String, e: &ExperimentResult) {
+    if e.measured().any(|c| c.case.figure == Metric::FillAndTransport) {
+        rows(text, &beside::layers(e));
+    }
+}
+
+/// A table that all renderings have; nothing if it is empty.
+fn rows(text: &mut String, rows: &Rows) {
+    if !rows.is_empty() {
+        let _ = writeln!(text, "{}", rows.markdown());
+    }
+}
+
+/// What was published, beside what was measured here.
+fn published(text: &mut String, e: &ExperimentResult) {
+    let told = published::Told::of(e, false).rows;
+    rows(text, &told);
+    if !told.is_empty() {
+        let _ = writeln!(text, "{}\n", published::TO_KNOW);
+    }
+}
+
 /// What the middleware's own latency tools say of the same links.
 fn own_tools(text: &mut String, e: &ExperimentResult) {
     let agreements = e.cases.iter().filter_map(|c| Some((c, c.own_tool.as_ref()?)));
@@ -166,10 +209,18 @@ fn left_out(text: &mut String, e: &ExperimentResult) {
     list(text, "Left out", &items);
 }
 
+fn with_floors(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
+    e.cases.iter().filter(|c| matches!(c.case.role, Role::Floor | Role::Control)).chain(e.measured())
+}
+
+/// What the rows of the table are of.
+fn of_rows(e: &ExperimentResult) -> impl Iterator<Item = &Percentiles> {
+    with_floors(e).filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles)
+}
+
 /// The floors first, then every system in every cell.
 fn table(e: &ExperimentResult) -> Columns {
-    let with_floors = || e.cases.iter().filter(|c| matches!(c.case.role, Role::Floor | Role::Control)).chain(e.measured());
-    let ranks = columns(with_floors().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
+    let ranks = columns(of_rows(e));
     let compared: Vec<&Ratio> = e.measured().filter_map(CaseResult::to_driveline).collect();
     let is_compared = !compared.is_empty();
     // Beside whom nobody stands, has its floor.
@@ -177,7 +228,7 @@ fn table(e: &ExperimentResult) -> Columns {
         Role::Measured => c.to_driveline().or_else(|| c.to_floor().filter(|_| c.is_driveline() || !is_compared)).cloned(),
         _ => c.ratios.first().cloned(),
     };
-    let ratios = if is_compared { ratio_columns(compared) } else { ratio_columns(&with_floors().filter_map(of).collect::<Vec<_>>()) };
+    let ratios = if is_compared { ratio_columns(compared) } else { ratio_columns(&with_floors(e).filter_map(of).collect::<Vec<_>>()) };
     // Nobody wonders whether samples were lost: that stands there even of none.
     let losses = || LOSSES.into_iter().filter(|(name, of)| *name == "lost" || e.measured().any(|c| of(&c.totals) > 0));
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::headline).map(|(of, _)| of.label().to_owned()).collect();
@@ -194,7 +245,7 @@ fn table(e: &ExperimentResult) -> Columns {
     head.extend(losses().map(|(name, _)| name.to_owned()));
     head.extend(["sent".into(), "lost".into(), "runs that count".into()]);
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
-    for c in with_floors() {
+    for c in with_floors(e) {
         let measured = c.case.role == Role::Measured;
         let headline = c.headline();
         let place = match &headline {

@@ -36,6 +36,16 @@ pub(crate) fn ratio(x: f64) -> String {
     if x < 0.0995 { format!("{x:.3}") } else { digits(x) }
 }
 
+/// A mean and its standard deviation, in nanoseconds: `159 ± 164 µs`; the mean alone where one sample has none.
+pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
+    let mean = duration_ns(mean_ns);
+    let Some(deviation) = deviation_ns.map(duration_ns) else { return mean };
+    match (mean.split_once(' '), deviation.split_once(' ')) {
+        (Some((value, unit)), Some((off, same))) if unit == same => format!("{value} ± {off} {unit}"),
+        _ => format!("{mean} ± {deviation}"),
+    }
+}
+
 /// Bytes in a second: `117 MB/s`.
 pub(crate) fn goodput(bytes_per_s: f64) -> String {
     format!("{} MB/s", digits(bytes_per_s / 1e6))
@@ -225,6 +235,13 @@ mod tests {
         assert_eq!(words("output mHz", 9_987), ("output, Hz".into(), "9.99".into()));
         assert_eq!(words("output mHz at planning", 10_000), ("output, Hz at planning".into(), "10.00".into()));
         assert_eq!(words("completed", 300), ("completed".into(), "300".into()));
+    }
+
+    #[test]
+    fn a_spread_has_its_unit_once_where_it_is_the_same() {
+        assert_eq!(spread(159e3, Some(164e3)), "159 ± 164 µs");
+        assert_eq!(spread(5.0e6, Some(200.0)), "5.00 ms ± 200 ns");
+        assert_eq!(spread(159e3, None), "159 µs");
     }
 
     #[test]

@@ -259,3 +259,62 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
     assert_eq!(of(Role::Measured, &peer("fastdds/shm")).verdict, Verdict::NoDifferenceShown);
     assert!(rows.iter().any(|r| r.role == Role::Floor && r.verdict == Verdict::Faster), "{rows:?}");
 }
+
+/// Five rounds of 100 samples in which Driveline takes so much processor time, and loses so many samples; its floor takes so much.
+fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: u64) -> Archive {
+    let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
+    driveline.comparisons = vec![Comparison { metric: Metric::Transport, to: "floor".into(), of: Metric::Transport }];
+    let cases = vec![driveline, floors(1)[0].clone()];
+    let archive = Archive::create(directory, manifest(vec![experiment("X", rounds, cases)], 1)).unwrap();
+    for c in &archive.manifest.experiments[0].cases {
+        for round in 0..rounds {
+            let mut run = run(c, round, &[20_000; 100]);
+            let a = &mut run.accounts[0];
+            // Rounds differ by some percent, alike in all measurements.
+            let base = if c.role == Role::Floor { floor_cpu_ns } else { cpu_ns };
+            a.publisher_cpu_ns_per_sample = Some(base * (1.0 + 0.01 * round as f64) - 1_000.0);
+            for s in a.stamps.iter_mut().take(if c.role == Role::Floor { 0 } else { (lost + lost * round / 10) as usize }) {
+                (s.received, s.transport_ns) = (None, 0);
+                (a.received[0], a.missed[0]) = (a.received[0] - 1, a.missed[0] + 1);
+            }
+            archive.add("X", c, &run, &Observations::default()).unwrap();
+        }
+    }
+    archive
+}
+
+#[test]
+fn processor_time_and_losses_are_compared_as_latencies_are() {
+    use driveline_lab::compare::{CostVerdict, What};
+    let verdicts = |rounds: u64, (cpu, floor): (f64, f64), lost: (u64, u64)| {
+        let dir = tempfile::tempdir().unwrap();
+        let a = costing(&dir.path().join("a"), rounds, 5_000.0, 5_000.0, lost.0);
+        let b = costing(&dir.path().join("b"), rounds, cpu, floor, lost.1);
+        let costs = archives(&a, &b).unwrap().costs;
+        let of = |what| costs.iter().find(|c| c.role == Role::Measured && c.what == what).map(|c| c.verdict);
+        (of(What::CpuPerMessage).unwrap(), of(What::ShareLost), printed(dir.path()))
+    };
+    let (same, none, text) = verdicts(5, (5_000.0, 5_000.0), (0, 0));
+    // Where everything arrived there is nothing to compare.
+    assert_eq!((same, none), (CostVerdict::NoDifferenceShown, None), "{text}");
+    let (more, lost, text) = verdicts(5, (7_500.0, 5_000.0), (0, 10));
+    assert_eq!((more, lost), (CostVerdict::More, Some(CostVerdict::More)), "{text}");
+    let line = |what: &str| {
+        let line = text.lines().find(|l| l.trim_start().starts_with(what)).unwrap_or_else(|| panic!("no {what} in {text}"));
+        line.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let cpu = line("driveline CPU/message");
+    assert_eq!((cpu[1].as_str(), cpu[2].as_str(), cpu[5].as_str()), ("5.10 µs", "7.65 µs", "MORE"), "{text}");
+    assert!(cpu[3].starts_with("1.50 [1.4"), "{cpu:?}");
+    // 10, 11, 12, 13 and 14 of 100.
+    let lost = line("driveline lost");
+    assert_eq!((lost[1].as_str(), lost[2].as_str(), lost[5].as_str()), ("0.00 %", "12.0 %", "MORE"), "{text}");
+    assert!(lost[3].starts_with("+12.0 [+1") && lost[3].ends_with("points"), "{lost:?}");
+    assert!(text.contains("Processor time per message: 0 less, 1 more, 0 without"), "{text}");
+    let (less, lost, _) = verdicts(5, (2_500.0, 5_000.0), (10, 0));
+    assert_eq!((less, lost), (CostVerdict::Less, Some(CostVerdict::Less)));
+    // What the floor does as well, the machine does; of few rounds nothing is said.
+    assert_eq!(verdicts(5, (7_500.0, 7_500.0), (0, 0)).0, CostVerdict::MachineChanged);
+    let (few, lost, _) = verdicts(4, (7_500.0, 5_000.0), (0, 10));
+    assert_eq!((few, lost), (CostVerdict::TooFewRounds, Some(CostVerdict::TooFewRounds)));
+}

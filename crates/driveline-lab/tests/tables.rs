@@ -275,7 +275,7 @@ fn tables_have_the_percentiles_that_mean_something() {
         let head = line(&text, "n").join(" ");
         assert!(head.starts_with(&format!("n {ranks} ÷ Driveline, p50")) && head.ends_with("CPU/message"), "{head}");
         assert_eq!(head.contains("÷ Driveline, p95"), samples[0] == 40, "{head}");
-        assert_eq!(page.contains("n too small"), samples[0] != samples[1], "{samples:?}");
+        assert_eq!(page.contains("<span class=few>n too small"), samples[0] != samples[1], "{samples:?}");
         assert!(text.contains("late, lost, not sent, torn: none"), "{text}");
     }
 }
@@ -301,7 +301,7 @@ fn one_cell_of_few_samples_is_not_told_twice() {
     let (text, one) = page("one", cases("scan", 0));
     // No percentile that nobody has enough samples for, and no picture of ratios beside the one among the views.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
-    assert!(!one.contains("n too small") && !one.contains("Ratios at a glance") && one.contains("\"Ratios\""));
+    assert!(!one.contains("<span class=few>n too small") && !one.contains("Ratios at a glance") && one.contains("\"Ratios\""));
     // Few rounds are told with the answer.
     assert_eq!(text.matches("not to be trusted").count(), 1, "{text}");
     let (_, two) = page("two", [cases("scan", 0), cases("image", 2)].concat());

@@ -99,6 +99,29 @@ pub fn ratio_interval_unpaired(one: &Runs, other: &Runs, rank: Rank, seed: u64) 
     interval(estimate, values.collect(), of_one.len().min(of_other.len()))
 }
 
+/// How two measurements that were not made side by side differ by the means of what each of their rounds has: a ratio, a difference. `None` if one has no
+/// rounds, or `of` says nothing of their means.
+#[must_use]
+pub fn mean_interval_unpaired(one: &[f64], other: &[f64], of: fn(f64, f64) -> Option<f64>, seed: u64) -> Option<Interval> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    if one.is_empty() || other.is_empty() {
+        return None;
+    }
+    let estimate = of(mean(one), mean(other))?;
+    let mut random = Random::new(seed);
+    let mut drawn_mean = |values: &[f64]| {
+        let drawn: Vec<f64> = values.iter().filter_map(|_| values.get(random.below(values.len())).copied()).collect();
+        mean(&drawn)
+    };
+    let values: Vec<f64> = (0..RESAMPLES)
+        .filter_map(|_| {
+            let (a, b) = (drawn_mean(one), drawn_mean(other));
+            of(a, b)
+        })
+        .collect();
+    interval(estimate, values, one.len().min(other.len()))
+}
+
 /// Rounds in which both have samples.
 fn both(one: &Runs, other: &Runs) -> Vec<usize> {
     (0..one.count().min(other.count())).filter(|i| one.samples_of(&[*i]) > 0 && other.samples_of(&[*i]) > 0).collect()
@@ -230,6 +253,17 @@ mod tests {
             covered += u32::from(i.low <= 2.0 && 2.0 <= i.high);
         }
         assert!((180..=200).contains(&covered), "covered {covered} of 200");
+    }
+
+    #[test]
+    fn means_of_rounds_are_drawn_on_their_own() {
+        let difference: fn(f64, f64) -> Option<f64> = |a, b| Some(a - b);
+        let i = mean_interval_unpaired(&[3.0; 5], &[1.0; 5], difference, 1).unwrap();
+        assert_eq!((i.estimate, i.low, i.high, i.rounds), (2.0, 2.0, 2.0, 5));
+        let i = mean_interval_unpaired(&[3.0, 1.0, 2.0, 2.0, 2.0, 2.0], &[1.0; 5], difference, 1).unwrap();
+        assert!(i.estimate == 1.0 && i.low < 1.0 && i.high > 1.0 && i.rounds == 5, "{i:?}");
+        assert_eq!(mean_interval_unpaired(&[], &[1.0], difference, 1), None);
+        assert_eq!(mean_interval_unpaired(&[1.0], &[0.0], |a, b| (b > 0.0).then(|| a / b), 1), None);
     }
 
     #[test]

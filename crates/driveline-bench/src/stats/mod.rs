@@ -5,7 +5,7 @@ mod bootstrap;
 mod percentile;
 mod random;
 
-pub use bootstrap::{ENOUGH_ROUNDS, Interval, ratio_interval, ratio_interval_unpaired};
+pub use bootstrap::{ENOUGH_ROUNDS, Interval, mean_interval_unpaired, ratio_interval, ratio_interval_unpaired};
 pub use driveline_analyze::Rank;
 pub use percentile::{Percentiles, Runs, Shape};
 pub use random::Random;

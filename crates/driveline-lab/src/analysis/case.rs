@@ -52,6 +52,8 @@ pub struct LinkResult {
     pub topic: String,
     /// The distribution of it that counts most.
     pub figure: Figure,
+    /// From when its samples were due, where it has a rate.
+    pub schedule_relative: Option<Figure>,
     /// Its accounts of all valid runs together.
     pub totals: Totals,
 }
@@ -186,6 +188,8 @@ pub struct Observed {
     pub quantity: Quantity,
     /// Its values in all valid runs.
     pub figure: Figure,
+    /// Of processor time: processors in use, over all valid runs.
+    pub cpus: Option<f64>,
 }
 
 /// One run.

@@ -2,7 +2,8 @@
 //! Which percentiles stand in a table: those that any of its rows has enough samples for.
 
 use super::Ratio;
-use driveline_bench::stats::{Interval, Percentiles};
+use crate::table::TOO_SMALL;
+use driveline_bench::stats::{Interval, Percentiles, Rank};
 
 /// A column of a table of distributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,23 @@ pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Ve
         columns.push(Column::Greatest);
     }
     columns
+}
+
+/// Of which percentiles no row tells, because none has enough samples for them: `p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)`. Nothing if
+/// there are none, or no rows.
+pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Option<String> {
+    let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
+    let all = [(Column::P95, Rank::P95), (Column::P99, Rank::P99), (Column::P999, Rank::P999)];
+    let (labels, needs): (Vec<&str>, Vec<String>) = all
+        .into_iter()
+        .filter(|(c, _)| rows.iter().all(|p| c.of(p).is_none()))
+        .map(|(c, rank)| match rank.needs {
+            n if n < 1000 => (c.label(), format!("≥ {n}")),
+            n => (c.label(), format!("≥ {} {:03}", n / 1000, n % 1000)),
+        })
+        .unzip();
+    let told = !rows.is_empty() && !labels.is_empty();
+    told.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
 }
 
 /// Likewise of ratios: the median and one of the tail.

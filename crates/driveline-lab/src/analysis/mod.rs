@@ -17,7 +17,7 @@ mod timeline;
 
 pub use answer::{Standing, standing};
 pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals};
-pub(crate) use columns::{Column, columns, ratio_columns};
+pub(crate) use columns::{Column, columns, ratio_columns, too_few};
 pub use fairness::Fairness;
 pub use figure::{Bin, Figure};
 pub use published::{Beside, PublishedRow};
@@ -181,5 +181,5 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
     Ok(result)
 }
 
-pub(crate) use pooled::{contradiction, pooled_headline};
+pub(crate) use pooled::{RunCost, contradiction, pooled_headline, run_costs};
 pub(crate) use question::{remark, told};

@@ -21,12 +21,23 @@ pub(super) struct Pooled {
     metrics: BTreeMap<Metric, Runs>,
     subscribers: BTreeMap<(usize, usize), Runs>,
     observed: Vec<(String, Quantity, Runs)>,
+    /// Of each process that is watched: its processor time, and during how long, in nanoseconds.
+    cpu: BTreeMap<String, (u64, u64)>,
     timelines: Vec<Timeline>,
-    /// Of each link: what counts most, and how many were late.
-    links: Vec<(Runs, u64)>,
+    links: Vec<OfLink>,
     lasts: BTreeMap<(usize, usize), u64>,
     /// Of a row beside which its own latency tool ran: transport by round, in the order in which it was measured.
     in_order: Vec<Vec<u64>>,
+}
+
+/// One of several links.
+struct OfLink {
+    /// What counts most.
+    figure: Runs,
+    /// From when its samples were due; empty of a ping-pong.
+    schedule_relative: Runs,
+    /// How many were late.
+    late: u64,
 }
 
 /// Samples by round; a round that is missing or does not count is empty.
@@ -48,7 +59,8 @@ impl Pooled {
         let mut by_series = ByRound::<(String, Quantity)>::new();
         // In the order in which they are told, which is that of the stages of a chain, and not that of the alphabet.
         let mut told: Vec<(String, Quantity)> = Vec::new();
-        let mut by_link = ByRound::<usize>::new();
+        let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
+        let mut cpu = BTreeMap::<String, (u64, u64)>::new();
         let (mut timelines, mut late, mut lasts) = (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
         for run in runs.iter().filter(|r| r.is_valid()) {
             let samples = archive.samples(id, case, run)?;
@@ -65,8 +77,10 @@ impl Pooled {
                 let of_link: Vec<LinkSample> = samples.iter().filter(|s| s.link == link).copied().collect();
                 *late += of_link.iter().filter(|s| is_late(case, s)).count() as u64;
                 // Of the only one the case says the same.
-                let values = if case.links.len() > 1 { metrics(case, &of_link).remove(&case.headline_metric()) } else { None };
-                put(&mut by_link, link, rounds, run.round, values.unwrap_or_default());
+                let mut of_link = if case.links.len() > 1 { metrics(case, &of_link) } else { BTreeMap::new() };
+                let due = of_link.get(&Metric::ScheduleRelative).cloned().unwrap_or_default();
+                put(&mut due_by_link, link, rounds, run.round, due);
+                put(&mut by_link, link, rounds, run.round, of_link.remove(&case.headline_metric()).unwrap_or_default());
             }
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
@@ -74,10 +88,16 @@ impl Pooled {
                 if !told.contains(&key) {
                     told.push(key.clone());
                 }
+                // The first point's processor time began nowhere.
+                if let (Quantity::Cpu, [first, rest @ .., last]) = (series.quantity, series.points.as_slice()) {
+                    let (used, during) = cpu.entry(series.subject.clone()).or_default();
+                    *used = total(rest.iter().chain([last]).map(|p| p.value).chain([*used]));
+                    *during = total([*during, last.time_ns.saturating_sub(first.time_ns)]);
+                }
                 put(&mut by_series, key, rounds, run.round, series.points.iter().map(|p| p.value));
             }
             if timelines.is_empty() {
-                timelines = timeline::timelines(&samples, &observations);
+                timelines = timeline::timelines(case, run, &samples, &observations);
             }
         }
         let observed = told.into_iter().filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
@@ -87,6 +107,11 @@ impl Pooled {
         }
         let beside_tool = e.cases.iter().any(|tool| is_own_tool(tool, case));
         let in_order = by_metric.get(&Metric::Transport).filter(|_| beside_tool).cloned().unwrap_or_default();
+        let of_link = |(link, late)| OfLink {
+            figure: Runs::new(by_link.remove(&link).unwrap_or_default()),
+            schedule_relative: Runs::new(due_by_link.remove(&link).unwrap_or_default()),
+            late,
+        };
         Ok(Self {
             case: case.clone(),
             runs,
@@ -94,8 +119,9 @@ impl Pooled {
             metrics: by_metric.into_iter().map(|(m, r)| (m, Runs::new(r))).collect(),
             subscribers: by_subscriber.into_iter().map(|(s, r)| (s, Runs::new(r))).collect(),
             observed: observed.collect(),
+            cpu,
             timelines,
-            links: late.into_iter().enumerate().map(|(link, late)| (Runs::new(by_link.remove(&link).unwrap_or_default()), late)).collect(),
+            links: late.into_iter().enumerate().map(of_link).collect(),
             lasts,
         })
     }
@@ -135,14 +161,20 @@ impl Pooled {
             reasons: r.reasons().map(str::to_owned).collect(),
             unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
         };
+        let observed = |(subject, quantity, runs): &(String, Quantity, Runs)| {
+            let cpu = self.cpu.get(subject).filter(|(_, during)| *quantity == Quantity::Cpu && *during > 0);
+            let cpus = cpu.map(|(used, during)| *used as f64 / *during as f64);
+            Observed { subject: subject.clone(), quantity: *quantity, figure: Figure::of(runs), cpus }
+        };
         let own_tool = self.agreement(all, seed);
-        let link = |(index, (link, (runs, late))): (usize, (&Link, &(Runs, u64)))| LinkResult {
+        let link = |(index, (link, of)): (usize, (&Link, &OfLink))| LinkResult {
             topic: link.topic.clone(),
-            figure: Figure::of(runs),
-            totals: Totals { late: *late, ..self.totals(|a| a.get(index).into_iter()) },
+            figure: Figure::of(&of.figure),
+            schedule_relative: (of.schedule_relative.samples() > 0).then(|| Figure::of(&of.schedule_relative)),
+            totals: Totals { late: of.late, ..self.totals(|a| a.get(index).into_iter()) },
         };
         let several = case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
-        let late = self.links.iter().map(|(_, late)| late).sum();
+        let late = self.links.iter().map(|of| of.late).sum();
         let of_links = || Totals { late, ..self.totals(|a| a.iter()) };
         let totals = if case.workload.is_some() { Totals::of_workload(&counters) } else { None }.unwrap_or_else(of_links);
         let several_subscriptions = subscriptions(&counters) > 1;
@@ -156,7 +188,7 @@ impl Pooled {
             totals,
             ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
-            observed: self.observed.iter().map(|(s, q, r)| Observed { subject: s.clone(), quantity: *q, figure: Figure::of(r) }).collect(),
+            observed: self.observed.iter().map(observed).collect(),
             counters,
             runs: self.runs.iter().map(run).collect(),
             timelines: self.timelines.clone(),
@@ -195,40 +227,45 @@ impl Pooled {
         Agreement::of(&self.in_order, &said, seed)
     }
 
-    /// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
+    /// Likewise, of all its runs.
     fn totals<'a, I: Iterator<Item = &'a Account>>(&'a self, chosen: impl Fn(&'a [Account]) -> I) -> Totals {
-        let mut t = Totals::default();
-        let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
-        // A run with a torn payload does not count, but that it was torn does.
-        t.torn = total(self.runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
-        for run in self.runs.iter().filter(|r| r.is_valid()) {
-            for a in chosen(&run.accounts) {
-                t.scheduled = total([t.scheduled, a.scheduled]);
-                t.sent = total([t.sent, a.sent]);
-                for (reason, n) in &a.not_sent {
-                    let all = t.not_sent.entry(reason.clone()).or_default();
-                    *all = total([*all, *n]);
-                }
-                t.received = total(a.received.iter().copied().chain([t.received]));
-                t.missed = total(a.missed.iter().copied().chain([t.missed]));
-                t.verified = total([t.verified, a.verified]);
-                t.due = t.due.saturating_add(a.scheduled.saturating_mul(a.received.len() as u64));
-                let readers = a.received.len() as f64;
-                let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
-                cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
-                publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
-                wakes.add(a.wake_calls_per_publish, a.sent);
-            }
-        }
-        t.deliveries = total([t.received, t.missed]);
-        (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
-        t
+        totals(&self.runs, chosen)
     }
 }
 
 /// How many subscriptions a workload counted; 0 if it did not.
 pub(super) fn subscriptions(counters: &BTreeMap<String, Vec<u64>>) -> u64 {
     counters.get(deliveries::SUBSCRIPTIONS).into_iter().flatten().copied().max().unwrap_or(0)
+}
+
+/// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
+fn totals<'a, I: Iterator<Item = &'a Account>>(runs: &'a [Run], chosen: impl Fn(&'a [Account]) -> I) -> Totals {
+    let mut t = Totals::default();
+    let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
+    // A run with a torn payload does not count, but that it was torn does.
+    t.torn = total(runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
+    for run in runs.iter().filter(|r| r.is_valid()) {
+        for a in chosen(&run.accounts) {
+            t.scheduled = total([t.scheduled, a.scheduled]);
+            t.sent = total([t.sent, a.sent]);
+            for (reason, n) in &a.not_sent {
+                let all = t.not_sent.entry(reason.clone()).or_default();
+                *all = total([*all, *n]);
+            }
+            t.received = total(a.received.iter().copied().chain([t.received]));
+            t.missed = total(a.missed.iter().copied().chain([t.missed]));
+            t.verified = total([t.verified, a.verified]);
+            t.due = t.due.saturating_add(a.scheduled.saturating_mul(a.received.len() as u64));
+            let readers = a.received.len() as f64;
+            let both = a.publisher_cpu_ns_per_sample.zip(a.subscriber_cpu_ns_per_sample);
+            cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
+            publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
+            wakes.add(a.wake_calls_per_publish, a.sent);
+        }
+    }
+    t.deliveries = total([t.received, t.missed]);
+    (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
+    t
 }
 
 /// A mean of values that stand for so many samples each.
@@ -280,6 +317,25 @@ fn is_late(case: &Case, s: &LinkSample) -> bool {
 pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<(Compared, Runs)>> {
     let pooled = Pooled::read(archive, e, case)?;
     Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
+}
+
+/// What a run costs beside its latencies.
+pub(crate) struct RunCost {
+    /// Processor time of all ends per message, in nanoseconds.
+    pub(crate) cpu_ns_per_sample: Option<f64>,
+    /// Of the deliveries that were to be: the share that did not come about.
+    pub(crate) share_lost: Option<f64>,
+}
+
+/// What the valid runs of a case of links cost.
+pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
+    let runs = archive.runs(e, case)?;
+    let cost = |run: &Run| {
+        let t = totals(std::slice::from_ref(run), |a| a.iter());
+        let share_lost = (t.due > 0).then(|| t.due.saturating_sub(t.received) as f64 / t.due as f64);
+        RunCost { cpu_ns_per_sample: t.cpu_ns_per_sample, share_lost }
+    };
+    Ok(runs.iter().filter(|run| run.is_valid() && !case.links.is_empty()).map(cost).collect())
 }
 
 /// What a case's own latency tool says, if it ran beside it and contradicts.

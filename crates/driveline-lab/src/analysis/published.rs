@@ -34,8 +34,14 @@ pub struct Beside {
     pub p50_us: Option<f64>,
     /// Mean, in microseconds.
     pub mean_us: Option<f64>,
+    /// Standard deviation, in microseconds; none of a single sample.
+    pub deviation_us: Option<f64>,
+    /// 95th percentile, in microseconds; none if n is too small.
+    pub p95_us: Option<f64>,
     /// 99th percentile, in microseconds; none if n is too small.
     pub p99_us: Option<f64>,
+    /// Greatest, in microseconds.
+    pub max_us: Option<f64>,
     /// How many times the time of Driveline here it took: by medians if the paper tells medians, else by means.
     pub ratio: Option<f64>,
 }
@@ -74,7 +80,10 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
             system: c.case.system_title.clone(),
             p50_us: us(f.percentiles.p50),
             mean_us: f.percentiles.mean.map(|m| m / 1000.0),
+            deviation_us: f.percentiles.standard_deviation.map(|sd| sd / 1000.0),
+            p95_us: us(f.percentiles.p95),
             p99_us: us(f.percentiles.p99),
+            max_us: us(f.percentiles.max),
             ratio: middle(f).zip(ours.filter(|ns| *ns > 0.0)).map(|(a, b)| a / b),
         }),
     }

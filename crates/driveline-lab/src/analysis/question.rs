@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers to questions that medians of latency do not answer: how many links are carried, what settings change, what a preference
-//! does, how throughput grows.
+//! Answers to questions that medians of latency do not answer: how many links are carried, how latencies spread, what settings
+//! change, what a preference does, how throughput grows.
 
 use super::answer::{FEWEST_ROUNDS, MOST_TOLD, Standing, standing};
 use super::{CaseResult, ExperimentResult};
 use crate::scenario::AnswerSpec;
-use crate::table::ratio;
+use crate::table::{ratio, spread};
 use crate::words::cell_without;
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Payload;
@@ -42,6 +42,7 @@ pub(crate) fn told(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Told>
         Some(AnswerSpec::CarriedLinks) => carried_links(e),
         Some(AnswerSpec::Fairness) => fairness(e),
         Some(AnswerSpec::Preferred) => super::preferred::preferred(e),
+        Some(AnswerSpec::Jitter) => jitter(e),
         Some(AnswerSpec::Settings) => settings(e),
         Some(AnswerSpec::Throughput) => throughput(e),
     }
@@ -49,6 +50,9 @@ pub(crate) fn told(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Told>
 
 /// What must be known of such an answer, if there is one.
 pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
+    if about == Some(AnswerSpec::Jitter) && !jitter(e).is_empty() {
+        return "That is the deviation of all samples of valid runs together, not of their mean.".to_owned();
+    }
     if about != Some(AnswerSpec::Throughput) || throughput(e).is_empty() {
         return String::new();
     }
@@ -63,9 +67,9 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 type BySystem<'a> = Vec<Vec<&'a CaseResult>>;
 
 /// Cells that differ in one word only, which each case tells of itself, under the name of the rest.
-fn groups<'a>(e: &'a ExperimentResult, word: impl Fn(&CaseResult) -> String) -> Vec<(String, BySystem<'a>)> {
+fn groups<'a>(cases: impl Iterator<Item = &'a CaseResult>, word: impl Fn(&CaseResult) -> String) -> Vec<(String, BySystem<'a>)> {
     let mut groups: Vec<(String, BySystem<'a>)> = Vec::new();
-    for c in e.measured().filter(|c| !c.case.links.is_empty()) {
+    for c in cases {
         let own = word(c);
         let name = cell_without(&c.case.cell, |w| w == own);
         if groups.iter().all(|(other, _)| *other != name) {
@@ -81,13 +85,18 @@ fn groups<'a>(e: &'a ExperimentResult, word: impl Fn(&CaseResult) -> String) -> 
     groups
 }
 
+/// Cases of links: workloads and chains have none.
+fn links(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
+    e.measured().filter(|c| !c.case.links.is_empty())
+}
+
 /// ` (best effort)`, where there are several groups.
 fn place(groups: usize, name: &str) -> String {
     if groups > 1 { format!(" ({name})") } else { String::new() }
 }
 
 fn carried_links(e: &ExperimentResult) -> Vec<Told> {
-    let groups = groups(e, |c| format!("{} links", c.case.links.len()));
+    let groups = groups(links(e), |c| format!("{} links", c.case.links.len()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let mut told: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
@@ -163,7 +172,7 @@ fn percent(share: f64) -> String {
 
 /// Of each system the case with most subscribers, which are furthest apart.
 fn fairness(e: &ExperimentResult) -> Vec<Told> {
-    let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers)));
+    let groups = groups(links(e), |c| c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers)));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let fair = |c: &&CaseResult| c.fairness().map(|f| (f.subscribers, f, c.name()));
@@ -189,6 +198,32 @@ fn fairness(e: &ExperimentResult) -> Vec<Told> {
         }
     }
     answers
+}
+
+/// Mean and standard deviation of what counts most.
+fn jitter(e: &ExperimentResult) -> Vec<Told> {
+    let size = |c: &CaseResult| match c.case.links.as_slice() {
+        [link] => Some(ByteSize(link.size as u64)),
+        _ => None,
+    };
+    let groups = groups(e.measured(), |c| size(c).map_or_else(String::new, |size| size.to_string()));
+    let one = |cases: &Vec<&CaseResult>| {
+        let mut cases = cases.clone();
+        cases.sort_by_key(|c| size(c).map(|size| size.0));
+        let told = |c: &&CaseResult| {
+            let (_, f) = c.headline()?;
+            let spread = spread(f.percentiles.mean?, f.percentiles.standard_deviation);
+            Some(size(c).filter(|_| cases.len() > 1).map_or_else(|| spread.clone(), |size| format!("{spread} at {size}")))
+        };
+        let words: Vec<String> = cases.iter().filter_map(told).collect();
+        let name = cases.first()?.name();
+        (!words.is_empty()).then(|| format!("{name} {}", words.join(", ")))
+    };
+    let told = |(name, systems): &(String, BySystem<'_>)| Told {
+        about: format!("Mean ± standard deviation{}", place(groups.len(), name)),
+        systems: systems.iter().filter_map(one).collect(),
+    };
+    groups.iter().map(told).filter(|t| !t.systems.is_empty()).collect()
 }
 
 fn settings(e: &ExperimentResult) -> Vec<Told> {
@@ -241,7 +276,7 @@ impl Changed<'_> {
 }
 
 fn throughput(e: &ExperimentResult) -> Vec<Told> {
-    let groups = groups(e, |c| c.case.links.first().map_or_else(String::new, |l| ByteSize(l.size as u64).to_string()));
+    let groups = groups(links(e), |c| c.case.links.first().map_or_else(String::new, |l| ByteSize(l.size as u64).to_string()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let systems: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();

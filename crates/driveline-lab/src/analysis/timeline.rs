@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What changes during a run: latency, processor time, memory, drops.
 
-use crate::archive::LinkSample;
+mod drops;
+
+use crate::archive::{Case, LinkSample, Run};
 use driveline_bench::observations::{Observations, Quantity};
 
 /// Points of a timeline that are kept.
@@ -21,17 +23,10 @@ pub struct Timeline {
     pub points: Vec<(f64, f64)>,
 }
 
-pub(super) fn timelines(samples: &[LinkSample], observations: &Observations) -> Vec<Timeline> {
-    let mut all = Vec::new();
-    let received = || samples.iter().filter(|s| s.sample.received.is_some());
-    if let Some(start) = received().map(|s| s.sample.sent.before_publish).min() {
-        let at = |s: &LinkSample| (seconds(s.sample.sent.before_publish, start), s.sample.transport_ns as f64);
-        let mut points: Vec<_> = received().map(at).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        // Of several subscribers the last: a line through all of them would go up and down at each sample.
-        points.dedup_by_key(|(at, _)| *at);
-        all.push(Timeline { subject: "transport".into(), quantity: Quantity::Latency, points: thinned(&points) });
-    }
+pub(super) fn timelines(case: &Case, run: &Run, samples: &[LinkSample], observations: &Observations) -> Vec<Timeline> {
+    let mut all = drops::of_links(case, run, samples);
+    all.extend(drops::of_chain(case, observations));
+    all.extend(latency(samples));
     let first = observations.series.iter().flat_map(|s| s.points.first()).map(|p| p.time_ns).min();
     for s in &observations.series {
         let Some(start) = first else { break };
@@ -58,6 +53,17 @@ pub(super) fn timelines(samples: &[LinkSample], observations: &Observations) -> 
     all.sort_by_key(|t| !matches!(t.quantity, Quantity::Cpu | Quantity::ResidentMemory | Quantity::Drops));
     all.truncate(MAX_TIMELINES);
     all
+}
+
+fn latency(samples: &[LinkSample]) -> Option<Timeline> {
+    let received = || samples.iter().filter(|s| s.sample.received.is_some());
+    let start = received().map(|s| s.sample.sent.before_publish).min()?;
+    let at = |s: &LinkSample| (seconds(s.sample.sent.before_publish, start), s.sample.transport_ns as f64);
+    let mut points: Vec<_> = received().map(at).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    // Of several subscribers the last: a line through all of them would go up and down at each sample.
+    points.dedup_by_key(|(at, _)| *at);
+    Some(Timeline { subject: "transport".into(), quantity: Quantity::Latency, points: thinned(&points) })
 }
 
 fn seconds(time_ns: u64, start_ns: u64) -> f64 {
@@ -89,8 +95,8 @@ mod tests {
             },
         };
         let all = [sample(1, 0, 5), sample(1, 1, 9), sample(2, 0, 8), sample(2, 1, 7)];
-        let lines = timelines(&all, &Observations::default());
-        assert_eq!(lines[0].points, [(0.0, 9.0), (1.0, 8.0)]);
+        let line = latency(&all).unwrap();
+        assert_eq!(line.points, [(0.0, 9.0), (1.0, 8.0)]);
     }
 
     #[test]

@@ -4,10 +4,12 @@
 use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
-use crate::analysis::{Beside, CaseResult, Column, Compared, ExperimentResult, columns, ratio_columns, total};
+use crate::analysis::{CaseResult, Column, Compared, ExperimentResult, LinkResult, columns, ratio_columns, total};
+use crate::beside;
+use crate::published::{TO_KNOW, Told};
+use crate::rows::Rows;
 use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, goodput, is_rate, label, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
-use driveline_bench::harness::Reach;
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
 use std::fmt::Write as _;
@@ -27,9 +29,12 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     plots(&mut out, e, looks);
     out.push_str(&super::chain::own_edges(e));
     out.push_str(&super::chain::transmission(e));
+    out.push_str(&key_figures(e));
     out.push_str(&workloads(e));
+    out.push_str(&layers(e));
     out.push_str(&links(e));
     out.push_str(&subscribers(e));
+    out.push_str(&since_due(e));
     out.push_str(&road(e));
     out.push_str(&published(e));
     out.push_str(&accounts(e));
@@ -86,6 +91,26 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
             json(&views.to_string()),
             escape(&e.id)
         );
+    }
+}
+
+/// What graphs are judged by, what processes use, and what latencies consist of.
+fn key_figures(e: &ExperimentResult) -> String {
+    let (figures, parts) = (rows(&beside::key_figures(e)), rows(&beside::split(e)));
+    let figures = match figures.as_str() {
+        "" => figures,
+        table => format!("<h3>Key figures</h3>{table}<p class=legend>{}</p>\n", escape(beside::KEY_FIGURES)),
+    };
+    figures + &parts
+}
+
+/// The numbers of the plot of layers.
+fn layers(e: &ExperimentResult) -> String {
+    let table = rows(&beside::layers(e));
+    if table.is_empty() {
+        table
+    } else {
+        format!("<details><summary>Layer by layer</summary>{table}<p class=legend>{}</p></details>\n", views::LAYERS)
     }
 }
 
@@ -150,6 +175,12 @@ fn links(e: &ExperimentResult) -> String {
     let ranks = columns(all().flat_map(|c| &c.by_link).map(|l| &l.figure.percentiles));
     let mut head = vec!["link", "n"];
     head.extend(ranks.iter().map(|c| c.label()));
+    let due = |l: &'_ LinkResult| l.schedule_relative.as_ref().map(|f| f.percentiles);
+    let of_due: Vec<_> = all().flat_map(|c| &c.by_link).filter_map(due).collect();
+    let due_ranks: Vec<Column> = columns(&of_due).into_iter().filter(|c| [Column::P50, Column::P95, Column::P99].contains(c)).collect();
+    let due_ranks = if of_due.is_empty() { Vec::new() } else { due_ranks };
+    let due_head: Vec<String> = due_ranks.iter().map(|c| format!("{} since due", c.label())).collect();
+    head.extend(due_head.iter().map(String::as_str));
     head.extend(["CPU per message", "late", "lost", "not sent", "torn"]);
     let mut table = Table::new("", &head, true);
     for c in all() {
@@ -158,6 +189,7 @@ fn links(e: &ExperimentResult) -> String {
             let t = &l.totals;
             let mut cells = vec![l.figure.percentiles.n.to_string()];
             cells.extend(ranks.iter().map(|column| cell_of(column.of(&l.figure.percentiles))));
+            cells.extend(due_ranks.iter().map(|column| due(l).map_or_else(String::new, |p| cell_of(column.of(&p)))));
             cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&duration_ns(ns))));
             cells.extend([t.late, t.missed, t.all_not_sent(), t.torn].map(count));
             table.row(&escape(&l.topic), &cells);
@@ -199,6 +231,32 @@ fn subscribers(e: &ExperimentResult) -> String {
     format!(
         "<details><summary>Subscribers one by one</summary>{}<p class=legend>Was the last: share of the samples that all received for which it took longest.</p></details>\n",
         table.finish()
+    )
+}
+
+/// A table that all renderings have; nothing if it is empty.
+fn rows(of: &Rows) -> String {
+    let head: Vec<&str> = [of.about].into_iter().chain(of.head.iter().map(String::as_str)).collect();
+    let mut table = Table::new("", &head, true);
+    let mut cell = None;
+    for row in &of.rows {
+        if cell.replace(&row.cell) != Some(&row.cell) {
+            table.group(&row.cell, head.len());
+        }
+        table.row(&escape(&row.name), &row.cells.iter().map(|cell| or_few(cell)).collect::<Vec<_>>());
+    }
+    if of.is_empty() { String::new() } else { table.finish() }
+}
+
+/// How late samples were for whoever waits for them when they are due.
+fn since_due(e: &ExperimentResult) -> String {
+    let table = rows(&beside::since_due(e));
+    if table.is_empty() {
+        return table;
+    }
+    format!(
+        "<h3>From when samples were due</h3>{table}<p class=legend>Transport is from publish() until the sample is in hand, since due from when the schedule had it published: \
+         what the sender was late is in that. Of all subscribers together.</p>\n"
     )
 }
 
@@ -247,73 +305,16 @@ fn distance(metres: f64) -> String {
 
 /// The papers' figures beside those of this machine.
 fn published(e: &ExperimentResult) -> String {
-    // Shares of stages stand in a table of their own.
-    let rows = || e.published.iter().filter(|row| row.published.transmission_percent.is_empty());
-    let here = || rows().filter_map(|row| row.here.as_ref());
-    // A column in which nobody has enough samples is none.
-    let (p99_there, p99_here) = (rows().any(|row| row.published.p99_us.is_some()), here().any(|h| h.p99_us.is_some()));
-    let with = |name, is_there| Some(name).filter(|_| is_there);
-    let mut head = vec!["system in the paper", "p50 / mean"];
-    head.extend(with("p99", p99_there).into_iter().chain(["÷ reference", "system here", "p50 / mean"]));
-    head.extend(with("p99", p99_here).into_iter().chain(["÷ Driveline"]));
-    let mut table = Table::new("", &head, true);
-    for row in rows() {
-        let p = &row.published;
-        let us = |x: Option<f64>| x.map(|us| duration_ns(us * 1000.0));
-        let or_none = |t: Option<String>| t.map_or_else(String::new, |t| escape(&t));
-        let middle = match (us(p.p50_us), us(p.mean_us)) {
-            (Some(p50), Some(mean)) => format!("{p50} / {mean}"),
-            (Some(one), None) => one,
-            (None, Some(mean)) => format!("mean {mean}"),
-            (None, None) => String::new(),
-        };
-        let what: Vec<String> = [
-            p.case.clone(),
-            p.size.map(|s| s.to_string()),
-            p.subscribers.map(|n| format!("1→{n}")),
-            p.reach.map(|r| {
-                let name = match Reach::from(r) {
-                    Reach::Process => "threads",
-                    Reach::Host => "processes",
-                    Reach::Network => "hosts",
-                };
-                name.to_owned()
-            }),
-            p.figure.clone(),
-        ]
-        .into_iter()
-        .flatten()
-        .chain((!p.on.is_empty()).then(|| p.on.clone()))
-        .collect();
-        let times = |r: Option<f64>| r.map_or_else(String::new, |r| format!("{}×", ratio(r)));
-        let mut cells = vec![escape(&middle)];
-        cells.extend(Some(or_none(us(p.p99_us))).filter(|_| p99_there));
-        cells.push(times(row.published_ratio));
-        match &row.here {
-            Some(Beside { case, system, p50_us, mean_us, p99_us, ratio }) => {
-                cells.push(format!("{} {}", escape(system), small(case)));
-                cells.push(escape(&[us(*p50_us), us(*mean_us)].into_iter().flatten().collect::<Vec<_>>().join(" / ")));
-                let p99 = p99_us.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |x| escape(&duration_ns(x * 1000.0)));
-                cells.extend(Some(p99).filter(|_| p99_here));
-                // Beside itself nothing stands; beside its other reach it does.
-                let is_itself = |r: &f64| p.beside.as_deref() == Some("driveline") && *r == 1.0;
-                cells.push(times(ratio.filter(|r| !is_itself(r))));
-            }
-            None => {
-                cells.push(p.beside.as_ref().map_or_else(String::new, |b| format!("{} was not measured", escape(b))));
-                cells.extend(std::iter::repeat_n(String::new(), 2 + usize::from(p99_here)));
-            }
-        }
-        table.row(&format!("{}{}", escape(&p.system), small(&what.join(" · "))), &cells);
-    }
+    let table = rows(&Told::of(e, false).rows);
     if table.is_empty() {
-        return String::new();
+        return table;
     }
-    format!(
-        "<h3>Published, and measured here</h3>{}<p class=legend>Times of two machines say nothing beside each other: compare the ratios. \
-         The paper's reference is the system that stands beside Driveline.</p>\n",
-        table.finish()
-    )
+    format!("<h3>Published, and measured here</h3>{table}<p class=legend>{}</p>\n", escape(TO_KNOW))
+}
+
+/// A cell that may say that there are too few samples.
+fn or_few(cell: &str) -> String {
+    if cell == TOO_SMALL { format!("<span class=few>{TOO_SMALL}</span>") } else { escape(cell) }
 }
 
 /// Whether everything that was due is accounted for.

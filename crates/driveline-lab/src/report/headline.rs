@@ -4,7 +4,7 @@
 use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape};
 use super::views;
-use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing, total};
+use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing, too_few, total};
 use crate::chain;
 use crate::table::{BesideWhat, LOSSES, Loss, beside_copy, bounds, few_rounds, ratio};
 use crate::words::{cell_without, spaced};
@@ -33,7 +33,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
     let deliveries = e.measured().any(CaseResult::has_deliveries);
-    let ranks = columns(e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
+    let of_rows = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles);
+    let ranks = columns(of_rows());
     let beside = BesideWhat::of(e);
     let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
     each.extend(beside.columns.iter().map(|c| format!("{} ÷ {}", c.label(), beside.to)));
@@ -118,10 +119,11 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         all
     });
     format!(
-        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}{}{}</p>\n",
+        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}{}{}{}</p>\n",
         table.finish(),
         if figures.is_empty() { String::new() } else { format!("Figures are of {}.", escape(&figures.join("; "))) },
         chain::end_to_end(e).iter().map(|line| format!(" {}", escape(line))).collect::<String>(),
+        too_few(of_rows()).map_or_else(String::new, |line| format!(" {line}.")),
         match (beside.columns.is_empty(), beside.is_floor()) {
             (true, _) => "",
             (false, false) =>

@@ -3,7 +3,7 @@
 
 use super::look::{Look, Looks};
 use crate::analysis::{CaseResult, Figure};
-use driveline_bench::Metric;
+use crate::beside::layers_of;
 use driveline_bench::harness::Pace;
 use driveline_bench::observations::Quantity;
 use driveline_runtime::graph::ByteSize;
@@ -196,25 +196,10 @@ fn stacked(names: &[String], parts: &[(&str, Vec<f64>)], x: Axis) -> Plot {
 /// Medians of the parts of a sample's way.
 pub(super) fn layers(cases: &[&CaseResult]) -> Plot {
     let names: Vec<String> = cases.iter().map(|c| c.name()).collect();
-    let mut columns = vec![
-        ("fill", Vec::new()),
-        ("publish call", Vec::new()),
-        ("on its way", Vec::new()),
-        ("wake to hand", Vec::new()),
-        ("copy", Vec::new()),
-        ("read", Vec::new()),
-    ];
-    for c in cases {
-        let p50 = |m: Metric| c.figures.get(&m).and_then(|f| f.percentiles.p50).unwrap_or(0) as f64;
-        let transport = p50(Metric::Transport);
-        let [wake, copy] = [p50(Metric::WakeToHand), p50(Metric::Copy)];
-        // A call of publish() may return after the sample has arrived.
-        let call = p50(Metric::PublishCall).min((transport - wake - copy).max(0.0));
-        let way = (transport - wake - copy - call).max(0.0);
-        for ((_, values), ns) in columns.iter_mut().zip([p50(Metric::Fill), call, way, wake, copy, p50(Metric::Read)]) {
-            values.push(s(ns));
-        }
-    }
+    let layers: Vec<_> = cases.iter().map(|c| layers_of(c)).collect();
+    let part = |i: usize| layers.iter().filter_map(|parts| parts.get(i)).map(|(_, ns)| s(*ns)).collect::<Vec<_>>();
+    let names_of_parts = layers.first().map_or(&[][..], |parts| parts.as_slice());
+    let columns: Vec<_> = names_of_parts.iter().enumerate().map(|(i, (name, _))| (*name, part(i))).collect();
     let x = Axis::new().title(Title::with_text("median")).tick_format("~s").tick_suffix("s").hover_format(".4s");
     stacked(&names, &columns, x)
 }

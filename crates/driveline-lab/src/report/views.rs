@@ -5,6 +5,7 @@ use super::look::{Look, Looks};
 use super::plots;
 use crate::analysis::{CaseResult, ExperimentResult, Figure, Ratio};
 use crate::archive::Role;
+use crate::beside;
 use crate::words::cell_without;
 use driveline_bench::Metric;
 use driveline_bench::harness::Payload;
@@ -56,6 +57,15 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     });
     add("ecdf", "ECDF", "Share of samples that were not later than this.", &|cell| lines(e, cell, looks).map(|l| plots::ecdf(&l)));
     add(
+        "due",
+        "Since due",
+        "How late samples are from when they were due: what the sender was late is in it, and a stall hides nothing. Right of 99 % every step is ten times rarer.",
+        &|cell| {
+            let lines: Vec<_> = e.in_cell(cell).filter_map(|c| Some((c.name(), looks.look(c), beside::open_loop(c)?.1))).collect();
+            (!lines.is_empty()).then(|| plots::percentiles(&lines))
+        },
+    );
+    add(
         "subscribers",
         "Per subscriber",
         "Transport latency of each subscriber: quartiles, whiskers from the first to the 99th percentile, or from the least to the greatest sample where n is too small for those. A fair middleware serves all alike.",
@@ -65,15 +75,10 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         },
     );
     add("ratios", "Ratios", RATIOS, &|cell| ratios(e, cell, looks));
-    add(
-        "layers",
-        "Layers",
-        "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.",
-        &|cell| {
-            let cases: Vec<_> = e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
-            (!cases.is_empty()).then(|| plots::layers(&cases))
-        },
-    );
+    add("layers", "Layers", LAYERS, &|cell| {
+        let cases: Vec<_> = e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
+        (!cases.is_empty()).then(|| plots::layers(&cases))
+    });
     add(
         "deliveries",
         "Deliveries",
@@ -107,7 +112,12 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             "Memory over time",
             "Resident memory of each process in one run; what is shared counts in every process that has touched it.",
         ),
-        (Quantity::Drops, "drops", "Drops over time", "Samples lost, replaced or not sent in one run."),
+        (
+            Quantity::Drops,
+            "drops",
+            "Drops over time",
+            "Samples that were lost or replaced, at each subscriber, and that were not sent, in each stretch of one run, the first that counts.",
+        ),
     ];
     for (quantity, id, title, note) in timelines {
         add(id, title, note, &|cell| over_time(e, cell, quantity, looks));
@@ -117,6 +127,8 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     }
     json!({"cells": e.cells(), "views": all})
 }
+
+pub(super) const LAYERS: &str = "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.";
 
 const RATIOS: &str =
     "How many times as long as Driveline, with the 95 % interval by rounds. Left of the dotted line is faster than Driveline.";
@@ -195,20 +207,8 @@ pub(super) fn overview(e: &ExperimentResult, looks: &Looks) -> Option<Plot> {
 }
 
 fn stage_rows(c: &CaseResult) -> Vec<(String, [f64; 3])> {
-    let mut subjects: Vec<&str> = Vec::new();
-    let mean =
-        |subject: &str, q| c.observed.iter().find(|o| o.subject == subject && o.quantity == q).and_then(|o| o.figure.percentiles.mean);
-    for o in &c.observed {
-        if !subjects.contains(&o.subject.as_str()) {
-            subjects.push(&o.subject);
-        }
-    }
-    let parts = |subject: &str| [Quantity::Idle, Quantity::Communication, Quantity::Computation].map(|q| mean(subject, q));
-    subjects
-        .into_iter()
-        .filter(|subject| parts(subject).iter().any(Option::is_some))
-        .map(|subject| (format!("{} · {subject}", c.name()), parts(subject).map(|p| p.unwrap_or(0.0))))
-        .collect()
+    let row = |(subject, parts): (&str, [Option<f64>; 3])| (format!("{} · {subject}", c.name()), parts.map(|p| p.unwrap_or(0.0)));
+    beside::parts(c).into_iter().map(row).collect()
 }
 
 /// Subjects of one plot: more make no picture, and stand in the table.
@@ -239,7 +239,9 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
             lines.push((format!("{}{subject}", c.name()), looks.look(c), nth, t.points.clone()));
         }
     }
-    (!lines.is_empty()).then(|| plots::timeline(&lines, quantity))
+    // A picture of nothing says no more than the tables do.
+    let nothing = quantity == Quantity::Drops && lines.iter().all(|(.., points)| points.iter().all(|(_, n)| *n == 0.0));
+    (!lines.is_empty() && !nothing).then(|| plots::timeline(&lines, quantity))
 }
 
 /// Latency against size: a plot for each group of cells that differ by size only.

@@ -16,6 +16,8 @@ pub enum AnswerSpec {
     Fairness,
     /// What a preference (`favour`) does for the subscriber that has it and for the slowest other one, beside the same case without.
     Preferred,
+    /// How latencies spread: mean and standard deviation of each system, by size where there are several.
+    Jitter,
     /// What other settings of a middleware (`udp_500`) change beside its usual ones (`udp`).
     Settings,
     /// How latency and throughput grow with the size of payloads.

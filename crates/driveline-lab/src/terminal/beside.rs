@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands beside the latencies: transmission of chains, what workloads observe, floors.
+//! What stands beside the latencies: transmission of chains, what workloads observe, floors, published figures.
 
 use super::percentiles;
 use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
+use crate::beside;
 use crate::chain::{self, TRANSMISSION};
+use crate::published;
 use crate::table::{controls, floors_and_doubles, interval, label, percentile, quantity};
 use driveline_analyze::prose::{listed, wrapped};
 use driveline_analyze::text::Columns;
@@ -51,6 +53,17 @@ pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
         table.heading(format!("  {missing}"));
     }
     write(text, &table);
+}
+
+/// What graphs are judged by, what processes use, and what latencies consist of.
+pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize) {
+    let figures = beside::key_figures(e);
+    if !figures.is_empty() {
+        figures.terminal().write(text);
+        text.push_str(&wrapped(&format!("  {}", beside::KEY_FIGURES), width));
+        text.push('\n');
+    }
+    write(text, &beside::split(e).terminal());
 }
 
 /// Durations that a workload observes, without the latency that stands in the first table.
@@ -103,6 +116,21 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     if counted {
         text.push('\n');
     }
+}
+
+/// Published figures that something was measured beside.
+pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
+    let published::Told { rows, alone } = published::Told::of(e, true);
+    if rows.is_empty() {
+        return;
+    }
+    rows.terminal().write(text);
+    text.push_str(&wrapped(&format!("  {}", published::TO_KNOW), width));
+    if alone > 0 {
+        let figures = if alone == 1 { "figure" } else { "figures" };
+        text.push_str(&wrapped(&format!("  {alone} published {figures} with nothing measured beside them: on the page"), width));
+    }
+    text.push('\n');
 }
 
 /// What the machine does without middleware, and how much the same floor differs from itself.

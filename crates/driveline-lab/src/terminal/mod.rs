@@ -3,7 +3,7 @@
 
 mod beside;
 
-use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns};
+use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, too_few};
 use crate::archive::Manifest;
 use crate::chain;
 use crate::left_out::Told;
@@ -46,8 +46,10 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: u
     latencies(text, e, width);
     beside::own_edges(text, e);
     beside::transmission(text, e);
+    beside::key_figures(text, e, width);
     beside::observed(text, e, width);
     beside::floors(text, e);
+    beside::published(text, e, width);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
             let reasons = r.reasons.join("; ").replace('\n', "\n    ");
@@ -67,7 +69,8 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: u
 /// Every system in every cell, and every link of those that have several.
 fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
     let figures = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| f);
-    let ranks = columns(figures().chain(e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure)).map(|f| &f.percentiles));
+    let of_rows = || figures().chain(e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure)).map(|f| &f.percentiles);
+    let ranks = columns(of_rows());
     let beside = BesideWhat::of(e);
     let lossy: Vec<_> = LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     let mut head = vec![String::new(), "n".into()];
@@ -123,7 +126,7 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
     }
     table.write(text);
     let mut say = |line: &str| text.push_str(&wrapped(line, width));
-    for line in chain::end_to_end(e) {
+    for line in too_few(of_rows()).into_iter().chain(chain::end_to_end(e)) {
         say(&format!("  {line}"));
     }
     if beside.is_floor() && !beside.columns.is_empty() {

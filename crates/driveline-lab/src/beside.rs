@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What stands beside the table of latencies in every rendering.
+
+use crate::analysis::{CaseResult, Column, ExperimentResult, Figure, columns};
+use crate::rows::{Row, Rows};
+use crate::table::{percentile, quantity};
+use driveline_analyze::text::{digits, duration_ns};
+use driveline_bench::Metric;
+use driveline_bench::observations::Quantity;
+
+/// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none, because it may be due faster than its way can
+/// carry.
+pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
+    let of = |m| c.figures.get(&m).filter(|f| f.percentiles.n > 0 && c.case.figure != Metric::BetweenArrivals);
+    of(Metric::Transport).zip(of(Metric::ScheduleRelative))
+}
+
+/// What links with a rate take from publishing, and from when samples were due: the same samples, at all subscribers.
+pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
+    let all = || e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).filter_map(|c| Some((c, open_loop(c)?)));
+    let ranks: Vec<Column> = columns(all().flat_map(|(_, (sent, due))| [&sent.percentiles, &due.percentiles]))
+        .into_iter()
+        .filter(|c| matches!(c, Column::P50 | Column::P95 | Column::P99))
+        .collect();
+    let heads = |of: &str| ranks.iter().map(|c| format!("{of}, {}", c.label())).collect::<Vec<_>>();
+    let head = [vec!["n".to_owned()], heads("transport"), heads("since due")].concat();
+    let row = |(c, (sent, due)): (&CaseResult, (&Figure, &Figure))| {
+        let told = |f: &Figure| ranks.iter().map(|c| percentile(c.of(&f.percentiles))).collect::<Vec<_>>();
+        let cells = [vec![due.percentiles.n.to_string()], told(sent), told(due)].concat();
+        Row { cell: c.case.cell.clone(), name: c.name(), cells }
+    };
+    Rows::new("from when samples were due", &head.iter().map(String::as_str).collect::<Vec<_>>(), all().map(row).collect())
+}
+
+/// Mean idle, communication and computation of each subject that tells them.
+pub(crate) fn parts(c: &CaseResult) -> Vec<(&str, [Option<f64>; 3])> {
+    let mut subjects: Vec<&str> = Vec::new();
+    for o in &c.observed {
+        if !subjects.contains(&o.subject.as_str()) {
+            subjects.push(&o.subject);
+        }
+    }
+    let mean =
+        |subject: &str, q| c.observed.iter().find(|o| o.subject == subject && o.quantity == q).and_then(|o| o.figure.percentiles.mean);
+    let of = |subject| [Quantity::Idle, Quantity::Communication, Quantity::Computation].map(|q| mean(subject, q));
+    subjects.into_iter().map(|subject| (subject, of(subject))).filter(|(_, parts)| parts.iter().any(Option::is_some)).collect()
+}
+
+/// Of workloads, what their latencies consist of.
+pub(crate) fn split(e: &ExperimentResult) -> Rows {
+    let workloads = e.measured().filter(|c| c.case.workload.is_some());
+    let row = |c: &CaseResult, subject: &str, parts: [Option<f64>; 3]| Row {
+        cell: c.case.cell.clone(),
+        name: format!("{} · {subject}", c.name()),
+        cells: parts.iter().map(|ns| ns.map_or_else(String::new, duration_ns)).collect(),
+    };
+    let rows = workloads.flat_map(|c| parts(c).into_iter().map(move |(subject, parts)| row(c, subject, parts)));
+    Rows::new("parts of the latency, means", &["idle", "communication", "computation"], rows.collect())
+}
+
+/// What graphs are judged by, and what the processes of watched links use.
+pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
+    let row = |c: &CaseResult| {
+        let of = |q| c.observed.iter().filter(move |o| o.quantity == q && o.figure.percentiles.n > 0);
+        let latency = c.headline().filter(|_| c.case.workload.is_some()).map(|(_, f)| &f.percentiles);
+        let period = of(Quantity::PeriodDeviation).max_by_key(|o| o.figure.percentiles.p50).map(|o| &o.figure.percentiles);
+        let told = |q: Quantity, x: Option<f64>| x.map_or_else(String::new, |x| quantity(q, x));
+        let sum = |all: Vec<f64>| (!all.is_empty()).then(|| all.iter().sum::<f64>());
+        let drops =
+            of(Quantity::Drops).filter_map(|o| o.figure.percentiles.mean.map(|mean| (mean * o.figure.percentiles.n as f64).round()));
+        let memory = of(Quantity::ResidentMemory).filter_map(|o| o.figure.percentiles.p50.map(|bytes| bytes as f64));
+        let cells = vec![
+            latency.map_or_else(String::new, |p| percentile(p.p50)),
+            latency.map_or_else(String::new, |p| percentile(p.p99)),
+            told(Quantity::Drops, sum(drops.collect())),
+            told(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
+            told(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
+            sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect()).map_or_else(String::new, digits),
+            told(Quantity::ResidentMemory, sum(memory.collect())),
+        ];
+        Row { cell: c.case.cell.clone(), name: c.name(), cells }
+    };
+    // A latency alone stands above.
+    let says = |r: &Row| r.cells.iter().skip(2).any(|c| !c.is_empty());
+    let rows = e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).map(row).filter(says).collect();
+    let head = ["latency, p50", "latency, p99", "drops", "off the period, p50", "off the period, sd", "CPUs in use", "resident memory"];
+    Rows::new("key figures", &head, rows)
+}
+
+/// What [`key_figures`] are, for whoever reads them.
+pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and resident memory (median) of all processes together, shared memory in each of them.";
+
+/// Medians of the parts of a sample's way, in nanoseconds: none of those that it does not have.
+pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {
+    let p50 = |m: Metric| c.figures.get(&m).and_then(|f| f.percentiles.p50).unwrap_or(0) as f64;
+    let transport = p50(Metric::Transport);
+    let [wake, copy] = [p50(Metric::WakeToHand), p50(Metric::Copy)];
+    // A call of publish() may return after the sample has arrived.
+    let call = p50(Metric::PublishCall).min((transport - wake - copy).max(0.0));
+    let way = (transport - wake - copy - call).max(0.0);
+    [
+        ("fill", p50(Metric::Fill)),
+        ("publish call", call),
+        ("on its way", way),
+        ("wake to hand", wake),
+        ("copy", copy),
+        ("read", p50(Metric::Read)),
+    ]
+}
+
+/// Those of every system in every cell.
+pub(crate) fn layers(e: &ExperimentResult) -> Rows {
+    let measured = e.cells().into_iter().flat_map(|cell| e.in_cell(cell));
+    let row = |c: &CaseResult| Row {
+        cell: c.case.cell.clone(),
+        name: c.name(),
+        cells: layers_of(c).iter().map(|(_, ns)| if *ns > 0.0 { duration_ns(*ns) } else { String::new() }).collect(),
+    };
+    let rows = measured.filter(|c| c.figures.contains_key(&Metric::Transport)).map(row).collect();
+    Rows::new("layers, medians", &["fill", "publish call", "on its way", "wake to hand", "copy", "read"], rows)
+}

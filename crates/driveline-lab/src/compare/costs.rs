@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What else may have changed between two measurements: processor time per message, and the share of samples that did not arrive.
+
+use super::{SIGNIFICANCE, holm_verdict, welch};
+use crate::analysis::{RunCost, run_costs};
+use crate::archive::{Archive, Case, Experiment, Role};
+use crate::table;
+use anyhow::Result;
+use driveline_analyze::text::{Columns, digits, duration_ns};
+use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, mean_interval_unpaired};
+use serde::Serialize;
+
+/// One of them in both.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// Experiment.
+    pub experiment: String,
+    /// Cell.
+    pub cell: String,
+    /// System.
+    pub system: String,
+    /// What it stands for.
+    pub role: Role,
+    /// Which.
+    pub what: What,
+    /// In A: the mean of its rounds, in nanoseconds, or as a share.
+    pub a: f64,
+    /// In B.
+    pub b: f64,
+    /// Of processor time B ÷ A, of shares B − A, with the 95 % interval by rounds; none if A has nothing to divide by.
+    pub change: Option<Interval>,
+    /// Probability of so great a difference by chance, corrected for the number of all comparisons.
+    pub p_corrected: Option<f64>,
+    /// What follows.
+    pub verdict: CostVerdict,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Processor time of all ends per message, in nanoseconds.
+    CpuPerMessage,
+    /// Deliveries that were to be and did not come about (lost, replaced unread, or never sent), as a share of all; only where something did
+    /// not arrive in A or B.
+    ShareLost,
+}
+
+/// B beside A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostVerdict {
+    /// B has less.
+    Less,
+    /// B has more.
+    More,
+    /// It differs for sure, and the processor time of the row's own floor changed in the same direction by as much: so the machine did.
+    MachineChanged,
+    /// A difference is not shown; that does not prove that there is none.
+    NoDifferenceShown,
+    /// One of both has fewer than five rounds.
+    TooFewRounds,
+}
+
+impl CostVerdict {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Less => "less",
+            Self::More => "MORE",
+            Self::MachineChanged => "as the floor did",
+            Self::NoDifferenceShown => "no difference shown",
+            Self::TooFewRounds => "too few rounds",
+        }
+    }
+}
+
+impl What {
+    const ALL: [Self; 2] = [Self::CpuPerMessage, Self::ShareLost];
+
+    fn of(self, c: &RunCost) -> Option<f64> {
+        match self {
+            Self::CpuPerMessage => c.cpu_ns_per_sample,
+            Self::ShareLost => c.share_lost,
+        }
+    }
+
+    /// No change.
+    fn nothing(self) -> f64 {
+        match self {
+            Self::CpuPerMessage => 1.0,
+            Self::ShareLost => 0.0,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::CpuPerMessage => "CPU/message",
+            Self::ShareLost => "lost",
+        }
+    }
+
+    fn told(self, x: f64) -> String {
+        match self {
+            Self::CpuPerMessage => duration_ns(x),
+            Self::ShareLost => format!("{} %", digits(x * 100.0)),
+        }
+    }
+
+    fn change(self, i: &Interval) -> String {
+        match self {
+            Self::CpuPerMessage => table::interval(Some(i)),
+            Self::ShareLost => {
+                let points = |x: f64| format!("{}{}", if x > 0.0 { "+" } else { "" }, digits(x * 100.0));
+                format!("{} [{}, {}] points{}", points(i.estimate), points(i.low), points(i.high), table::few_rounds(i))
+            }
+        }
+    }
+}
+
+/// What two cases cost, and each with its probability by chance.
+pub(super) fn of(
+    (a, e, case): (&Archive, &Experiment, &Case),
+    (b, other, theirs): (&Archive, &Experiment, &Case),
+    seed: u64,
+) -> Result<Vec<(Cost, Option<f64>)>> {
+    let (ours, others) = (run_costs(a, e, case)?, run_costs(b, other, theirs)?);
+    let compared = |what: What| {
+        let values = |of: &[RunCost]| of.iter().filter_map(|c| what.of(c)).collect::<Vec<f64>>();
+        let (x, y) = (values(&ours), values(&others));
+        // Nobody wonders whether nothing differs from nothing.
+        if x.is_empty() || y.is_empty() || (what == What::ShareLost && x.iter().chain(&y).all(|share| *share == 0.0)) {
+            return None;
+        }
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+        let change: fn(f64, f64) -> Option<f64> = match what {
+            What::CpuPerMessage => |b, a| (a > 0.0).then(|| b / a),
+            What::ShareLost => |b, a| Some(b - a),
+        };
+        let enough = x.len().min(y.len()) >= ENOUGH_ROUNDS;
+        // Processor times differ by factors, as latencies do.
+        let tested = |v: &[f64]| match what {
+            What::CpuPerMessage => v.iter().map(|ns| ns.max(1.0).ln()).collect::<Vec<_>>(),
+            What::ShareLost => v.to_vec(),
+        };
+        let cost = Cost {
+            experiment: e.scenario.id.clone(),
+            cell: case.cell.clone(),
+            system: case.system.to_string(),
+            role: case.role,
+            what,
+            a: mean(&x),
+            b: mean(&y),
+            change: mean_interval_unpaired(&y, &x, change, seed),
+            p_corrected: None,
+            verdict: if enough { CostVerdict::NoDifferenceShown } else { CostVerdict::TooFewRounds },
+        };
+        Some((cost, if enough { welch(&tested(&x), &tested(&y)) } else { None }))
+    };
+    Ok(What::ALL.into_iter().filter_map(compared).collect())
+}
+
+/// Verdicts by corrected probabilities; `cases` are those of the rows.
+pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Case]) {
+    for (cost, p) in costs.iter_mut().zip(corrected) {
+        cost.p_corrected = *p;
+        if let Some(greater) = holm_verdict(cost.change.as_ref(), *p, cost.what.nothing()) {
+            cost.verdict = if greater { CostVerdict::More } else { CostVerdict::Less };
+        }
+    }
+    let changed =
+        |c: &Cost| c.role == Role::Floor && c.what == What::CpuPerMessage && matches!(c.verdict, CostVerdict::Less | CostVerdict::More);
+    let floors: Vec<(Cost, &Case)> = costs.iter().zip(cases).filter(|(c, _)| changed(c)).map(|(c, case)| (c.clone(), *case)).collect();
+    for (cost, case) in costs.iter_mut().zip(cases).filter(|(c, _)| c.role != Role::Floor && c.what == What::CpuPerMessage) {
+        let Some(i) = cost.change else { continue };
+        let same = |(f, floor): &(Cost, &Case)| {
+            (&f.experiment, f.verdict) == (&cost.experiment, cost.verdict)
+                && case.comparisons.iter().any(|c| c.to == floor.id)
+                && f.change.is_some_and(|r| (i.low..=i.high).contains(&r.estimate))
+        };
+        if floors.iter().any(same) {
+            cost.verdict = CostVerdict::MachineChanged;
+        }
+    }
+}
+
+/// A table, and how many differ.
+pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
+    let mut table = Columns::new(&["processor time, and what did not arrive", "A", "B", "B ÷ A, or B − A", "p, corrected", "verdict"]);
+    let mut last = String::new();
+    for c in costs {
+        let place = format!("{} · {}", c.experiment, c.cell);
+        if place != last {
+            table.heading(place.clone());
+            last = place;
+        }
+        table.row(vec![
+            format!("  {} {}", c.system, c.what.label()),
+            c.what.told(c.a),
+            c.what.told(c.b),
+            c.change.as_ref().map_or_else(String::new, |i| c.what.change(i)),
+            c.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
+            c.verdict.label().into(),
+        ]);
+    }
+    let of = |what: What, v: CostVerdict| costs.iter().filter(|c| c.what == what && c.verdict == v && c.role == Role::Measured).count();
+    let said = |what: What, name: &str| {
+        let [less, more, same] = [CostVerdict::Less, CostVerdict::More, CostVerdict::NoDifferenceShown].map(|v| of(what, v));
+        format!("{name}: {less} less, {more} more, {same} without a difference shown.")
+    };
+    let line =
+        format!("{} {}", said(What::CpuPerMessage, "Processor time per message"), said(What::ShareLost, "Samples that did not arrive"));
+    let mut text = String::new();
+    table.write(&mut text);
+    (!costs.is_empty()).then_some((text, line))
+}
+
+/// How they are compared, beside how percentiles are.
+pub(super) fn method() -> String {
+    format!(
+        "Processor time per message (B ÷ A) and the share of samples that did not arrive (B − A) are compared by the means of rounds in the same way, below \
+         the same {:.0} % over all comparisons together; what a daemon of the middleware uses is not in them.",
+        SIGNIFICANCE * 100.0
+    )
+}

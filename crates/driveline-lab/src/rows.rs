@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A table of what is told of systems in cells, which the terminal, the page and Markdown show alike.
+
+use driveline_analyze::text::Columns;
+
+/// Rows under the names of their cells.
+pub(crate) struct Rows {
+    /// What they are about.
+    pub(crate) about: &'static str,
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One of them: a cell for each word of the head; empty where there is nothing to tell.
+pub(crate) struct Row {
+    pub(crate) cell: String,
+    pub(crate) name: String,
+    pub(crate) cells: Vec<String>,
+}
+
+impl Rows {
+    /// Without the columns in which there is nothing but their head.
+    pub(crate) fn new(about: &'static str, head: &[&str], mut rows: Vec<Row>) -> Self {
+        let says: Vec<bool> = (0..head.len()).map(|c| rows.iter().any(|r| r.cells.get(c).is_some_and(|t| !t.is_empty()))).collect();
+        let told = |c: usize| says.get(c).copied().unwrap_or(false);
+        for row in &mut rows {
+            row.cells.resize(head.len(), String::new());
+            row.cells = std::mem::take(&mut row.cells).into_iter().enumerate().filter(|(c, _)| told(*c)).map(|(_, t)| t).collect();
+        }
+        let head = head.iter().enumerate().filter(|(c, _)| told(*c)).map(|(_, h)| (*h).to_owned()).collect();
+        Self { about, head, rows }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn terminal(&self) -> Columns {
+        let mut table = Columns::new(&[self.about].into_iter().chain(self.head.iter().map(String::as_str)).collect::<Vec<_>>());
+        let mut cell = None;
+        for row in &self.rows {
+            if cell.replace(&row.cell) != Some(&row.cell) {
+                table.heading(row.cell.clone());
+            }
+            table.named(format!("  {}", row.name), row.cells.clone());
+        }
+        table
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        let mut table = Columns::new(&[self.about, "system"].into_iter().chain(self.head.iter().map(String::as_str)).collect::<Vec<_>>());
+        for row in &self.rows {
+            table.named(row.cell.clone(), [row.name.clone()].into_iter().chain(row.cells.iter().cloned()).collect());
+        }
+        table.markdown()
+    }
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What stands beside the table of latencies, on the terminal, on the page and as Markdown: spreads, published figures, lateness of the
+//! sender, drops over time, what there are too few samples for, parts of latencies.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod fixture;
+
+use driveline_bench::Metric;
+use driveline_bench::harness::{Pace, Payload, ReceivedRow, System, Take};
+use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_lab::archive::{Archive, Case, Experiment, Link, Run};
+use driveline_lab::{ReportArgs, report, scenario};
+use fixture::{case, chain_case, experiment, link, manifest, peer, run, workload_case};
+
+/// What is said of an experiment: on the terminal, on the page, as Markdown.
+fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
+    let dir = tempfile::tempdir().unwrap();
+    let rounds = e.rounds;
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
+    for c in &archive.manifest.experiments[0].cases {
+        for round in 0..rounds {
+            let (run, observations) = make(c, round);
+            archive.add("X", c, &run, &observations).unwrap();
+        }
+    }
+    let args = |markdown| ReportArgs { directory: archive.directory().into(), out: None, markdown, json: false };
+    let terminal = report(&args(false)).unwrap();
+    let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
+    [terminal, page.split_once("<body>").unwrap().1.to_owned(), report(&args(true)).unwrap()]
+}
+
+fn only(run: Run) -> (Run, Observations) {
+    (run, Observations::default())
+}
+
+/// F with its published figures, and latencies that lie 10 µs to both sides of 20 µs.
+fn jitter() -> [String; 3] {
+    let f = scenario::load("F").unwrap();
+    let mut cases = Vec::new();
+    for (size, name) in [(32 << 10, "32 KiB"), (1 << 20, "1 MiB")] {
+        for system in [System::Driveline, peer("as_published/fastcycle")] {
+            let cell = format!("latency · {name} · process · untouched");
+            let link = Link { reach: driveline_bench::harness::Reach::Process, ..link(size, 1, Payload::Untouched) };
+            cases.push(Case { scenario_case: "latency".into(), ..case(system, &cell, cases.len(), vec![link]) });
+        }
+    }
+    let mut e = experiment("X", 5, cases);
+    (e.scenario.answer, e.scenario.published) = (f.answer, f.published);
+    told(e, |c, round| {
+        let middle = if c.system == System::Driveline { 20_000 } else { 200_000 };
+        only(run(c, round, &[middle - 10_000, middle + 10_000].repeat(50)))
+    })
+}
+
+#[test]
+fn a_question_about_jitter_is_answered_with_mean_and_deviation() {
+    let [terminal, page, markdown] = jitter();
+    // Of 500 samples, with n − 1: 10.01 µs.
+    let about = "Mean ± standard deviation";
+    let own = "Driveline 20.0 ± 10.0 µs at 32 KiB, 20.0 ± 10.0 µs at 1 MiB";
+    let other = "as_published/fastcycle 200 ± 10.0 µs at 32 KiB, 200 ± 10.0 µs at 1 MiB";
+    assert!(terminal.contains(&format!("{about}:\n  {own}\n  {other}\n")), "{terminal}");
+    assert!(page.contains(&format!("<p>{about}:</p><p class=part>{own}</p><p class=part>")), "no answer on the page");
+    assert!(markdown.contains(&format!("{about}:\n\n- {own}\n")), "{markdown}");
+}
+
+#[test]
+fn published_spreads_stand_beside_measured_ones_everywhere() {
+    let [terminal, page, markdown] = jitter();
+    let (_, table) = page.split_once("Published, and measured here").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    let (_, group) = table.split_once("<span>latency · 32 KiB · threads</span>").unwrap_or_else(|| panic!("{table}"));
+    let rows: Vec<&str> = group.split("class=group").next().unwrap().split("</tr>").collect();
+    for (row, name, spread) in [
+        (rows[1], "FastCycle (published)", "159 ± 164 µs"),
+        (rows[2], "Driveline", "20.0 ± 10.0 µs"),
+        (rows[3], "as_published/fastcycle", "200 ± 10.0 µs"),
+        (rows[4], "ROS 2 intra (published)", "146 ± 20.0 µs"),
+    ] {
+        assert!(row.contains(&format!("<th scope=row>{name}</th><td>{spread}</td>")), "{row}");
+    }
+    let lines: Vec<&str> =
+        terminal.lines().skip_while(|l| l.trim() != "latency · 32 KiB · threads").skip(1).take(4).map(str::trim).collect();
+    assert!(lines[0].starts_with("FastCycle (published)") && lines[0].contains("159 ± 164 µs"), "{terminal}");
+    assert!(lines[1].starts_with("Driveline ") && lines[1].contains("20.0 ± 10.0 µs"), "{terminal}");
+    assert!(lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"), "{terminal}");
+    // What nothing was measured beside is counted there, and stands in the others.
+    assert!(!lines[3].contains("ROS 2") && terminal.contains("23 published figures with nothing measured beside them"), "{terminal}");
+    assert!(markdown.contains("| latency · 32 KiB · threads | FastCycle (published) | 159 ± 164 µs |"), "{markdown}");
+    assert!(markdown.contains("| latency · 32 KiB · threads | ROS 2 intra (published) | 146 ± 20.0 µs |"), "{markdown}");
+    assert!(markdown.contains("| cyclonedds/udp was not measured |"), "{markdown}");
+}
+
+#[test]
+fn every_published_percentile_stands_beside_the_measured_one() {
+    let mut e = experiment("X", 5, vec![case(System::Driveline, "1→1", 0, vec![link(34_560, 1, Payload::Untouched)])]);
+    e.scenario.published = scenario::load("S1").unwrap().published;
+    let [terminal, page, markdown] = told(e, |c, round| only(run(c, round, &[20_000; 100])));
+    let cells = ["226 µs", "226 µs", "298 µs", "382 µs", "880 µs"];
+    let own = ["20.0 µs ± 0 ns", "20.0 µs", "20.0 µs", "20.0 µs", "20.0 µs"];
+    for text in [&terminal, &markdown] {
+        let line =
+            |l: &str| l.split(if l.starts_with('|') { "|" } else { "  " }).map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
+        let lines: Vec<Vec<String>> = text.lines().map(line).collect();
+        let has = |cells: &[String]| lines.iter().any(|l| l.windows(cells.len()).any(|w| w == cells));
+        assert!(has(&cells.map(str::to_owned)) && has(&own.map(str::to_owned)), "{text}");
+        assert!(has(&["mean ± sd", "p50", "p95", "p99", "max"].map(str::to_owned)), "{text}");
+    }
+    let row = |cells: &[&str]| cells.iter().map(|c| format!("<td>{c}</td>")).collect::<String>();
+    assert!(page.contains(&row(&cells)) && page.contains(&row(&own)), "not on the page");
+}
+
+#[test]
+fn a_late_sender_shows_where_the_time_is_told_from_when_samples_were_due() {
+    let cases: Vec<Case> = [System::Driveline, peer("fastdds/shm")]
+        .into_iter()
+        .enumerate()
+        .map(|(i, system)| case(system, "camera", i, vec![link(64, 1, Payload::Untouched)]))
+        .collect();
+    // The peer's sender is 5 ms late from the middle on: everything happens later than it was due.
+    let late = |c: &Case, round: u64| {
+        let mut run = run(c, round, &[20_000; 100]);
+        for s in run.accounts[0].stamps.iter_mut().skip(50).filter(|_| c.system != System::Driveline) {
+            for ns in [&mut s.sent.before_fill, &mut s.sent.before_publish, &mut s.sent.returned] {
+                *ns += 5_000_000;
+            }
+            let r = s.received.as_mut().unwrap();
+            (r.woken, r.in_hand) = (r.woken + 5_000_000, r.in_hand + 5_000_000);
+        }
+        only(run)
+    };
+    let [_, page, markdown] = told(experiment("X", 5, cases.clone()), late);
+    let row =
+        |of: &str| markdown.lines().find(|l| l.starts_with("| camera |") && l.contains(of) && l.contains("5.03 ms")).map(str::to_owned);
+    // Published 10 µs after it was due, and 20 µs on its way.
+    assert_eq!(row("fastdds/shm").as_deref(), Some("| camera | fastdds/shm | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 5.03 ms |"), "{markdown}");
+    assert!(markdown.contains("| camera | Driveline | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 30.0 µs |"), "{markdown}");
+    let (_, table) = page.split_once("From when samples were due").unwrap();
+    assert!(table.split("</table>").next().unwrap().contains("<td>5.03 ms</td>"), "{table}");
+    assert!(page.contains("\"title\":\"Since due\""), "no view");
+    // A ping-pong is due at no time.
+    let ping_pong = |c: Case| Case { links: c.links.into_iter().map(|l| Link { pace: Pace::PingPong, ..l }).collect(), ..c };
+    let [_, page, markdown] = told(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
+    assert!(
+        !markdown.contains("since due") && !page.contains("From when samples were due") && !page.contains("\"Since due\""),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn of_several_links_each_tells_how_late_it_was_since_due() {
+    let links = vec![link(64, 1, Payload::Untouched), Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) }];
+    let [_, page, _] =
+        told(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| only(run(c, round, &[20_000; 100])));
+    let (_, table) = page.split_once("Links one by one").unwrap();
+    let table = table.split("</table>").next().unwrap();
+    assert!(table.contains("<th scope=col>p99 since due</th>") && table.contains("<td>30.0 µs</td>"), "{table}");
+}
+
+/// The lines of a plot of drops over time, by name: the number in each stretch.
+fn drops(page: &str) -> Vec<(String, Vec<f64>)> {
+    let explorers = page.split("<script type=application/json>").skip(1).map(|s| s.split("</script>").next().unwrap());
+    let views: Vec<serde_json::Value> = explorers.map(|s| serde_json::from_str(&s.replace("\\u003c", "<")).unwrap()).collect();
+    let all = views.iter().filter_map(|v| v["views"].as_array()).flatten().filter(|v| v["id"] == "drops");
+    let traces = all.flat_map(|v| v["plots"].as_array().unwrap()).flat_map(|p| p["plot"]["data"].as_array().unwrap());
+    let numbers = |t: &serde_json::Value| t["y"].as_array().unwrap().iter().map(|y| y.as_f64().unwrap()).collect();
+    traces.map(|t| (t["name"].as_str().unwrap().to_owned(), numbers(t))).collect()
+}
+
+#[test]
+fn drops_of_a_link_are_told_over_time() {
+    let cases = vec![
+        case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
+        case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
+    ];
+    let make = |dropping: bool| {
+        move |c: &Case, round: u64| {
+            let mut run = run(c, round, &[20_000; 100]);
+            if dropping && c.system != System::Driveline {
+                let a = &mut run.accounts[0];
+                // Five in a row are lost, three in a row never sent, and the last two neither.
+                a.stamps[20..25].iter_mut().for_each(|s| (s.received, s.transport_ns) = (None, 0));
+                a.stamps.truncate(98);
+                a.stamps.drain(70..73);
+                (a.sent, a.received[0], a.missed[0]) = (95, 90, 5);
+                a.not_sent.insert("no memory".into(), 5);
+            }
+            only(run)
+        }
+    };
+    let [_, page, _] = told(experiment("X", 2, cases.clone()), make(true));
+    let lines = drops(&page);
+    let line = |name: &str| lines.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no {name} in {lines:?}")).1.clone();
+    let lost = line("fastdds/shm · lost");
+    // Each sample that was due stands in one stretch of the run; those lost near its fifth part.
+    assert_eq!(lost.iter().sum::<f64>(), 5.0);
+    let at = |values: &[f64]| values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
+    assert!((0.15..0.25).contains(&at(&lost)), "{lost:?}");
+    let not_sent = line("fastdds/shm · not sent");
+    assert_eq!((not_sent.iter().sum::<f64>(), not_sent.last()), (5.0, Some(&2.0)), "{not_sent:?}");
+    assert!((0.65..0.75).contains(&at(&not_sent)), "{not_sent:?}");
+    // Beside it, that of another one stays at nothing; where nobody drops anything, there is no picture of it.
+    assert_eq!(line("Driveline · lost").iter().sum::<f64>(), 0.0);
+    let [_, page, _] = told(experiment("X", 2, cases), make(false));
+    assert_eq!(drops(&page), []);
+}
+
+#[test]
+fn drops_of_a_chain_are_told_over_time() {
+    let cases = vec![chain_case(System::Driveline, "every edge", 0, false)];
+    let [_, page, _] = told(experiment("X", 1, cases), |c, round| {
+        let mut o = Observations::default();
+        let points = |come: fn(&u64) -> bool| {
+            (0..100u64).filter(come).map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value: 1000 }).collect::<Vec<_>>()
+        };
+        o.put("video", Quantity::Computation, points(|_| true));
+        o.put("detector", Quantity::Communication, points(|i| *i != 50));
+        o.put("end to end", Quantity::Latency, points(|i| *i != 50));
+        (run(c, round, &[]), o)
+    });
+    let lines = drops(&page);
+    let [(name, values)] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((name.as_str(), values.iter().sum::<f64>()), ("Driveline · lost", 1.0));
+    let at = values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
+    assert!((0.45..0.55).contains(&at), "{values:?}");
+}
+
+#[test]
+fn who_carries_a_whole_vehicle_is_watched() {
+    assert_eq!(scenario::load("S6").unwrap().watch_every_ms, scenario::load("S4").unwrap().watch_every_ms);
+}
+
+#[test]
+fn percentiles_that_nobody_has_enough_samples_for_are_named() {
+    let one = || vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
+    let told = |rounds: u64, n: usize| told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])));
+    for (n, line) in [
+        (10, "p95, p99, p99.9: n too small (needs ≥ 60, ≥ 300, ≥ 3 000)"),
+        (100, "p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)"),
+        (400, "p99.9: n too small (needs ≥ 3 000)"),
+    ] {
+        for text in told(1, n) {
+            assert_eq!(text.matches(line).count(), 1, "{n} samples, {line}: {text}");
+            assert_eq!(text.matches("n too small (needs").count(), 1, "{text}");
+        }
+    }
+    for text in told(1, 3000) {
+        assert!(!text.contains("n too small (needs"), "{text}");
+    }
+}
+
+/// A workload whose path has parts, and which is watched.
+fn reference() -> [String; 3] {
+    told(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
+        let mut o = Observations::default();
+        let mut put = |subject: &str, quantity, value: u64| {
+            o.put(subject, quantity, (0..151).map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value }));
+        };
+        for (quantity, ns) in [
+            (Quantity::Latency, 90_000_000),
+            (Quantity::Idle, 40_000_000),
+            (Quantity::Communication, 1_000_000),
+            (Quantity::Computation, 49_000_000),
+        ] {
+            put("hot path", quantity, ns);
+        }
+        put("planner", Quantity::PeriodDeviation, 2_000_000);
+        put("hot path", Quantity::Drops, 1);
+        // Two processes, of half a processor and one and a half.
+        put("front", Quantity::Cpu, 50_000_000);
+        put("rear", Quantity::Cpu, 150_000_000);
+        put("front", Quantity::ResidentMemory, 10 << 20);
+        put("rear", Quantity::ResidentMemory, 20 << 20);
+        (run(c, round, &[]), o)
+    })
+}
+
+#[test]
+fn idle_communication_and_computation_stand_in_every_rendering() {
+    let [terminal, _, markdown] = reference();
+    let line = terminal.lines().find(|l| l.contains("Driveline · hot path")).unwrap_or_else(|| panic!("{terminal}"));
+    let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!(cells, ["Driveline · hot path", "40.0 ms", "1.00 ms", "49.0 ms"], "{terminal}");
+    assert!(markdown.contains("| reference | Driveline · hot path | 40.0 ms | 1.00 ms | 49.0 ms |"), "{markdown}");
+}
+
+#[test]
+fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
+    let [terminal, page, markdown] = reference();
+    // 151 points in each of two rounds; a processor's share is of the time between them.
+    let cells = ["90.0 ms", "90.0 ms", "302", "2.00 ms", "0 ns", "2.00", "30.0 MiB"];
+    let expected = [&["Driveline"][..], &cells].concat();
+    let line = |l: &str| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    assert!(terminal.lines().any(|l| line(l) == expected), "{terminal}");
+    assert!(markdown.contains("| reference | Driveline | 90.0 ms | 90.0 ms | 302 | 2.00 ms | 0 ns | 2.00 | 30.0 MiB |"), "{markdown}");
+    assert!(page.contains("<td>30.0 MiB</td>"), "no table on the page");
+}
+
+#[test]
+fn layers_have_their_numbers_where_they_are_asked_for() {
+    let link = || Link { take: Take::Copy, ..link(4 << 20, 1, Payload::Filled) };
+    let cases = |figure| {
+        [System::Driveline, peer("iceoryx/loan")]
+            .into_iter()
+            .enumerate()
+            .map(|(i, system)| Case { figure, ..case(system, "camera", i, vec![link()]) })
+            .collect::<Vec<_>>()
+    };
+    let copied = |c: &Case, round: u64| {
+        let mut run = run(c, round, &[120_000; 100]);
+        for s in &mut run.accounts[0].stamps {
+            let r = s.received.unwrap();
+            // Of the way the last 70 µs are the copy.
+            let in_hand = s.sent.before_publish + 50_000;
+            s.received = Some(ReceivedRow { woken: in_hand - 300, in_hand, copied: in_hand + 70_000, read: in_hand + 72_000, ..r });
+        }
+        only(run)
+    };
+    let [_, page, markdown] = told(experiment("X", 3, cases(Metric::FillAndTransport)), copied);
+    let cells = "9.00 µs | 500 ns | 49.2 µs | 300 ns | 70.0 µs | 2.00 µs |";
+    assert!(
+        markdown.contains(&format!("| camera | Driveline | {cells}")) && markdown.contains(&format!("| camera | iceoryx/loan | {cells}")),
+        "{markdown}"
+    );
+    let (_, table) = page.split_once("Layer by layer").unwrap();
+    assert!(table.split("</table>").next().unwrap().contains("<td>49.2 µs</td>"), "{table}");
+    // Elsewhere they are a plot, and numbers on the page.
+    let [_, page, markdown] = told(experiment("X", 3, cases(Metric::Transport)), copied);
+    assert!(!markdown.contains("on its way") && page.contains("Layer by layer"), "{markdown}");
+}
