@@ -9,6 +9,7 @@ use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::interfaces::{self, Interfaces};
 use super::outgoing::OutgoingTopic;
+use super::outlet::Outlet;
 use super::service::Services;
 use super::sim_time::SimTime;
 use super::waiting::{Signal, Waiting};
@@ -359,6 +360,9 @@ impl Conductor {
         troubles.into_iter().chain(of_interfaces).chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
         self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy(&self.common));
+        if Outlet::has_room(&self.common) {
+            self.outgoing.iter().for_each(OutgoingTopic::room);
+        }
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let due = self.services.look(&self.nodes);

@@ -38,6 +38,10 @@ const KIND: &str = "ros2";
 /// Why a thread does not go on that has not said why.
 const PANICKED: &str = "its thread has panicked; what it says stands in the gateway's output";
 
+/// What to do where a gateway has as much as it can have.
+const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph file), or move some to a graph with another `domain`, \
+                     which has a gateway of its own";
+
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
