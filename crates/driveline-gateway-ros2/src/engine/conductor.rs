@@ -359,7 +359,10 @@ impl Conductor {
         });
         troubles.into_iter().chain(of_interfaces).chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
-        self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy(&self.common));
+        for (_, incoming) in &mut self.incoming {
+            incoming.tidy(&self.common);
+            incoming.try_again(&self.common);
+        }
         if Outlet::has_room(&self.common) {
             self.outgoing.iter().for_each(OutgoingTopic::room);
         }
@@ -445,7 +448,11 @@ impl Conductor {
             Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
-            Change::Here(_) => self.common.tell("more subscriptions in ROS 2 than are looked at: mismatches are not told".into()),
+            Change::Here(endpoint) => self.common.tell(format!(
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most there can be: one more gets samples, but is not listed, nor is it told \
+                 if it does not match",
+                endpoint.topic
+            )),
         }
     }
 

@@ -8,8 +8,8 @@ use super::endpoint::{Endpoint, Handle, Profile};
 use super::feed::{Came, Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE, Numbers};
 use super::leaving::Leaving;
-use super::outlet::{Offer, Outlet};
-use super::{PANICKED, lock};
+use super::outlet::{Offer, OpenError, Outlet};
+use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
 use crate::rmw_zenoh::NO_HASH;
@@ -121,6 +121,12 @@ pub(super) struct Incoming {
     writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
+    /// Somebody has gone since those for whom there was no room were tried again.
+    freed: bool,
+    /// Writers that have an inlet, and do not pass to the other profile for want of room.
+    short: HashMap<Handle, Newcomer>,
+    /// How many writers were refused so far.
+    count: u64,
     /// Writers that are gone, and may come back.
     departed: Arc<Mutex<Departed>>,
 }
@@ -132,25 +138,64 @@ struct RefusedWriter {
     counted: &'static str,
     node: String,
     why: Why,
+    /// Where there was no room for it: its place in the row, and what it takes to try again.
+    waits: Option<(u64, Newcomer)>,
+}
+
+/// A writer as it was discovered, and whose it is, if that is known.
+struct Newcomer {
+    endpoint: Box<Endpoint>,
+    node: Option<RosNode>,
+}
+
+impl Newcomer {
+    fn new(endpoint: &Endpoint, node: Option<&RosNode>) -> Self {
+        Self { endpoint: Box::new(endpoint.clone()), node: node.cloned() }
+    }
 }
 
 /// Why a writer is not taken from.
+#[derive(Debug)]
 struct Why {
     /// For people.
     text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As long as it is as it is.
+    Lasting,
     /// It offers less than the rule asks for, and there is a reader that asks for it: so DDS tells the writer's node.
-    asked: bool,
+    Asked,
+    /// Until others have gone.
+    NoRoom,
+}
+
+impl Why {
+    fn no_room(text: String) -> Self {
+        Self { text, kind: Kind::NoRoom }
+    }
 }
 
 impl From<String> for Why {
     fn from(text: String) -> Self {
-        Self { text, asked: false }
+        Self { text, kind: Kind::Lasting }
     }
 }
 
 impl Incoming {
     pub(super) fn new(profile: Profile) -> Self {
-        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new(), departed: Arc::default() }
+        Self {
+            profile,
+            topics: BTreeMap::new(),
+            writers: HashMap::new(),
+            refused: HashMap::new(),
+            freed: false,
+            short: HashMap::new(),
+            count: 0,
+            departed: Arc::default(),
+        }
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
@@ -159,19 +204,65 @@ impl Incoming {
             return;
         }
         let name = node.map(RosNode::to_string).unwrap_or_default();
-        let refused = |counted, why| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why };
+        let refused = |counted, why, waits| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why, waits };
         if endpoint.gateway {
             let why = "another gateway of Driveline writes it: it would go in circles".to_owned();
-            self.refuse(common, endpoint.handle, refused("gateway", why.into()));
+            self.refuse(common, endpoint.handle, refused("gateway", why.into(), None));
         } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
             common.tell(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
-            self.refuse(common, endpoint.handle, refused("refused", why));
+            self.count += 1;
+            let waits = (why.kind == Kind::NoRoom).then(|| (self.count, Newcomer::new(endpoint, node)));
+            self.refuse(common, endpoint.handle, refused("refused", why, waits));
+        }
+    }
+
+    /// Takes from writers for which there was no room, who came first before the others, if somebody has gone; and passes to the other profile what could not.
+    pub(super) fn try_again(&mut self, common: &Arc<Common>) {
+        self.pass_again(common);
+        if !std::mem::take(&mut self.freed) {
+            return;
+        }
+        let mut waiting: Vec<_> = self.refused.iter().filter_map(|(handle, r)| Some((r.waits.as_ref()?.0, *handle))).collect();
+        waiting.sort_unstable();
+        // Topics for which there still is no room: one try of each is enough.
+        let mut full = HashSet::new();
+        for (_, handle) in waiting {
+            if self.writers.len() >= MAX_INLETS {
+                return;
+            }
+            let Some(mut refused) = self.refused.remove(&handle) else { continue };
+            let rule = common.spec.rule(&refused.topic, true).filter(|_| !full.contains(&refused.topic));
+            if let (Some(rule), Some((_, newcomer))) = (rule, &refused.waits) {
+                let topic = &refused.topic;
+                match self.try_writer(common, rule, &newcomer.endpoint, newcomer.node.as_ref()) {
+                    Ok(()) => {
+                        let node = &refused.node;
+                        common.tell(format!(
+                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 now, since there is room again"
+                        ));
+                        continue;
+                    }
+                    Err(why) if why.kind == Kind::NoRoom => {
+                        full.insert(topic.clone());
+                        refused.why = why;
+                    }
+                    Err(why) => {
+                        common.tell(format!("topic '/{topic}' is not taken from ROS 2: {}", why.text));
+                        (refused.why, refused.waits) = (why, None);
+                    }
+                }
+            }
+            self.refused.insert(handle, refused);
         }
     }
 
     fn refuse(&mut self, common: &Common, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
-            common.tell("more publishers in ROS 2 than are looked at".into());
+            common.tell(format!(
+                "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not carried, which is the most there can be: one more is neither listed nor tried \
+                 again; {FEWER}",
+                refused.topic, self.profile
+            ));
             return;
         }
         if let Some(t) = self.topics.get(&refused.topic) {
@@ -183,8 +274,18 @@ impl Incoming {
     fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), Why> {
         let topic = &endpoint.topic;
         let of_topic = self.writers.values().filter(|t| *t == topic).count();
-        if self.writers.len() >= MAX_INLETS || of_topic >= MAX_INLETS_OF_TOPIC {
-            return Err("there are too many publishers".to_owned().into());
+        if of_topic >= MAX_INLETS_OF_TOPIC {
+            return Err(Why::no_room(format!(
+                "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
+                 several topics",
+                self.profile
+            )));
+        }
+        if self.writers.len() >= MAX_INLETS {
+            let profile = self.profile;
+            return Err(Why::no_room(format!(
+                "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
+            )));
         }
         let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
         agree(endpoint, &crossing)?;
@@ -194,15 +295,14 @@ impl Incoming {
             let text = lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             return Err(self.ask(common, rule, endpoint, class, &crossing, text));
         }
-        let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
-        let late = rule.qos.depth.unwrap_or(kept);
+        let late = late(endpoint, class, rule);
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
-        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
-        let longest = longest(rule);
-        let outlet = self.across(common, endpoint, &inlet.crossing, late, node);
-        inlet.across = outlet.map(|outlet| Across { outlet, longest });
+        let inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
         let shared = self.topic(common, topic, rule)?;
+        if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
+            self.short.insert(endpoint.handle, Newcomer::new(endpoint, node));
+        }
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::of(inlet));
@@ -214,38 +314,68 @@ impl Incoming {
         if self.profile == Profile::Zenoh {
             return text.into();
         }
-        let asked = self.topic(common, &of.topic, rule).and_then(|shared| shared.feed.read(common, of, class, crossing, rule));
-        match asked {
-            Ok(()) => Why { text, asked: true },
+        let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
+        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing, rule)) {
+            Ok(()) => Why { text, kind: Kind::Asked },
             Err(e) => format!("{text}; DDS does not tell its node: {e}").into(),
         }
     }
 
-    /// Where samples of a writer go by the other profile: if there is one, and rules carry the topic in both directions.
-    fn across(&self, common: &Arc<Common>, endpoint: &Endpoint, crossing: &Crossing, depth: u32, node: Option<&RosNode>) -> Option<Outlet> {
-        let topic = &endpoint.topic;
-        let profile = self.profile.other();
-        common.spec.rule(topic, false).filter(|_| common.has(profile))?;
+    /// Whether a topic goes on by the other profile: if there is one, and rules carry the topic in both directions.
+    fn passes(&self, common: &Common, topic: &TopicName) -> bool {
+        common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
+    }
+
+    /// Has samples of a writer go on by the other profile. `false`: there is no room for that, as was told.
+    fn pass(&self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, inlet: &Inlet, node: Option<&RosNode>) -> bool {
+        let (topic, profile) = (&endpoint.topic, self.profile.other());
         let offer = Offer {
             topic,
-            crossing,
+            crossing: &inlet.crossing,
             qos: endpoint.qos,
-            depth,
+            depth: late(endpoint, inlet.class, rule),
             max_blocking: ACROSS_WITHIN,
             lifespan: None,
             publisher: None,
             node: ros_name_of(node, &endpoint.gid),
         };
-        let refused = |reason| common.tell(format!("topic '/{topic}' does not pass from {} to {profile}: {reason}", self.profile));
-        Outlet::open(common, profile, offer).map_err(refused).ok()
+        match Outlet::open(common, profile, offer) {
+            Ok(outlet) => {
+                let _ = inlet.across.set(Across { outlet, longest: longest(rule) });
+                true
+            }
+            Err(e) => {
+                common.tell(format!("topic '/{topic}' does not pass from {} to {profile}: {e}", self.profile));
+                !matches!(e, OpenError::NoRoom)
+            }
+        }
     }
 
-    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, String> {
+    /// Opens writers of the other profile for which there was no room, if there is some now.
+    fn pass_again(&mut self, common: &Arc<Common>) {
+        for (handle, newcomer) in std::mem::take(&mut self.short) {
+            let topic = &newcomer.endpoint.topic;
+            let known = self.topics.get(topic).zip(common.spec.rule(topic, true)).and_then(|(t, rule)| {
+                let writers = lock(&t.shared.writers);
+                let Some(Known::Open(open)) = writers.get(&handle) else { return None };
+                Some((open.inlet.clone(), rule))
+            });
+            let Some((inlet, rule)) = known else { continue };
+            if !Outlet::has_room(common) || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref()) {
+                self.short.insert(handle, newcomer);
+            }
+        }
+    }
+
+    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, Why> {
         if let Some(t) = self.topics.get(topic) {
             return Ok(t.shared.clone());
         }
         if self.topics.len() >= MAX_TOPICS {
-            return Err(format!("there are {MAX_TOPICS} topics already"));
+            let profile = self.profile;
+            return Err(Why::no_room(format!(
+                "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
+            )));
         }
         let shared = Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
@@ -261,7 +391,10 @@ impl Incoming {
     /// A writer has gone, if it was one of these.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
-        let Some(topic) = self.writers.remove(&handle).or(refused) else { return };
+        self.short.remove(&handle);
+        let taken = self.writers.remove(&handle);
+        self.freed |= taken.is_some();
+        let Some(topic) = taken.or(refused) else { return };
         if let Some(t) = self.topics.get(&topic) {
             let mut writers = lock(&t.shared.writers);
             match writers.get_mut(&handle) {
@@ -280,9 +413,11 @@ impl Incoming {
         for topic in ended.map(|(topic, _)| topic.clone()).collect::<Vec<_>>() {
             self.give_up(common, &topic);
         }
-        let asked: HashSet<_> = self.refused.values().filter(|r| r.why.asked).map(|r| &r.topic).collect();
+        let asked: HashSet<_> = self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
         let open = |t: &IncomingTopic| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_)));
+        let before = self.topics.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
+        self.freed |= self.topics.len() < before;
     }
 
     /// The thread of a topic has ended: its writers are refused. Those that come later get another one.
@@ -294,8 +429,10 @@ impl Incoming {
             if let Known::Open(Open { inlet, .. }) = known
                 && self.writers.remove(&handle).is_some()
             {
-                let node = inlet.node.to_string();
-                self.refuse(common, handle, RefusedWriter { topic: topic.clone(), counted: "refused", node, why: why.to_owned().into() });
+                let (node, topic, why) = (inlet.node.to_string(), topic.clone(), why.to_owned().into());
+                self.short.remove(&handle);
+                self.freed = true;
+                self.refuse(common, handle, RefusedWriter { topic, counted: "refused", node, why, waits: None });
             }
         }
     }
@@ -338,6 +475,12 @@ impl Incoming {
         };
         self.refused.values().map(of)
     }
+}
+
+/// How many samples of a writer are kept for those who come late.
+fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
+    let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
+    rule.qos.depth.unwrap_or(kept)
 }
 
 /// Whether a writer's type is the one of which the definition is at hand.
@@ -453,7 +596,7 @@ impl Shared {
                         Ok(()) => self.counters.carried(),
                         Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
                     }
-                    match inlet.across.as_ref().and_then(|across| across.pass_on(sample)) {
+                    match inlet.across.get().and_then(|across| across.pass_on(sample)) {
                         None => {}
                         Some(Ok(())) => self.counters.passed_on(),
                         Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::engine::endpoint::Writing;
 use crate::engine::rig::{self, LONG, eventually};
 use crate::qos::EndpointQos;
 use driveline_runtime::ros2::{Direction, Form};
@@ -113,4 +114,85 @@ fn unknown_writers_hold_up_a_topic_for_a_small_part_of_the_time() {
     }
     assert!(waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES, "{waited:?} of {:?}", now.duration_since(began));
     assert!(waited > KNOWN_WITHIN * 2, "it comes back");
+}
+
+/// A publisher of images on rmw_zenoh.
+fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
+    Endpoint {
+        profile: Profile::Zenoh,
+        handle,
+        gid: handle.to_le_bytes(),
+        topic: topic.clone(),
+        type_name: crossing.ros.dds(),
+        hash: crossing.hash.unwrap().to_string(),
+        qos: EndpointQos::default(),
+        depth: None,
+        gateway: false,
+        node: None,
+    }
+}
+
+#[test]
+fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "dds": false, "zenoh": {}, "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }] }),
+    );
+    let common = common.common.clone();
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let (topic, rule): (TopicName, _) = ("crowded".parse().unwrap(), &common.spec.topics[0]);
+    let mut incoming = Incoming::new(Profile::Zenoh);
+    let here = |incoming: &mut Incoming, topic: &TopicName, handle| incoming.writer(&common, rule, &found(topic, &crossing, handle), None);
+    let most = MAX_INLETS_OF_TOPIC as Handle;
+    (0..most + 2).for_each(|handle| here(&mut incoming, &topic, handle));
+    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS_OF_TOPIC, 2));
+    let why = incoming.refusals().next().unwrap().reason;
+    assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
+    incoming.try_again(&common);
+    assert_eq!(incoming.writers.len(), MAX_INLETS_OF_TOPIC, "nobody has gone");
+    incoming.gone(3);
+    incoming.try_again(&common);
+    assert!(incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)), "who came first is first");
+    incoming.gone(4);
+    incoming.try_again(&common);
+    assert!(incoming.refusals().next().is_none());
+    // And what is the most of a gateway.
+    let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
+    (0..MAX_INLETS as Handle).for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
+    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC));
+    let why = incoming.refusals().next().unwrap().reason;
+    assert!(why.starts_with("this gateway takes from 512 publishers by rmw_zenoh") && why.contains("`topics` under `ros2:`"), "{why}");
+    (0..10).for_each(|n| incoming.gone(1000 + n));
+    incoming.try_again(&common);
+    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10));
+    assert!(incoming.writers.contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle)));
+}
+
+#[test]
+fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/passes", "direction": "both", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }));
+    let common = conductor.common.clone();
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let (topic, rule): (TopicName, _) = ("passes".parse().unwrap(), &common.spec.topics[0]);
+    let mut incoming = Incoming::new(Profile::Zenoh);
+    incoming.writer(&common, rule, &found(&topic, &crossing, 1), None);
+    let of_first = lock(&common.writings)[0].clone();
+    lock(&common.writings).extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
+    incoming.writer(&common, rule, &found(&topic, &crossing, WRITER), None);
+    let passes = |incoming: &Incoming| match lock(&incoming.topics[&topic].shared.writers).get(&WRITER) {
+        Some(Known::Open(open)) => open.inlet.across.get().is_some(),
+        _ => panic!("it is taken from in any case"),
+    };
+    let told = conductor.control().take_notices();
+    assert!(told.iter().any(|line| line.contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")), "{told:?}");
+    incoming.try_again(&common);
+    assert!(!passes(&incoming));
+    lock(&common.writings).truncate(1);
+    incoming.try_again(&common);
+    assert!(passes(&incoming) && incoming.short.is_empty());
+    incoming.gone(WRITER);
 }
