@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that come from ROS 2 by one profile: one thread for each, which takes samples, publishes them here, and passes them on to the other profile.
+//! Topics that come from ROS 2 by one profile: which writers are taken from, and which are not.
 
 use super::conductor::Common;
-use super::counters::Counters;
 use super::departed::Departed;
 use super::endpoint::{Endpoint, Handle, Profile};
-use super::feed::{Came, Feed, longest};
-use super::inlet::{Across, Inlet, MOST_LATE, Numbers};
-use super::leaving::Leaving;
+use super::feed::{Feed, longest};
+use super::inlet::{Across, Inlet, MOST_LATE};
 use super::outlet::{Offer, OpenError, Outlet};
+use super::taking::{Known, Open, Shared};
 use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
@@ -18,81 +17,17 @@ use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
 use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
 const MAX_INLETS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// How long a sample waits for the conductor to know its writer …
-const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// … and that again only after so many times as long: over Zenoh anybody may send what no publisher has announced.
-const PAUSES: u32 = 30;
 /// How long a sample that passes to DDS waits for reliable readers: as long as one that passes to Zenoh waits for links.
 const ACROSS_WITHIN: Duration = Duration::from_secs(2);
-/// Nobody needs to look more often than that if nothing comes.
-const LOOK: Duration = Duration::from_secs(1);
-
-enum Known {
-    Open(Open),
-    /// Not carried; counted under this.
-    Refused(&'static str),
-}
-
-/// A writer that is taken from.
-struct Open {
-    /// The topic's thread has it too while it publishes, and may wait for readers then: nobody else does.
-    inlet: Arc<Inlet>,
-    numbers: Numbers,
-    /// The writer is gone; its inlet ends when everything was taken.
-    gone: bool,
-}
-
-impl Known {
-    fn of(inlet: Inlet) -> Self {
-        Self::Open(Open { inlet: Arc::new(inlet), numbers: Numbers::default(), gone: false })
-    }
-}
-
-/// How long samples of unknown writers, all together, may still hold up a topic's thread.
-struct Patience {
-    left: Duration,
-    since: Instant,
-}
-
-impl Patience {
-    fn new(now: Instant) -> Self {
-        Self { left: KNOWN_WITHIN, since: now }
-    }
-
-    fn left(&mut self, now: Instant) -> Duration {
-        self.left = (self.left + now.saturating_duration_since(self.since) / PAUSES).min(KNOWN_WITHIN);
-        self.since = now;
-        self.left
-    }
-
-    /// Somebody has waited until `now`, since it was asked last.
-    fn spent(&mut self, now: Instant) {
-        self.left = self.left.saturating_sub(now.saturating_duration_since(self.since));
-        self.since = now;
-    }
-}
-
-/// What the thread of a topic and the conductor share.
-struct Shared {
-    topic: TopicName,
-    feed: Feed,
-    stop: AtomicBool,
-    writers: Mutex<HashMap<Handle, Known>>,
-    more: Condvar,
-    counters: Counters,
-    departed: Arc<Mutex<Departed>>,
-    /// Why the thread has ended by itself.
-    ended: OnceLock<String>,
-}
 
 struct IncomingTopic {
     shared: Arc<Shared>,
@@ -357,7 +292,7 @@ impl Incoming {
             let topic = &newcomer.endpoint.topic;
             let known = self.topics.get(topic).zip(common.spec.rule(topic, true)).and_then(|(t, rule)| {
                 let writers = lock(&t.shared.writers);
-                let Some(Known::Open(open)) = writers.get(&handle) else { return None };
+                let Some(Known::Open(open)) = writers.known.get(&handle) else { return None };
                 Some((open.inlet.clone(), rule))
             });
             let Some((inlet, rule)) = known else { continue };
@@ -397,10 +332,10 @@ impl Incoming {
         let Some(topic) = taken.or(refused) else { return };
         if let Some(t) = self.topics.get(&topic) {
             let mut writers = lock(&t.shared.writers);
-            match writers.get_mut(&handle) {
+            match writers.known.get_mut(&handle) {
                 // The thread lets go of it when it has taken everything.
                 Some(Known::Open(open)) => open.gone = true,
-                _ => drop(writers.remove(&handle)),
+                _ => drop(writers.known.remove(&handle)),
             }
             drop(writers);
             t.shared.feed.wake();
@@ -414,7 +349,7 @@ impl Incoming {
             self.give_up(common, &topic);
         }
         let asked: HashSet<_> = self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
-        let open = |t: &IncomingTopic| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_)));
+        let open = |t: &IncomingTopic| lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)));
         let before = self.topics.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
         self.freed |= self.topics.len() < before;
@@ -425,7 +360,7 @@ impl Incoming {
         let Some(t) = self.topics.remove(topic) else { return };
         let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
         common.tell(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));
-        for (handle, known) in lock(&t.shared.writers).drain() {
+        for (handle, known) in lock(&t.shared.writers).known.drain() {
             if let Known::Open(Open { inlet, .. }) = known
                 && self.writers.remove(&handle).is_some()
             {
@@ -454,7 +389,7 @@ impl Incoming {
                 }),
                 Known::Refused(_) => None,
             };
-            let mut publishers: Vec<_> = lock(&t.shared.writers).values().filter_map(publisher).collect();
+            let mut publishers: Vec<_> = lock(&t.shared.writers).known.values().filter_map(publisher).collect();
             publishers.sort();
             let (carried, dropped) = t.shared.counters.figures();
             let across = t.shared.counters.across();
@@ -493,132 +428,6 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         "its type {} has the hash {}, and the definition at hand {ours}: they are of different releases; name the publisher's packages under `types` and, if the type is converted, carry it `as: cdr`",
         crossing.ros, endpoint.hash
     ))
-}
-
-impl Shared {
-    fn new(topic: &TopicName, feed: Feed, departed: &Arc<Mutex<Departed>>) -> Self {
-        let (topic, departed) = (topic.clone(), departed.clone());
-        let (stop, writers, more, counters) = (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
-        Self { topic, feed, stop, writers, more, counters, departed, ended: OnceLock::new() }
-    }
-
-    fn know(&self, handle: Handle, mut known: Known) {
-        let mut writers = lock(&self.writers);
-        self.let_go(handle, writers.get(&handle));
-        if let Known::Open(open) = &mut known {
-            open.numbers = Numbers::after(lock(&self.departed).take(handle));
-        }
-        let before = writers.insert(handle, known);
-        drop(writers);
-        self.more.notify_all();
-        // Outside of the lock: what is written to the other profile may take a while to end.
-        drop(before);
-    }
-
-    /// Keeps in mind how far a writer has come whose inlet ends.
-    fn let_go(&self, handle: Handle, known: Option<&Known>) {
-        if let Some(Known::Open(open)) = known
-            && let Some(last) = open.numbers.furthest()
-        {
-            lock(&self.departed).remember(handle, last);
-        }
-    }
-
-    /// Lets go of inlets whose writers have gone, as soon as everything of them was taken.
-    fn part(&self, leaving: &mut Leaving, is_empty: bool) {
-        let mut writers = lock(&self.writers);
-        let gone = writers.iter().filter(|(_, known)| matches!(known, Known::Open(open) if open.gone)).map(|(handle, _)| *handle);
-        let mut ended = Vec::new();
-        for handle in leaving.part(gone.collect(), is_empty) {
-            let known = writers.remove(&handle);
-            self.let_go(handle, known.as_ref());
-            ended.extend(known);
-        }
-        drop(writers);
-        // Outside of the lock, as above.
-        drop(ended);
-    }
-
-    fn run(&self, common: &Common, profile: Profile) {
-        let mut patience = Patience::new(Instant::now());
-        let mut leaving = Leaving::default();
-        while !self.stop.load(Ordering::Acquire) {
-            let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
-            self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
-            let waited = match taken {
-                Ok(true) => {
-                    if leaving.took() {
-                        self.part(&mut leaving, false);
-                    }
-                    continue;
-                }
-                Ok(false) => {
-                    self.part(&mut leaving, true);
-                    self.feed.wait(LOOK)
-                }
-                Err(e) => {
-                    common.tell(format!("topic '/{}': {e}", self.topic));
-                    self.feed.wait(LOOK)
-                }
-            };
-            if let Err(e) = waited {
-                let _ = self.ended.set(e);
-                return common.wake();
-            }
-        }
-    }
-
-    fn sample(&self, common: &Common, profile: Profile, sample: &Came<'_>, patience: &mut Patience) {
-        let mut writers = lock(&self.writers);
-        if !writers.contains_key(&sample.writer) {
-            // It was matched before the conductor has heard of it.
-            common.wake();
-            let longest = patience.left(Instant::now());
-            let unknown = |w: &mut HashMap<Handle, Known>| !w.contains_key(&sample.writer) && !self.stop.load(Ordering::Acquire);
-            writers = self.more.wait_timeout_while(writers, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
-            patience.spent(Instant::now());
-        }
-        let dropped = |reason, text: &str, node: &str| {
-            if self.counters.dropped(reason) {
-                common.tell(format!("topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}", self.topic));
-            }
-        };
-        let reason = match writers.get_mut(&sample.writer) {
-            Some(Known::Open(open)) if open.inlet.class != sample.class => "other_class",
-            Some(Known::Open(open)) => match open.numbers.gap(sample.number) {
-                None => "duplicate",
-                Some(gap) => {
-                    let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
-                    // Others may look at the topic while this waits for readers, here and then by the other profile.
-                    drop(writers);
-                    self.counters.add("lost", gap);
-                    match inlet.take(sample, gaps, common.outside(profile)) {
-                        Ok(()) => self.counters.carried(),
-                        Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
-                    }
-                    match inlet.across.get().and_then(|across| across.pass_on(sample)) {
-                        None => {}
-                        Some(Ok(())) => self.counters.passed_on(),
-                        Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
-                    }
-                    return;
-                }
-            },
-            Some(Known::Refused(reason)) => reason,
-            None => {
-                // The next one does not wait; if the conductor comes to know of the writer, it says so.
-                if writers.len() < MAX_REFUSED {
-                    writers.insert(sample.writer, Known::Refused("unknown"));
-                }
-                "unknown"
-            }
-        };
-        if let Some(number) = sample.number {
-            // It is counted here: it is not missing as well if its writer comes back.
-            lock(&self.departed).heard(sample.writer, number);
-        }
-        self.counters.dropped(reason);
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::engine::endpoint::Writing;
+use crate::engine::feed::Came;
 use crate::engine::rig::{self, LONG, eventually};
+use crate::engine::taking::Patience;
+use crate::engine::unknown::MAX_UNKNOWN;
 use crate::qos::EndpointQos;
 use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 const WRITER: Handle = 7;
 
@@ -83,7 +87,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
         let waits = move |known: Option<&Known>| matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == Some(taken.cast_signed() + 2));
         let (tell, told) = channel();
         s.spawn(move || {
-            while !waits(lock(&shared.writers).get(&WRITER)) {
+            while !waits(lock(&shared.writers).known.get(&WRITER)) {
                 std::thread::yield_now();
             }
             let publishers: usize = incoming.report().iter().map(|topic| topic.publishers.len()).sum();
@@ -97,23 +101,6 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
         drop(reader);
         assert_eq!(told, Ok((1, taken + 1)), "the last one still waits");
     });
-}
-
-#[test]
-fn unknown_writers_hold_up_a_topic_for_a_small_part_of_the_time() {
-    let began = Instant::now();
-    let mut patience = Patience::new(began);
-    let (mut now, mut waited) = (began, Duration::ZERO);
-    // One after the other, and each waits as long as it may.
-    for _ in 0..600 {
-        let left = patience.left(now);
-        now += left;
-        waited += left;
-        patience.spent(now);
-        now += Duration::from_secs(1);
-    }
-    assert!(waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES, "{waited:?} of {:?}", now.duration_since(began));
-    assert!(waited > KNOWN_WITHIN * 2, "it comes back");
 }
 
 /// A publisher of images on rmw_zenoh.
@@ -183,7 +170,7 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     let of_first = lock(&common.writings)[0].clone();
     lock(&common.writings).extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
     incoming.writer(&common, rule, &found(&topic, &crossing, WRITER), None);
-    let passes = |incoming: &Incoming| match lock(&incoming.topics[&topic].shared.writers).get(&WRITER) {
+    let passes = |incoming: &Incoming| match lock(&incoming.topics[&topic].shared.writers).known.get(&WRITER) {
         Some(Known::Open(open)) => open.inlet.across.get().is_some(),
         _ => panic!("it is taken from in any case"),
     };
@@ -195,4 +182,36 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     incoming.try_again(&common);
     assert!(passes(&incoming) && incoming.short.is_empty());
     incoming.gone(WRITER);
+}
+
+#[test]
+fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let topic: TopicName = "strangers".parse().unwrap();
+    let rule = Rule::new("/strangers", Direction::FromRos);
+    let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+    let incoming = Incoming::new(Profile::Zenoh);
+    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+    let mut patience = Patience::new(Instant::now());
+    let mut comes = |writer, number| {
+        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
+        let came = Came { writer, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+        // Nobody waits: what is announced is announced already.
+        patience.spend(Instant::now());
+        shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+        shared.counters.figures()
+    };
+    let most = MAX_UNKNOWN as Handle;
+    for writer in 0..most + 10 {
+        comes(writer, 1);
+    }
+    assert_eq!(lock(&shared.writers).unknown(), MAX_UNKNOWN);
+    for writer in [3, most + 3] {
+        shared.know(writer, Known::of(inlet(&common, &topic, &rule, class, Qos::default())));
+        comes(writer, 2);
+    }
+    let (carried, dropped) = comes(most + 11, 1);
+    assert_eq!((carried, dropped["unknown"]), (2, MAX_UNKNOWN as u64 + 11));
+    assert_eq!(lock(&shared.writers).unknown(), MAX_UNKNOWN);
 }

@@ -23,6 +23,8 @@ mod report;
 mod rig;
 mod service;
 mod sim_time;
+mod taking;
+mod unknown;
 mod waiting;
 mod zenoh;
 
