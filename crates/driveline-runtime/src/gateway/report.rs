@@ -202,6 +202,9 @@ pub struct HostReport {
     pub exchanges: u64,
     /// How often one of the two clocks has stepped.
     pub clock_steps: u64,
+    /// Exchanges that could not be, such as an answer before its question, and were passed over.
+    #[serde(default)]
+    pub impossible_exchanges: u64,
     /// Acknowledgements to it for which there was no room.
     #[serde(default)]
     pub acknowledgements_dropped: u64,
@@ -356,6 +359,8 @@ pub struct EdgeFigures {
     pub not_sent: u64,
     /// Not sent on: they had come over the network.
     pub remote: u64,
+    /// Acknowledgements of what was never sent, which were passed over: no drops.
+    pub impossible_acknowledgements: u64,
 }
 
 impl EdgeFigures {
