@@ -255,22 +255,26 @@ impl Sender {
         let profiles: Vec<_> = self.common.profiles().collect();
         let crossing = self.common.types.to_ros(schema).map_err(|e| e.to_string());
         let opened = crossing.and_then(|crossing| Ok((self.open(node, &crossing, qos, &profiles)?, crossing)));
-        let known = match opened {
-            Ok((Opened { outlets, short, reasons }, _)) if outlets.is_empty() => {
-                self.refuse(publisher, node, reasons.join("; "));
-                Known { short, ..Known::default() }
-            }
-            Ok((Opened { outlets, short, reasons }, crossing)) => {
-                reasons.iter().for_each(|reason| self.tell(reason));
-                Known { carried: Some(Carried { outlets, crossing }), short, gone: false }
-            }
-            Err(reason) => {
-                self.refuse(publisher, node, reason);
-                Known::default()
-            }
-        };
-        self.publishers.insert(publisher, known);
+        self.publishers.insert(publisher, Known::default());
+        match opened {
+            Ok((opened, crossing)) => self.settle(publisher, node, opened, crossing),
+            Err(reason) => self.refuse(publisher, node, reason),
+        }
         self.count_short();
+    }
+
+    /// Takes over what became of opening writers for a publisher.
+    fn settle(&mut self, publisher: EndpointId, node: &str, opened: Opened, crossing: Crossing) {
+        let known = self.publishers.entry(publisher).or_default();
+        known.short = opened.short;
+        if !opened.outlets.is_empty() {
+            known.carried.get_or_insert_with(|| Carried { outlets: Vec::new(), crossing }).outlets.extend(opened.outlets);
+        }
+        if known.carried.is_some() {
+            opened.reasons.iter().for_each(|reason| self.tell(reason));
+        } else {
+            self.refuse(publisher, node, opened.reasons.join("; "));
+        }
     }
 
     /// Whether anybody has no writer for want of room: the conductor says when there is some.
@@ -284,28 +288,20 @@ impl Sender {
             return;
         }
         for MatchedPublisher { publisher, node, schema, qos, .. } in self.subscription.publishers() {
-            let (Some(schema), Some(known)) = (schema, self.publishers.get_mut(&publisher)) else { continue };
-            let profiles = std::mem::take(&mut known.short);
-            let Ok(crossing) = self.common.types.to_ros(&schema) else { continue };
-            if profiles.is_empty() {
+            let (Some(schema), Some(known)) = (schema, self.publishers.get(&publisher)) else { continue };
+            let profiles = known.short.clone();
+            let Some(crossing) = self.common.types.to_ros(&schema).ok().filter(|_| !profiles.is_empty()) else { continue };
+            let Ok(opened) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
+            if opened.short == profiles {
+                // As was told already.
                 continue;
             }
-            let Ok(Opened { outlets, short, reasons }) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
-            // That there is no room was told already.
-            if outlets.is_empty() && short.is_empty() {
-                self.refuse(publisher, node.as_str(), reasons.join("; "));
+            if !opened.outlets.is_empty() {
+                lock(&self.common.refusals).remove(&publisher);
+                self.common
+                    .tell(format!("topic '/{}': what node '{node}' publishes goes to ROS 2 now, since there is room again", self.topic));
             }
-            let Some(known) = self.publishers.get_mut(&publisher) else { continue };
-            known.short = short;
-            if outlets.is_empty() {
-                continue;
-            }
-            match &mut known.carried {
-                Some(carried) => carried.outlets.extend(outlets),
-                None => known.carried = Some(Carried { outlets, crossing }),
-            }
-            lock(&self.common.refusals).remove(&publisher);
-            self.common.tell(format!("topic '/{}': what node '{node}' publishes goes to ROS 2 now, since there is room again", self.topic));
+            self.settle(publisher, node.as_str(), opened, crossing);
         }
         self.count_short();
     }
