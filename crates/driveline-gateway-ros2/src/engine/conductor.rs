@@ -2,7 +2,7 @@
 //! The thread that decides what exists.
 
 use super::dds::{DdsGraph, Nodes, configuration, refused};
-use super::endpoint::{Change, Endpoint, Handle, Profile, Writing};
+use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
 use super::error::GatewayError;
 use super::feed::kept;
 use super::incoming::Incoming;
@@ -38,6 +38,8 @@ const MAX_ENDPOINTS: usize = 16_384;
 const MAX_BESIDE: usize = 16;
 /// Reasons for which types are left out that are told of.
 const MAX_LEFT_OUT: usize = 64;
+/// What becomes of a subscription of which there is something to remark.
+pub(super) const WITH_A_REMARK: &str = "gets samples, but not as it asks for them";
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -219,6 +221,15 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
         ));
     }
     reasons
+}
+
+/// What a reader of ROS 2 should know that gets samples of a writer of the gateway; empty: nothing.
+pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
+    match writing.profile {
+        Profile::Dds => definitions_differ(writing.type_hash, reader.announced).into_iter().collect(),
+        // Keys alone decide in rmw_zenoh.
+        Profile::Zenoh => mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// Pairs of a writer here and a reader in ROS 2 on the same topic and profile.
@@ -472,13 +483,10 @@ impl Conductor {
                 continue;
             }
             let reasons = against(writing, reader);
-            let less = mismatches(&writing.qos, &reader.qos);
-            let (verdict, reasons) = match (reasons.is_empty(), less.is_empty()) {
-                (false, _) => ("gets nothing", reasons),
-                // Keys alone decide in rmw_zenoh.
-                (true, false) => ("gets samples, but not as it asks for them", less.iter().map(ToString::to_string).collect()),
-                (true, true) => continue,
-            };
+            let (verdict, reasons) = if reasons.is_empty() { (WITH_A_REMARK, remarks(writing, reader)) } else { ("gets nothing", reasons) };
+            if reasons.is_empty() {
+                continue;
+            }
             self.told.insert((writing.gid, reader.gid));
             self.common.tell(format!("topic '/{}': a ROS 2 subscription {verdict}: {}", writing.topic, reasons.join("; ")));
         }

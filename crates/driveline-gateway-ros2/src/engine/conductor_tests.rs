@@ -68,6 +68,40 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
 }
 
 #[test]
+fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }] });
+    let mut conductor = rig::conductor(dir.path(), rules);
+    let others = Participant::open(ParticipantConfig { domain_dir: Some(conductor.domain_dir()), name: "others".into() }).unwrap();
+    let schema = <driveline_msgs::Image as driveline_types::Plain>::schema();
+    let _eye = others.create_publisher(PublisherConfig::new("image".parse().unwrap(), "eye".parse().unwrap(), schema, 4096)).unwrap();
+    rig::eventually("carried", || !lock(&conductor.common.writings).is_empty());
+    let writings = lock(&conductor.common.writings).clone();
+    let mut reader = |handle: Handle, announced| {
+        let gid = handle.to_le_bytes();
+        let (topic, type_name, qos) = (writings[0].topic.clone(), writings[0].type_name.clone(), writings[0].qos);
+        let (profile, hash) = (Profile::Dds, String::new());
+        let reader = Endpoint { profile, handle, gid, topic, type_name, hash, announced, qos, depth: None, gateway: false, node: None };
+        conductor.reader(Profile::Dds, Change::Here(Box::new(reader)));
+    };
+    reader(1, None);
+    reader(2, writings[0].type_hash);
+    let other = format!("RIHS01_{}", "0".repeat(64));
+    reader(3, Some(other.parse().unwrap()));
+    conductor.compare(&writings);
+    conductor.compare(&writings);
+    let told = conductor.control.take_notices();
+    assert!(
+        matches!(told.as_slice(), [line] if line.contains("gets samples, but") && line.contains(&format!("the reader's {other}"))),
+        "{told:?}"
+    );
+    let report = conductor.report(&writings);
+    let topic = &report.ros2.as_ref().unwrap().to_ros[0];
+    assert_eq!((topic.readers.len(), topic.remarks.len(), report.refused.len()), (3, 1, 0));
+}
+
+#[test]
 fn what_is_cut_off_is_told_of() {
     let lines = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>();
     assert_eq!(at_most(2, lines(2).into_iter()), ["0", "1"]);

@@ -3,7 +3,7 @@
 
 use super::conductor::Common;
 use super::departed::Departed;
-use super::endpoint::{Endpoint, Handle, Profile};
+use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
 use super::feed::{Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
 use super::outlet::{Offer, OpenError, Outlet};
@@ -233,7 +233,9 @@ impl Incoming {
         let late = late(endpoint, class, rule);
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
-        let inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
+        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
+        inlet.remark = remark(endpoint, &inlet);
+        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         let shared = self.topic(common, topic, rule)?;
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
             self.short.insert(endpoint.handle, Newcomer::new(endpoint, node));
@@ -389,11 +391,16 @@ impl Incoming {
                 }),
                 Known::Refused(_) => None,
             };
-            let mut publishers: Vec<_> = lock(&t.shared.writers).known.values().filter_map(publisher).collect();
+            let remark = |k: &Known| if let Known::Open(Open { inlet, .. }) = k { inlet.remark.clone() } else { None };
+            let writers = lock(&t.shared.writers);
+            let mut publishers: Vec<_> = writers.known.values().filter_map(publisher).collect();
+            let mut remarks: Vec<_> = writers.known.values().filter_map(remark).collect();
+            drop(writers);
             publishers.sort();
+            remarks.sort();
             let (carried, dropped) = t.shared.counters.figures();
             let across = t.shared.counters.across();
-            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), carried, across, dropped }
+            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), remarks, carried, across, dropped }
         };
         self.topics.iter().map(of).collect()
     }
@@ -416,6 +423,16 @@ impl Incoming {
 fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
     let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
     rule.qos.depth.unwrap_or(kept)
+}
+
+/// What is to be known of a writer over DDS whose definition is another one than the one at hand.
+fn remark(endpoint: &Endpoint, inlet: &Inlet) -> Option<String> {
+    let differ = definitions_differ(endpoint.announced, inlet.crossing.hash)?;
+    let (node, ros_type) = (&inlet.node, &inlet.crossing.ros);
+    let remedy = if inlet.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
+    Some(format!(
+        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
+    ))
 }
 
 /// Whether a writer's type is the one of which the definition is at hand.

@@ -6,6 +6,7 @@ use crate::engine::rig::{self, LONG, eventually};
 use crate::engine::taking::Patience;
 use crate::engine::unknown::MAX_UNKNOWN;
 use crate::qos::EndpointQos;
+use driveline_rosidl::TypeHash;
 use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
@@ -112,6 +113,7 @@ fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
         topic: topic.clone(),
         type_name: crossing.ros.dds(),
         hash: crossing.hash.unwrap().to_string(),
+        announced: None,
         qos: EndpointQos::default(),
         depth: None,
         gateway: false,
@@ -214,4 +216,30 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
     let (carried, dropped) = comes(most + 11, 1);
     assert_eq!((carried, dropped["unknown"]), (2, MAX_UNKNOWN as u64 + 11));
     assert_eq!(lock(&shared.writers).unknown(), MAX_UNKNOWN);
+}
+
+#[test]
+fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarked_on() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }));
+    let common = conductor.common.clone();
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let mut incoming = Incoming::new(Profile::Dds);
+    let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
+    for (handle, announced) in [(1, None), (2, crossing.hash), (3, Some(other))] {
+        let of_dds =
+            Endpoint { profile: Profile::Dds, hash: String::new(), announced, ..found(&"image".parse().unwrap(), &crossing, handle) };
+        incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
+    }
+    let report = incoming.report();
+    assert_eq!((report[0].publishers.len(), incoming.refusals().count()), (3, 0), "as between nodes of ROS 2");
+    let [remark] = report[0].remarks.as_slice() else { panic!("{:?}", report[0].remarks) };
+    assert!(
+        remark.contains(&format!("TYPE HASH: the writer's is {other}")) && remark.ends_with("under `types` and carry it `as: cdr`"),
+        "{remark}"
+    );
+    let told = conductor.control().take_notices();
+    assert_eq!(told, [format!("topic '/image': {remark}")]);
 }

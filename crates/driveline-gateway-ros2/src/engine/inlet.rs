@@ -26,6 +26,8 @@ pub(super) struct Inlet {
     pub(super) class: ReaderClass,
     /// What its writer offers.
     pub(super) offered: EndpointQos,
+    /// What people should know of it, although it is taken from.
+    pub(super) remark: Option<String>,
     source_time: SourceTime,
     topic: TopicName,
     /// Where its samples go by the other profile. It may come later, when there is room for it.
@@ -129,7 +131,7 @@ impl Inlet {
         config.loans = 1;
         let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, dropped: 0 });
         let (source_time, topic) = (rule.source_time, topic.clone());
-        Ok(Self { node, crossing, class, offered, source_time, topic, across: OnceLock::new(), publishing })
+        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across: OnceLock::new(), publishing })
     }
 
     /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.

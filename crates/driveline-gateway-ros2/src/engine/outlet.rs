@@ -122,6 +122,7 @@ impl Outlet {
             topic: topic.clone(),
             type_name,
             hash,
+            type_hash: crossing.hash,
             ros_type: crossing.ros.to_string(),
             converted: crossing.kind.is_some(),
             publisher: offer.publisher,

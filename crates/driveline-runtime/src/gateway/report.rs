@@ -133,6 +133,9 @@ pub struct Ros2TopicReport {
     pub publishers: Vec<Ros2Publisher>,
     /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody has named is `?`.
     pub readers: Vec<String>,
+    /// What is to be known of ends in ROS 2 whose samples pass, but perhaps not as they expect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// Samples that were written in ROS 2, whether or not anybody takes them there; from ROS 2, that arrived here.
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
