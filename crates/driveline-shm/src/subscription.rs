@@ -311,14 +311,14 @@ impl Subscription {
         Publishers { inlet: Arc::clone(&self.inlet), birthplace: self.birthplace }
     }
 
-    /// Publishers that are gone and have left samples that were not read yet. Allocates if there are any.
+    /// Publishers that are gone and have left samples that were not read yet. Locks and allocates.
     #[must_use]
-    pub fn unread_of_gone(&mut self) -> Vec<EndpointId> {
+    pub fn unread_of_gone(&self) -> Vec<EndpointId> {
         if !self.birthplace.is_here() {
             return Vec::new();
         }
-        self.refresh();
-        self.edges.iter().filter(|e| e.ended.load(Relaxed) && has_unread(e)).map(|e| e.publisher).collect()
+        // A list from before it was changed lacks whoever has come and gone since then.
+        self.inlet.edges().iter().filter(|e| e.ended.load(Relaxed) && has_unread(e)).map(|e| e.publisher).collect()
     }
 
     /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks and allocates.

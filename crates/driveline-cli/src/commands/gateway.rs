@@ -248,7 +248,18 @@ fn remarks(h: &HostReport) -> Vec<String> {
     let dropped = (h.acknowledgements_dropped > 0).then(|| {
         format!("host '{host}': {} dropped: too many waited on the way to it\n", count(h.acknowledgements_dropped, "acknowledgement"))
     });
-    problem.into_iter().chain(dropped).collect()
+    let impossible = (h.impossible_exchanges > 0).then(|| {
+        let exchanges = count(h.impossible_exchanges, "exchange");
+        format!("host '{host}': {exchanges} of its clock cannot be (an answer before its question), and none of them was used\n")
+    });
+    problem.into_iter().chain(dropped).chain(impossible).collect()
+}
+
+/// A line for a topic whose samples a host acknowledges that were never sent.
+fn impossible(e: &EdgeReport) -> Option<String> {
+    let count = Some(e.figures.impossible_acknowledgements).filter(|n| *n > 0).map(|n| count(n, "acknowledgement"))?;
+    let (topic, host) = (cut(&e.topic, NAME), cut(&e.to, NAME));
+    Some(format!("topic '{topic}': {count} by host '{host}' of samples that were never sent, which were passed over\n"))
 }
 
 fn clock(h: &HostReport) -> String {
@@ -318,6 +329,7 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         let rows: Vec<_> = std::iter::once(head(&names)).chain(report.topics.iter().flat_map(|t| rows(&t.topic, report, before))).collect();
         print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
     }
+    report.edges.iter().filter_map(impossible).for_each(|line| screen.print(&line));
     if report.unknown > 0 || report.damaged > 0 {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
         screen.print(&format!("\n{unknown} came for nobody who is here; {damaged} could not be understood\n"));
@@ -412,6 +424,25 @@ mod tests {
         assert!(
             matches!(remarks(&both).as_slice(), [problem, dropped] if problem.contains("cannot be served") && dropped.contains("1 ack"))
         );
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_of_the_host_that_says_it() {
+        let host = |impossible_exchanges| HostReport { host: "trunk.01".into(), impossible_exchanges, ..HostReport::default() };
+        assert_eq!(remarks(&host(0)), [""; 0]);
+        let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its question), and none of them was used\n";
+        assert_eq!(remarks(&host(1)), [said]);
+        let edge = |impossible_acknowledgements| EdgeReport {
+            topic: "lanes".into(),
+            to: "trunk.01".into(),
+            offered: "rv".into(),
+            qos: "rv".into(),
+            parked: false,
+            figures: EdgeFigures { impossible_acknowledgements, ..EdgeFigures::default() },
+        };
+        assert_eq!(impossible(&edge(0)), None);
+        let said = "topic 'lanes': 2 acknowledgements by host 'trunk.01' of samples that were never sent, which were passed over\n";
+        assert_eq!(impossible(&edge(2)).as_deref(), Some(said));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! The thread that decides what exists.
 
 use super::dds::{DdsGraph, Nodes, configuration, refused};
-use super::endpoint::{Change, Endpoint, Handle, Profile, Writing};
+use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
 use super::error::GatewayError;
 use super::feed::kept;
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::interfaces::{self, Interfaces};
 use super::outgoing::OutgoingTopic;
+use super::outlet::Outlet;
 use super::service::Services;
 use super::sim_time::SimTime;
 use super::waiting::{Signal, Waiting};
@@ -37,6 +38,8 @@ const MAX_ENDPOINTS: usize = 16_384;
 const MAX_BESIDE: usize = 16;
 /// Reasons for which types are left out that are told of.
 const MAX_LEFT_OUT: usize = 64;
+/// What becomes of a subscription of which there is something to remark.
+pub(super) const WITH_A_REMARK: &str = "gets samples, but not as it asks for them";
 /// Nobody needs to look more often than that if nothing comes.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -220,6 +223,15 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     reasons
 }
 
+/// What a reader of ROS 2 should know that gets samples of a writer of the gateway; empty: nothing.
+pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
+    match writing.profile {
+        Profile::Dds => definitions_differ(writing.type_hash, reader.announced).into_iter().collect(),
+        // Keys alone decide in rmw_zenoh.
+        Profile::Zenoh => mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect(),
+    }
+}
+
 /// Pairs of a writer here and a reader in ROS 2 on the same topic and profile.
 pub(super) fn pairs<'a>(
     writings: &'a [Writing],
@@ -358,7 +370,13 @@ impl Conductor {
         });
         troubles.into_iter().chain(of_interfaces).chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
-        self.incoming.iter_mut().for_each(|(_, incoming)| incoming.tidy(&self.common));
+        for (_, incoming) in &mut self.incoming {
+            incoming.tidy(&self.common);
+            incoming.try_again(&self.common);
+        }
+        if Outlet::has_room(&self.common) {
+            self.outgoing.iter().for_each(OutgoingTopic::room);
+        }
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let due = self.services.look(&self.nodes);
@@ -441,7 +459,11 @@ impl Conductor {
             Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));
             }
-            Change::Here(_) => self.common.tell("more subscriptions in ROS 2 than are looked at: mismatches are not told".into()),
+            Change::Here(endpoint) => self.common.tell(format!(
+                "topic '/{}': {MAX_ENDPOINTS} subscriptions in ROS 2 are known, which is the most there can be: one more gets samples, but is not listed, nor is it told \
+                 if it does not match",
+                endpoint.topic
+            )),
         }
     }
 
@@ -461,13 +483,10 @@ impl Conductor {
                 continue;
             }
             let reasons = against(writing, reader);
-            let less = mismatches(&writing.qos, &reader.qos);
-            let (verdict, reasons) = match (reasons.is_empty(), less.is_empty()) {
-                (false, _) => ("gets nothing", reasons),
-                // Keys alone decide in rmw_zenoh.
-                (true, false) => ("gets samples, but not as it asks for them", less.iter().map(ToString::to_string).collect()),
-                (true, true) => continue,
-            };
+            let (verdict, reasons) = if reasons.is_empty() { (WITH_A_REMARK, remarks(writing, reader)) } else { ("gets nothing", reasons) };
+            if reasons.is_empty() {
+                continue;
+            }
             self.told.insert((writing.gid, reader.gid));
             self.common.tell(format!("topic '/{}': a ROS 2 subscription {verdict}: {}", writing.topic, reasons.join("; ")));
         }

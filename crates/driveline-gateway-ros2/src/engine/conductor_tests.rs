@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::engine::rig;
+use driveline_shm::{Publisher, PublisherConfig};
+use driveline_types::Schema;
 
 #[test]
 fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
@@ -28,6 +30,75 @@ fn what_dds_refuses_keeps_nobody_from_an_answer() {
     assert!(asks.join().unwrap(), "nobody is answered");
     let told = conductor.control.take_notices();
     assert!(told.iter().any(|line| line.contains("CycloneDDS cannot")), "{told:?}");
+}
+
+#[test]
+fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }] });
+    let mut conductor = rig::conductor(dir.path(), rules);
+    let common = conductor.common.clone();
+    let others = Participant::open(ParticipantConfig { domain_dir: Some(conductor.domain_dir()), name: "others".into() }).unwrap();
+    let publisher = |node: &str| -> Publisher {
+        let schema = Schema::bytes("a/msg/B", "cdr", "");
+        others.create_publisher(PublisherConfig::new("full".parse().unwrap(), node.parse().unwrap(), schema, 64)).unwrap()
+    };
+    let _first = publisher("first");
+    rig::eventually("carried", || lock(&common.writings).len() == 1);
+    let of_others = |n| Writing { number: u64::MAX - n, ..lock(&common.writings)[0].clone() };
+    let all: Vec<_> = (1..512).map(of_others).collect();
+    lock(&common.writings).extend(all);
+    let _second = publisher("second");
+    rig::eventually("refused", || !lock(&common.refusals).is_empty());
+    let reasons: Vec<_> = lock(&common.refusals).values().map(|refusal| refusal.reason.clone()).collect();
+    assert!(
+        matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 writers") && why.contains("`topics`")),
+        "{reasons:?}"
+    );
+    conductor.look();
+    assert_eq!(lock(&common.writings).len(), 512);
+    lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
+    rig::eventually("carried", || {
+        conductor.look();
+        lock(&common.writings).len() == 2 && lock(&common.refusals).is_empty()
+    });
+    let told = conductor.control.take_notices();
+    assert!(told.iter().any(|line| line.contains("'second' publishes goes to ROS 2 now")), "{told:?}");
+}
+
+#[test]
+fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }] });
+    let mut conductor = rig::conductor(dir.path(), rules);
+    let others = Participant::open(ParticipantConfig { domain_dir: Some(conductor.domain_dir()), name: "others".into() }).unwrap();
+    let schema = <driveline_msgs::Image as driveline_types::Plain>::schema();
+    let _eye = others.create_publisher(PublisherConfig::new("image".parse().unwrap(), "eye".parse().unwrap(), schema, 4096)).unwrap();
+    rig::eventually("carried", || !lock(&conductor.common.writings).is_empty());
+    let writings = lock(&conductor.common.writings).clone();
+    let mut reader = |handle: Handle, announced| {
+        let gid = handle.to_le_bytes();
+        let (topic, type_name, qos) = (writings[0].topic.clone(), writings[0].type_name.clone(), writings[0].qos);
+        let (profile, hash) = (Profile::Dds, String::new());
+        let reader = Endpoint { profile, handle, gid, topic, type_name, hash, announced, qos, depth: None, gateway: false, node: None };
+        conductor.reader(Profile::Dds, Change::Here(Box::new(reader)));
+    };
+    reader(1, None);
+    reader(2, writings[0].type_hash);
+    let other = format!("RIHS01_{}", "0".repeat(64));
+    reader(3, Some(other.parse().unwrap()));
+    conductor.compare(&writings);
+    conductor.compare(&writings);
+    let told = conductor.control.take_notices();
+    assert!(
+        matches!(told.as_slice(), [line] if line.contains("gets samples, but") && line.contains(&format!("the reader's {other}"))),
+        "{told:?}"
+    );
+    let report = conductor.report(&writings);
+    let topic = &report.ros2.as_ref().unwrap().to_ros[0];
+    assert_eq!((topic.readers.len(), topic.remarks.len(), report.refused.len()), (3, 1, 0));
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
-use crate::discovery_info::{Gid, is_gateway};
+use crate::discovery_info::{Gid, is_gateway, type_hash};
 use crate::names::{RosNode, topic_of_dds};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
+use driveline_rosidl::TypeHash;
 use driveline_runtime::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
 use std::fmt;
@@ -48,6 +49,8 @@ pub(super) struct Endpoint {
     pub(super) type_name: String,
     /// Over Zenoh, the hash that stands in keys.
     pub(super) hash: String,
+    /// Over DDS, the hash of its type that it announces.
+    pub(super) announced: Option<TypeHash>,
     pub(super) qos: EndpointQos,
     /// How many samples it keeps, if that is known.
     pub(super) depth: Option<u32>,
@@ -55,6 +58,14 @@ pub(super) struct Endpoint {
     pub(super) gateway: bool,
     /// Its node, as far as its own announcement tells it.
     pub(super) node: Option<RosNode>,
+}
+
+/// What is to be known of two ends over DDS which name one type and have different definitions of it: nodes of ROS 2 talk to each other nonetheless.
+pub(super) fn definitions_differ(writer: Option<TypeHash>, reader: Option<TypeHash>) -> Option<String> {
+    let (writer, reader) = writer.zip(reader).filter(|(writer, reader)| writer != reader)?;
+    Some(format!(
+        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and if more than names do, samples are read wrongly or dropped"
+    ))
 }
 
 /// What was found out about endpoints.
@@ -82,6 +93,7 @@ impl Change {
             topic: topic_of_dds(&e.topic)?,
             type_name: e.type_name,
             hash: String::new(),
+            announced: type_hash(&e.user_data),
             qos: e.qos,
             depth: None,
             gateway: is_gateway(&e.user_data),
@@ -106,6 +118,7 @@ impl Change {
             topic,
             type_name: endpoint.type_name,
             hash: endpoint.hash,
+            announced: None,
             qos: endpoint.qos.endpoint,
             depth: (!endpoint.qos.keep_all).then_some(endpoint.qos.depth),
             gateway: token.enclave == GATEWAY_ENCLAVE,
@@ -153,6 +166,8 @@ pub(super) struct Writing {
     pub(super) type_name: String,
     /// Over Zenoh, the hash that stands in keys.
     pub(super) hash: String,
+    /// Of its definition, if that is complete.
+    pub(super) type_hash: Option<TypeHash>,
     pub(super) ros_type: String,
     pub(super) converted: bool,
     /// Who publishes here; of what passes from one profile to the other, nobody.
@@ -160,4 +175,28 @@ pub(super) struct Writing {
     /// In the ROS graph.
     pub(super) node: RosNode,
     pub(super) qos: EndpointQos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_endpoint_on_dds_announces_of_its_type_is_compared_where_both_ends_say_it() {
+        let hash = |digit: &str| format!("RIHS01_{}", digit.repeat(64));
+        let announces = |user_data: String| {
+            let (topic, type_name) = ("rt/chatter".into(), "std_msgs::msg::dds_::String_".into());
+            let found =
+                dds::Endpoint { handle: 1, gid: [1; 16], topic, type_name, qos: EndpointQos::default(), user_data: user_data.into_bytes() };
+            match Change::of_dds(dds::Found::Here(found)) {
+                Some(Change::Here(endpoint)) => endpoint.announced,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (one, two) = (announces(format!("typehash={};", hash("1"))), announces(format!("typehash={};", hash("2"))));
+        assert_eq!((announces(String::new()), definitions_differ(one, None), definitions_differ(None, two)), (None, None, None));
+        assert_eq!(definitions_differ(one, one), None);
+        let said = definitions_differ(one, two).unwrap();
+        assert!(said.starts_with(&format!("TYPE HASH: the writer's is {}, the reader's {}: ", hash("1"), hash("2"))), "{said}");
+    }
 }

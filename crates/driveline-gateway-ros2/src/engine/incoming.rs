@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics that come from ROS 2 by one profile: one thread for each, which takes samples, publishes them here, and passes them on to the other profile.
+//! Topics that come from ROS 2 by one profile: which writers are taken from, and which are not.
 
 use super::conductor::Common;
-use super::counters::Counters;
 use super::departed::Departed;
-use super::endpoint::{Endpoint, Handle, Profile};
-use super::feed::{Came, Feed, longest};
-use super::inlet::{Across, Inlet, MOST_LATE, Numbers};
-use super::leaving::Leaving;
-use super::outlet::{Offer, Outlet};
-use super::{PANICKED, lock};
+use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
+use super::feed::{Feed, longest};
+use super::inlet::{Across, Inlet, MOST_LATE};
+use super::outlet::{Offer, OpenError, Outlet};
+use super::taking::{Known, Open, Shared};
+use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
 use crate::rmw_zenoh::NO_HASH;
@@ -18,81 +17,17 @@ use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
 use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
 const MAX_INLETS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// How long a sample waits for the conductor to know its writer …
-const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// … and that again only after so many times as long: over Zenoh anybody may send what no publisher has announced.
-const PAUSES: u32 = 30;
 /// How long a sample that passes to DDS waits for reliable readers: as long as one that passes to Zenoh waits for links.
 const ACROSS_WITHIN: Duration = Duration::from_secs(2);
-/// Nobody needs to look more often than that if nothing comes.
-const LOOK: Duration = Duration::from_secs(1);
-
-enum Known {
-    Open(Open),
-    /// Not carried; counted under this.
-    Refused(&'static str),
-}
-
-/// A writer that is taken from.
-struct Open {
-    /// The topic's thread has it too while it publishes, and may wait for readers then: nobody else does.
-    inlet: Arc<Inlet>,
-    numbers: Numbers,
-    /// The writer is gone; its inlet ends when everything was taken.
-    gone: bool,
-}
-
-impl Known {
-    fn of(inlet: Inlet) -> Self {
-        Self::Open(Open { inlet: Arc::new(inlet), numbers: Numbers::default(), gone: false })
-    }
-}
-
-/// How long samples of unknown writers, all together, may still hold up a topic's thread.
-struct Patience {
-    left: Duration,
-    since: Instant,
-}
-
-impl Patience {
-    fn new(now: Instant) -> Self {
-        Self { left: KNOWN_WITHIN, since: now }
-    }
-
-    fn left(&mut self, now: Instant) -> Duration {
-        self.left = (self.left + now.saturating_duration_since(self.since) / PAUSES).min(KNOWN_WITHIN);
-        self.since = now;
-        self.left
-    }
-
-    /// Somebody has waited until `now`, since it was asked last.
-    fn spent(&mut self, now: Instant) {
-        self.left = self.left.saturating_sub(now.saturating_duration_since(self.since));
-        self.since = now;
-    }
-}
-
-/// What the thread of a topic and the conductor share.
-struct Shared {
-    topic: TopicName,
-    feed: Feed,
-    stop: AtomicBool,
-    writers: Mutex<HashMap<Handle, Known>>,
-    more: Condvar,
-    counters: Counters,
-    departed: Arc<Mutex<Departed>>,
-    /// Why the thread has ended by itself.
-    ended: OnceLock<String>,
-}
 
 struct IncomingTopic {
     shared: Arc<Shared>,
@@ -121,6 +56,12 @@ pub(super) struct Incoming {
     writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
+    /// Somebody has gone since those for whom there was no room were tried again.
+    freed: bool,
+    /// Writers that have an inlet, and do not pass to the other profile for want of room.
+    short: HashMap<Handle, Newcomer>,
+    /// How many writers were refused so far.
+    count: u64,
     /// Writers that are gone, and may come back.
     departed: Arc<Mutex<Departed>>,
 }
@@ -132,25 +73,64 @@ struct RefusedWriter {
     counted: &'static str,
     node: String,
     why: Why,
+    /// Where there was no room for it: its place in the row, and what it takes to try again.
+    waits: Option<(u64, Newcomer)>,
+}
+
+/// A writer as it was discovered, and whose it is, if that is known.
+struct Newcomer {
+    endpoint: Box<Endpoint>,
+    node: Option<RosNode>,
+}
+
+impl Newcomer {
+    fn new(endpoint: &Endpoint, node: Option<&RosNode>) -> Self {
+        Self { endpoint: Box::new(endpoint.clone()), node: node.cloned() }
+    }
 }
 
 /// Why a writer is not taken from.
+#[derive(Debug)]
 struct Why {
     /// For people.
     text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As long as it is as it is.
+    Lasting,
     /// It offers less than the rule asks for, and there is a reader that asks for it: so DDS tells the writer's node.
-    asked: bool,
+    Asked,
+    /// Until others have gone.
+    NoRoom,
+}
+
+impl Why {
+    fn no_room(text: String) -> Self {
+        Self { text, kind: Kind::NoRoom }
+    }
 }
 
 impl From<String> for Why {
     fn from(text: String) -> Self {
-        Self { text, asked: false }
+        Self { text, kind: Kind::Lasting }
     }
 }
 
 impl Incoming {
     pub(super) fn new(profile: Profile) -> Self {
-        Self { profile, topics: BTreeMap::new(), writers: HashMap::new(), refused: HashMap::new(), departed: Arc::default() }
+        Self {
+            profile,
+            topics: BTreeMap::new(),
+            writers: HashMap::new(),
+            refused: HashMap::new(),
+            freed: false,
+            short: HashMap::new(),
+            count: 0,
+            departed: Arc::default(),
+        }
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
@@ -159,19 +139,65 @@ impl Incoming {
             return;
         }
         let name = node.map(RosNode::to_string).unwrap_or_default();
-        let refused = |counted, why| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why };
+        let refused = |counted, why, waits| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why, waits };
         if endpoint.gateway {
             let why = "another gateway of Driveline writes it: it would go in circles".to_owned();
-            self.refuse(common, endpoint.handle, refused("gateway", why.into()));
+            self.refuse(common, endpoint.handle, refused("gateway", why.into(), None));
         } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
             common.tell(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
-            self.refuse(common, endpoint.handle, refused("refused", why));
+            self.count += 1;
+            let waits = (why.kind == Kind::NoRoom).then(|| (self.count, Newcomer::new(endpoint, node)));
+            self.refuse(common, endpoint.handle, refused("refused", why, waits));
+        }
+    }
+
+    /// Takes from writers for which there was no room, who came first before the others, if somebody has gone; and passes to the other profile what could not.
+    pub(super) fn try_again(&mut self, common: &Arc<Common>) {
+        self.pass_again(common);
+        if !std::mem::take(&mut self.freed) {
+            return;
+        }
+        let mut waiting: Vec<_> = self.refused.iter().filter_map(|(handle, r)| Some((r.waits.as_ref()?.0, *handle))).collect();
+        waiting.sort_unstable();
+        // Topics for which there still is no room: one try of each is enough.
+        let mut full = HashSet::new();
+        for (_, handle) in waiting {
+            if self.writers.len() >= MAX_INLETS {
+                return;
+            }
+            let Some(mut refused) = self.refused.remove(&handle) else { continue };
+            let rule = common.spec.rule(&refused.topic, true).filter(|_| !full.contains(&refused.topic));
+            if let (Some(rule), Some((_, newcomer))) = (rule, &refused.waits) {
+                let topic = &refused.topic;
+                match self.try_writer(common, rule, &newcomer.endpoint, newcomer.node.as_ref()) {
+                    Ok(()) => {
+                        let node = &refused.node;
+                        common.tell(format!(
+                            "topic '/{topic}': what node '{node}' publishes is taken from ROS 2 now, since there is room again"
+                        ));
+                        continue;
+                    }
+                    Err(why) if why.kind == Kind::NoRoom => {
+                        full.insert(topic.clone());
+                        refused.why = why;
+                    }
+                    Err(why) => {
+                        common.tell(format!("topic '/{topic}' is not taken from ROS 2: {}", why.text));
+                        (refused.why, refused.waits) = (why, None);
+                    }
+                }
+            }
+            self.refused.insert(handle, refused);
         }
     }
 
     fn refuse(&mut self, common: &Common, handle: Handle, refused: RefusedWriter) {
         if self.refused.len() >= MAX_REFUSED {
-            common.tell("more publishers in ROS 2 than are looked at".into());
+            common.tell(format!(
+                "topic '/{}': {MAX_REFUSED} publishers in ROS 2 are known by {} that are not carried, which is the most there can be: one more is neither listed nor tried \
+                 again; {FEWER}",
+                refused.topic, self.profile
+            ));
             return;
         }
         if let Some(t) = self.topics.get(&refused.topic) {
@@ -183,8 +209,18 @@ impl Incoming {
     fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), Why> {
         let topic = &endpoint.topic;
         let of_topic = self.writers.values().filter(|t| *t == topic).count();
-        if self.writers.len() >= MAX_INLETS || of_topic >= MAX_INLETS_OF_TOPIC {
-            return Err("there are too many publishers".to_owned().into());
+        if of_topic >= MAX_INLETS_OF_TOPIC {
+            return Err(Why::no_room(format!(
+                "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
+                 several topics",
+                self.profile
+            )));
+        }
+        if self.writers.len() >= MAX_INLETS {
+            let profile = self.profile;
+            return Err(Why::no_room(format!(
+                "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
+            )));
         }
         let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
         agree(endpoint, &crossing)?;
@@ -194,15 +230,16 @@ impl Incoming {
             let text = lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             return Err(self.ask(common, rule, endpoint, class, &crossing, text));
         }
-        let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
-        let late = rule.qos.depth.unwrap_or(kept);
+        let late = late(endpoint, class, rule);
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
         let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
-        let longest = longest(rule);
-        let outlet = self.across(common, endpoint, &inlet.crossing, late, node);
-        inlet.across = outlet.map(|outlet| Across { outlet, longest });
+        inlet.remark = remark(endpoint, &inlet);
+        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         let shared = self.topic(common, topic, rule)?;
+        if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
+            self.short.insert(endpoint.handle, Newcomer::new(endpoint, node));
+        }
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::of(inlet));
@@ -214,38 +251,68 @@ impl Incoming {
         if self.profile == Profile::Zenoh {
             return text.into();
         }
-        let asked = self.topic(common, &of.topic, rule).and_then(|shared| shared.feed.read(common, of, class, crossing, rule));
-        match asked {
-            Ok(()) => Why { text, asked: true },
+        let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
+        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing, rule)) {
+            Ok(()) => Why { text, kind: Kind::Asked },
             Err(e) => format!("{text}; DDS does not tell its node: {e}").into(),
         }
     }
 
-    /// Where samples of a writer go by the other profile: if there is one, and rules carry the topic in both directions.
-    fn across(&self, common: &Arc<Common>, endpoint: &Endpoint, crossing: &Crossing, depth: u32, node: Option<&RosNode>) -> Option<Outlet> {
-        let topic = &endpoint.topic;
-        let profile = self.profile.other();
-        common.spec.rule(topic, false).filter(|_| common.has(profile))?;
+    /// Whether a topic goes on by the other profile: if there is one, and rules carry the topic in both directions.
+    fn passes(&self, common: &Common, topic: &TopicName) -> bool {
+        common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
+    }
+
+    /// Has samples of a writer go on by the other profile. `false`: there is no room for that, as was told.
+    fn pass(&self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, inlet: &Inlet, node: Option<&RosNode>) -> bool {
+        let (topic, profile) = (&endpoint.topic, self.profile.other());
         let offer = Offer {
             topic,
-            crossing,
+            crossing: &inlet.crossing,
             qos: endpoint.qos,
-            depth,
+            depth: late(endpoint, inlet.class, rule),
             max_blocking: ACROSS_WITHIN,
             lifespan: None,
             publisher: None,
             node: ros_name_of(node, &endpoint.gid),
         };
-        let refused = |reason| common.tell(format!("topic '/{topic}' does not pass from {} to {profile}: {reason}", self.profile));
-        Outlet::open(common, profile, offer).map_err(refused).ok()
+        match Outlet::open(common, profile, offer) {
+            Ok(outlet) => {
+                let _ = inlet.across.set(Across { outlet, longest: longest(rule) });
+                true
+            }
+            Err(e) => {
+                common.tell(format!("topic '/{topic}' does not pass from {} to {profile}: {e}", self.profile));
+                !matches!(e, OpenError::NoRoom)
+            }
+        }
     }
 
-    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, String> {
+    /// Opens writers of the other profile for which there was no room, if there is some now.
+    fn pass_again(&mut self, common: &Arc<Common>) {
+        for (handle, newcomer) in std::mem::take(&mut self.short) {
+            let topic = &newcomer.endpoint.topic;
+            let known = self.topics.get(topic).zip(common.spec.rule(topic, true)).and_then(|(t, rule)| {
+                let writers = lock(&t.shared.writers);
+                let Some(Known::Open(open)) = writers.known.get(&handle) else { return None };
+                Some((open.inlet.clone(), rule))
+            });
+            let Some((inlet, rule)) = known else { continue };
+            if !Outlet::has_room(common) || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref()) {
+                self.short.insert(handle, newcomer);
+            }
+        }
+    }
+
+    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, Why> {
         if let Some(t) = self.topics.get(topic) {
             return Ok(t.shared.clone());
         }
         if self.topics.len() >= MAX_TOPICS {
-            return Err(format!("there are {MAX_TOPICS} topics already"));
+            let profile = self.profile;
+            return Err(Why::no_room(format!(
+                "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
+            )));
         }
         let shared = Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
@@ -261,13 +328,16 @@ impl Incoming {
     /// A writer has gone, if it was one of these.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
-        let Some(topic) = self.writers.remove(&handle).or(refused) else { return };
+        self.short.remove(&handle);
+        let taken = self.writers.remove(&handle);
+        self.freed |= taken.is_some();
+        let Some(topic) = taken.or(refused) else { return };
         if let Some(t) = self.topics.get(&topic) {
             let mut writers = lock(&t.shared.writers);
-            match writers.get_mut(&handle) {
+            match writers.known.get_mut(&handle) {
                 // The thread lets go of it when it has taken everything.
                 Some(Known::Open(open)) => open.gone = true,
-                _ => drop(writers.remove(&handle)),
+                _ => drop(writers.known.remove(&handle)),
             }
             drop(writers);
             t.shared.feed.wake();
@@ -280,9 +350,11 @@ impl Incoming {
         for topic in ended.map(|(topic, _)| topic.clone()).collect::<Vec<_>>() {
             self.give_up(common, &topic);
         }
-        let asked: HashSet<_> = self.refused.values().filter(|r| r.why.asked).map(|r| &r.topic).collect();
-        let open = |t: &IncomingTopic| lock(&t.shared.writers).values().any(|k| matches!(k, Known::Open(_)));
+        let asked: HashSet<_> = self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
+        let open = |t: &IncomingTopic| lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)));
+        let before = self.topics.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
+        self.freed |= self.topics.len() < before;
     }
 
     /// The thread of a topic has ended: its writers are refused. Those that come later get another one.
@@ -290,12 +362,14 @@ impl Incoming {
         let Some(t) = self.topics.remove(topic) else { return };
         let why = t.shared.ended.get().map_or(PANICKED, String::as_str);
         common.tell(format!("topic '/{topic}' is not taken from ROS 2 any more: {why}"));
-        for (handle, known) in lock(&t.shared.writers).drain() {
+        for (handle, known) in lock(&t.shared.writers).known.drain() {
             if let Known::Open(Open { inlet, .. }) = known
                 && self.writers.remove(&handle).is_some()
             {
-                let node = inlet.node.to_string();
-                self.refuse(common, handle, RefusedWriter { topic: topic.clone(), counted: "refused", node, why: why.to_owned().into() });
+                let (node, topic, why) = (inlet.node.to_string(), topic.clone(), why.to_owned().into());
+                self.short.remove(&handle);
+                self.freed = true;
+                self.refuse(common, handle, RefusedWriter { topic, counted: "refused", node, why, waits: None });
             }
         }
     }
@@ -317,11 +391,16 @@ impl Incoming {
                 }),
                 Known::Refused(_) => None,
             };
-            let mut publishers: Vec<_> = lock(&t.shared.writers).values().filter_map(publisher).collect();
+            let remark = |k: &Known| if let Known::Open(Open { inlet, .. }) = k { inlet.remark.clone() } else { None };
+            let writers = lock(&t.shared.writers);
+            let mut publishers: Vec<_> = writers.known.values().filter_map(publisher).collect();
+            let mut remarks: Vec<_> = writers.known.values().filter_map(remark).collect();
+            drop(writers);
             publishers.sort();
+            remarks.sort();
             let (carried, dropped) = t.shared.counters.figures();
             let across = t.shared.counters.across();
-            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), carried, across, dropped }
+            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), remarks, carried, across, dropped }
         };
         self.topics.iter().map(of).collect()
     }
@@ -340,6 +419,22 @@ impl Incoming {
     }
 }
 
+/// How many samples of a writer are kept for those who come late.
+fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
+    let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
+    rule.qos.depth.unwrap_or(kept)
+}
+
+/// What is to be known of a writer over DDS whose definition is another one than the one at hand.
+fn remark(endpoint: &Endpoint, inlet: &Inlet) -> Option<String> {
+    let differ = definitions_differ(endpoint.announced, inlet.crossing.hash)?;
+    let (node, ros_type) = (&inlet.node, &inlet.crossing.ros);
+    let remedy = if inlet.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
+    Some(format!(
+        "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
+    ))
+}
+
 /// Whether a writer's type is the one of which the definition is at hand.
 fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
     let Some(ours) = crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH) else { return Ok(()) };
@@ -350,132 +445,6 @@ fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         "its type {} has the hash {}, and the definition at hand {ours}: they are of different releases; name the publisher's packages under `types` and, if the type is converted, carry it `as: cdr`",
         crossing.ros, endpoint.hash
     ))
-}
-
-impl Shared {
-    fn new(topic: &TopicName, feed: Feed, departed: &Arc<Mutex<Departed>>) -> Self {
-        let (topic, departed) = (topic.clone(), departed.clone());
-        let (stop, writers, more, counters) = (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
-        Self { topic, feed, stop, writers, more, counters, departed, ended: OnceLock::new() }
-    }
-
-    fn know(&self, handle: Handle, mut known: Known) {
-        let mut writers = lock(&self.writers);
-        self.let_go(handle, writers.get(&handle));
-        if let Known::Open(open) = &mut known {
-            open.numbers = Numbers::after(lock(&self.departed).take(handle));
-        }
-        let before = writers.insert(handle, known);
-        drop(writers);
-        self.more.notify_all();
-        // Outside of the lock: what is written to the other profile may take a while to end.
-        drop(before);
-    }
-
-    /// Keeps in mind how far a writer has come whose inlet ends.
-    fn let_go(&self, handle: Handle, known: Option<&Known>) {
-        if let Some(Known::Open(open)) = known
-            && let Some(last) = open.numbers.furthest()
-        {
-            lock(&self.departed).remember(handle, last);
-        }
-    }
-
-    /// Lets go of inlets whose writers have gone, as soon as everything of them was taken.
-    fn part(&self, leaving: &mut Leaving, is_empty: bool) {
-        let mut writers = lock(&self.writers);
-        let gone = writers.iter().filter(|(_, known)| matches!(known, Known::Open(open) if open.gone)).map(|(handle, _)| *handle);
-        let mut ended = Vec::new();
-        for handle in leaving.part(gone.collect(), is_empty) {
-            let known = writers.remove(&handle);
-            self.let_go(handle, known.as_ref());
-            ended.extend(known);
-        }
-        drop(writers);
-        // Outside of the lock, as above.
-        drop(ended);
-    }
-
-    fn run(&self, common: &Common, profile: Profile) {
-        let mut patience = Patience::new(Instant::now());
-        let mut leaving = Leaving::default();
-        while !self.stop.load(Ordering::Acquire) {
-            let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
-            self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
-            let waited = match taken {
-                Ok(true) => {
-                    if leaving.took() {
-                        self.part(&mut leaving, false);
-                    }
-                    continue;
-                }
-                Ok(false) => {
-                    self.part(&mut leaving, true);
-                    self.feed.wait(LOOK)
-                }
-                Err(e) => {
-                    common.tell(format!("topic '/{}': {e}", self.topic));
-                    self.feed.wait(LOOK)
-                }
-            };
-            if let Err(e) = waited {
-                let _ = self.ended.set(e);
-                return common.wake();
-            }
-        }
-    }
-
-    fn sample(&self, common: &Common, profile: Profile, sample: &Came<'_>, patience: &mut Patience) {
-        let mut writers = lock(&self.writers);
-        if !writers.contains_key(&sample.writer) {
-            // It was matched before the conductor has heard of it.
-            common.wake();
-            let longest = patience.left(Instant::now());
-            let unknown = |w: &mut HashMap<Handle, Known>| !w.contains_key(&sample.writer) && !self.stop.load(Ordering::Acquire);
-            writers = self.more.wait_timeout_while(writers, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
-            patience.spent(Instant::now());
-        }
-        let dropped = |reason, text: &str, node: &str| {
-            if self.counters.dropped(reason) {
-                common.tell(format!("topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}", self.topic));
-            }
-        };
-        let reason = match writers.get_mut(&sample.writer) {
-            Some(Known::Open(open)) if open.inlet.class != sample.class => "other_class",
-            Some(Known::Open(open)) => match open.numbers.gap(sample.number) {
-                None => "duplicate",
-                Some(gap) => {
-                    let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
-                    // Others may look at the topic while this waits for readers, here and then by the other profile.
-                    drop(writers);
-                    self.counters.add("lost", gap);
-                    match inlet.take(sample, gaps, common.outside(profile)) {
-                        Ok(()) => self.counters.carried(),
-                        Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
-                    }
-                    match inlet.across.as_ref().and_then(|across| across.pass_on(sample)) {
-                        None => {}
-                        Some(Ok(())) => self.counters.passed_on(),
-                        Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
-                    }
-                    return;
-                }
-            },
-            Some(Known::Refused(reason)) => reason,
-            None => {
-                // The next one does not wait; if the conductor comes to know of the writer, it says so.
-                if writers.len() < MAX_REFUSED {
-                    writers.insert(sample.writer, Known::Refused("unknown"));
-                }
-                "unknown"
-            }
-        };
-        if let Some(number) = sample.number {
-            // It is counted here: it is not missing as well if its writer comes back.
-            lock(&self.departed).heard(sample.writer, number);
-        }
-        self.counters.dropped(reason);
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::engine::endpoint::Writing;
+use crate::engine::feed::Came;
 use crate::engine::rig::{self, LONG, eventually};
+use crate::engine::taking::Patience;
+use crate::engine::unknown::MAX_UNKNOWN;
 use crate::qos::EndpointQos;
+use driveline_rosidl::TypeHash;
 use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 const WRITER: Handle = 7;
 
@@ -82,7 +88,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
         let waits = move |known: Option<&Known>| matches!(known, Some(Known::Open(open)) if open.numbers.furthest() == Some(taken.cast_signed() + 2));
         let (tell, told) = channel();
         s.spawn(move || {
-            while !waits(lock(&shared.writers).get(&WRITER)) {
+            while !waits(lock(&shared.writers).known.get(&WRITER)) {
                 std::thread::yield_now();
             }
             let publishers: usize = incoming.report().iter().map(|topic| topic.publishers.len()).sum();
@@ -98,19 +104,142 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
     });
 }
 
-#[test]
-fn unknown_writers_hold_up_a_topic_for_a_small_part_of_the_time() {
-    let began = Instant::now();
-    let mut patience = Patience::new(began);
-    let (mut now, mut waited) = (began, Duration::ZERO);
-    // One after the other, and each waits as long as it may.
-    for _ in 0..600 {
-        let left = patience.left(now);
-        now += left;
-        waited += left;
-        patience.spent(now);
-        now += Duration::from_secs(1);
+/// A publisher of images on rmw_zenoh.
+fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
+    Endpoint {
+        profile: Profile::Zenoh,
+        handle,
+        gid: handle.to_le_bytes(),
+        topic: topic.clone(),
+        type_name: crossing.ros.dds(),
+        hash: crossing.hash.unwrap().to_string(),
+        announced: None,
+        qos: EndpointQos::default(),
+        depth: None,
+        gateway: false,
+        node: None,
     }
-    assert!(waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES, "{waited:?} of {:?}", now.duration_since(began));
-    assert!(waited > KNOWN_WITHIN * 2, "it comes back");
+}
+
+#[test]
+fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "dds": false, "zenoh": {}, "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }] }),
+    );
+    let common = common.common.clone();
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let (topic, rule): (TopicName, _) = ("crowded".parse().unwrap(), &common.spec.topics[0]);
+    let mut incoming = Incoming::new(Profile::Zenoh);
+    let here = |incoming: &mut Incoming, topic: &TopicName, handle| incoming.writer(&common, rule, &found(topic, &crossing, handle), None);
+    let most = MAX_INLETS_OF_TOPIC as Handle;
+    (0..most + 2).for_each(|handle| here(&mut incoming, &topic, handle));
+    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS_OF_TOPIC, 2));
+    let why = incoming.refusals().next().unwrap().reason;
+    assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
+    incoming.try_again(&common);
+    assert_eq!(incoming.writers.len(), MAX_INLETS_OF_TOPIC, "nobody has gone");
+    incoming.gone(3);
+    incoming.try_again(&common);
+    assert!(incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)), "who came first is first");
+    incoming.gone(4);
+    incoming.try_again(&common);
+    assert!(incoming.refusals().next().is_none());
+    // And what is the most of a gateway.
+    let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
+    (0..MAX_INLETS as Handle).for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
+    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC));
+    let why = incoming.refusals().next().unwrap().reason;
+    assert!(why.starts_with("this gateway takes from 512 publishers by rmw_zenoh") && why.contains("`topics` under `ros2:`"), "{why}");
+    (0..10).for_each(|n| incoming.gone(1000 + n));
+    incoming.try_again(&common);
+    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10));
+    assert!(incoming.writers.contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle)));
+}
+
+#[test]
+fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/passes", "direction": "both", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }));
+    let common = conductor.common.clone();
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let (topic, rule): (TopicName, _) = ("passes".parse().unwrap(), &common.spec.topics[0]);
+    let mut incoming = Incoming::new(Profile::Zenoh);
+    incoming.writer(&common, rule, &found(&topic, &crossing, 1), None);
+    let of_first = lock(&common.writings)[0].clone();
+    lock(&common.writings).extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
+    incoming.writer(&common, rule, &found(&topic, &crossing, WRITER), None);
+    let passes = |incoming: &Incoming| match lock(&incoming.topics[&topic].shared.writers).known.get(&WRITER) {
+        Some(Known::Open(open)) => open.inlet.across.get().is_some(),
+        _ => panic!("it is taken from in any case"),
+    };
+    let told = conductor.control().take_notices();
+    assert!(told.iter().any(|line| line.contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")), "{told:?}");
+    incoming.try_again(&common);
+    assert!(!passes(&incoming));
+    lock(&common.writings).truncate(1);
+    incoming.try_again(&common);
+    assert!(passes(&incoming) && incoming.short.is_empty());
+    incoming.gone(WRITER);
+}
+
+#[test]
+fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let topic: TopicName = "strangers".parse().unwrap();
+    let rule = Rule::new("/strangers", Direction::FromRos);
+    let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+    let incoming = Incoming::new(Profile::Zenoh);
+    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+    let mut patience = Patience::new(Instant::now());
+    let mut comes = |writer, number| {
+        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
+        let came = Came { writer, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+        // Nobody waits: what is announced is announced already.
+        patience.spend(Instant::now());
+        shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+        shared.counters.figures()
+    };
+    let most = MAX_UNKNOWN as Handle;
+    for writer in 0..most + 10 {
+        comes(writer, 1);
+    }
+    assert_eq!(lock(&shared.writers).unknown(), MAX_UNKNOWN);
+    for writer in [3, most + 3] {
+        shared.know(writer, Known::of(inlet(&common, &topic, &rule, class, Qos::default())));
+        comes(writer, 2);
+    }
+    let (carried, dropped) = comes(most + 11, 1);
+    assert_eq!((carried, dropped["unknown"]), (2, MAX_UNKNOWN as u64 + 11));
+    assert_eq!(lock(&shared.writers).unknown(), MAX_UNKNOWN);
+}
+
+#[test]
+fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarked_on() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }));
+    let common = conductor.common.clone();
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let mut incoming = Incoming::new(Profile::Dds);
+    let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
+    for (handle, announced) in [(1, None), (2, crossing.hash), (3, Some(other))] {
+        let of_dds =
+            Endpoint { profile: Profile::Dds, hash: String::new(), announced, ..found(&"image".parse().unwrap(), &crossing, handle) };
+        incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
+    }
+    let report = incoming.report();
+    assert_eq!((report[0].publishers.len(), incoming.refusals().count()), (3, 0), "as between nodes of ROS 2");
+    let [remark] = report[0].remarks.as_slice() else { panic!("{:?}", report[0].remarks) };
+    assert!(
+        remark.contains(&format!("TYPE HASH: the writer's is {other}")) && remark.ends_with("under `types` and carry it `as: cdr`"),
+        "{remark}"
+    );
+    let told = conductor.control().take_notices();
+    assert_eq!(told, [format!("topic '/image': {remark}")]);
 }

@@ -11,7 +11,7 @@ use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
 use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
 use driveline_types::{Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
 pub(super) const MOST_LATE: u32 = 16;
@@ -26,10 +26,12 @@ pub(super) struct Inlet {
     pub(super) class: ReaderClass,
     /// What its writer offers.
     pub(super) offered: EndpointQos,
+    /// What people should know of it, although it is taken from.
+    pub(super) remark: Option<String>,
     source_time: SourceTime,
     topic: TopicName,
-    /// Where its samples go by the other profile.
-    pub(super) across: Option<Across>,
+    /// Where its samples go by the other profile. It may come later, when there is room for it.
+    pub(super) across: OnceLock<Across>,
     /// For the topic's thread alone, which may wait with it.
     publishing: Mutex<Publishing>,
 }
@@ -129,7 +131,7 @@ impl Inlet {
         config.loans = 1;
         let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, dropped: 0 });
         let (source_time, topic) = (rule.source_time, topic.clone());
-        Ok(Self { node, crossing, class, offered, source_time, topic, across: None, publishing })
+        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across: OnceLock::new(), publishing })
     }
 
     /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.

@@ -23,6 +23,8 @@ mod report;
 mod rig;
 mod service;
 mod sim_time;
+mod taking;
+mod unknown;
 mod waiting;
 mod zenoh;
 
@@ -37,6 +39,10 @@ use std::thread::JoinHandle;
 const KIND: &str = "ros2";
 /// Why a thread does not go on that has not said why.
 const PANICKED: &str = "its thread has panicked; what it says stands in the gateway's output";
+
+/// What to do where a gateway has as much as it can have.
+const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ros2:` of the graph file), or move some to a graph with another `domain`, \
+                     which has a gateway of its own";
 
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,10 +4,10 @@
 use super::conductor::Common;
 use super::counters::Counters;
 use super::dds::HEAD_BYTES;
-use super::endpoint::Writing;
+use super::endpoint::{Profile, Writing};
 use super::error::GatewayError;
 use super::lock;
-use super::outlet::{Offer, Outlet};
+use super::outlet::{Offer, OpenError, Outlet};
 use crate::convert::ToRos;
 use crate::names::ros_node;
 use crate::qos::of_publisher;
@@ -38,6 +38,7 @@ pub(super) struct OutgoingTopic {
     topic: TopicName,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
+    short: Arc<AtomicBool>,
     kicker: Kicker,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,10 +56,17 @@ impl Drop for OutgoingTopic {
 impl OutgoingTopic {
     pub(super) fn start(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
         let sender = Sender::new(common, local, rule)?;
-        let (counters, stop, kicker) = (sender.counters.clone(), sender.stop.clone(), sender.set.kicker());
+        let (counters, stop, short, kicker) = (sender.counters.clone(), sender.stop.clone(), sender.short.clone(), sender.set.kicker());
         let thread = std::thread::Builder::new().name("dl-to-ros".into()).spawn(move || sender.run());
         let thread = thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
-        Ok(Self { topic: local.topic.clone(), counters, stop, kicker, thread: Some(thread) })
+        Ok(Self { topic: local.topic.clone(), counters, stop, short, kicker, thread: Some(thread) })
+    }
+
+    /// There is room for another writer: whose publishers have none for want of it tries again.
+    pub(super) fn room(&self) {
+        if self.short.load(Ordering::Acquire) {
+            self.kicker.kick();
+        }
     }
 
     pub(super) fn report(&self, writings: &[Writing]) -> Ros2TopicReport {
@@ -95,10 +103,23 @@ struct Carried {
 }
 
 /// A publisher that was heard of.
+#[derive(Default)]
 struct Known {
     /// `None`: it is not carried.
     carried: Option<Carried>,
+    /// Profiles by which it is not carried for want of room.
+    short: Vec<Profile>,
     gone: bool,
+}
+
+/// What became of opening writers for a publisher.
+#[derive(Default)]
+struct Opened {
+    outlets: Vec<Outlet>,
+    /// Profiles for which there was no room.
+    short: Vec<Profile>,
+    /// Why not, by those that it has none for.
+    reasons: Vec<String>,
 }
 
 struct Sender {
@@ -111,6 +132,8 @@ struct Sender {
     publishers: HashMap<EndpointId, Known>,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
+    /// Somebody has no writer for want of room.
+    short: Arc<AtomicBool>,
 }
 
 impl Sender {
@@ -145,25 +168,43 @@ impl Sender {
             publishers: HashMap::new(),
             counters: Arc::default(),
             stop: Arc::default(),
+            short: Arc::default(),
         })
     }
 
     fn run(mut self) {
         while !self.stop.load(Ordering::Acquire) {
-            self.events();
-            match self.subscription.take_next() {
-                Ok(Some(sample)) => self.carry(sample),
-                Ok(None) => {
-                    self.forget();
-                    self.set.wait(None, Duration::ZERO);
-                }
-                // The sample before is still held: Zenoh has not let go of it yet.
-                Err(_) => drop(self.breathe(BREATH)),
+            if !self.step() {
+                self.set.wait(None, Duration::ZERO);
             }
-            let stats = self.subscription.stats();
-            self.counters.set("superseded", stats.missed);
-            self.counters.set("expired", stats.expired);
         }
+    }
+
+    /// Looks at who has come and gone, and takes one sample. `false`: there was none.
+    fn step(&mut self) -> bool {
+        self.events();
+        self.forget();
+        self.try_again();
+        let taken = match self.subscription.take_next() {
+            Ok(Some(sample)) => {
+                self.carry(sample);
+                true
+            }
+            Ok(None) => {
+                // What was left of them may have expired.
+                self.forget();
+                false
+            }
+            Err(_) => {
+                // The sample before is still held: Zenoh has not let go of it yet.
+                self.breathe(BREATH);
+                true
+            }
+        };
+        let stats = self.subscription.stats();
+        self.counters.set("superseded", stats.missed);
+        self.counters.set("expired", stats.expired);
+        taken
     }
 
     /// Waits until a sample was given back or something happens, at most for so long: what can be taken then does not end it.
@@ -211,9 +252,58 @@ impl Sender {
             known.gone = false;
             return;
         }
-        let opened = self.common.types.to_ros(schema).map_err(|e| e.to_string()).and_then(|c| self.open(node, c, qos));
-        let carried = opened.map_err(|reason| self.refuse(publisher, node, reason)).ok();
-        self.publishers.insert(publisher, Known { carried, gone: false });
+        let profiles: Vec<_> = self.common.profiles().collect();
+        let crossing = self.common.types.to_ros(schema).map_err(|e| e.to_string());
+        let opened = crossing.and_then(|crossing| Ok((self.open(node, &crossing, qos, &profiles)?, crossing)));
+        self.publishers.insert(publisher, Known::default());
+        match opened {
+            Ok((opened, crossing)) => self.settle(publisher, node, opened, crossing),
+            Err(reason) => self.refuse(publisher, node, reason),
+        }
+        self.count_short();
+    }
+
+    /// Takes over what became of opening writers for a publisher.
+    fn settle(&mut self, publisher: EndpointId, node: &str, opened: Opened, crossing: Crossing) {
+        let known = self.publishers.entry(publisher).or_default();
+        known.short = opened.short;
+        if !opened.outlets.is_empty() {
+            known.carried.get_or_insert_with(|| Carried { outlets: Vec::new(), crossing }).outlets.extend(opened.outlets);
+        }
+        if known.carried.is_some() {
+            opened.reasons.iter().for_each(|reason| self.tell(reason));
+        } else {
+            self.refuse(publisher, node, opened.reasons.join("; "));
+        }
+    }
+
+    /// Whether anybody has no writer for want of room: the conductor says when there is some.
+    fn count_short(&self) {
+        self.short.store(self.publishers.values().any(|known| !known.short.is_empty()), Ordering::Release);
+    }
+
+    /// Opens writers for which there was no room, if there is some now.
+    fn try_again(&mut self) {
+        if !self.short.load(Ordering::Acquire) || !Outlet::has_room(&self.common) {
+            return;
+        }
+        for MatchedPublisher { publisher, node, schema, qos, .. } in self.subscription.publishers() {
+            let (Some(schema), Some(known)) = (schema, self.publishers.get(&publisher)) else { continue };
+            let profiles = known.short.clone();
+            let Some(crossing) = self.common.types.to_ros(&schema).ok().filter(|_| !profiles.is_empty()) else { continue };
+            let Ok(opened) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
+            if opened.short == profiles {
+                // As was told already.
+                continue;
+            }
+            if !opened.outlets.is_empty() {
+                lock(&self.common.refusals).remove(&publisher);
+                self.common
+                    .tell(format!("topic '/{}': what node '{node}' publishes goes to ROS 2 now, since there is room again", self.topic));
+            }
+            self.settle(publisher, node.as_str(), opened, crossing);
+        }
+        self.count_short();
     }
 
     /// Events were pushed out while a sample waited for readers in ROS 2: what they added up to, whoever is there tells.
@@ -232,12 +322,13 @@ impl Sender {
         refusals().iter().for_each(|text| self.tell(text));
     }
 
-    fn open(&self, node: &str, crossing: Crossing, qos: &Qos) -> Result<Carried, String> {
+    /// Opens what there is room for, by these profiles.
+    fn open(&self, node: &str, crossing: &Crossing, qos: &Qos, profiles: &[Profile]) -> Result<Opened, String> {
         let node: NodeName = node.parse().map_err(|e| format!("{e}"))?;
         let outlet = |profile| {
             let offer = Offer {
                 topic: &self.topic,
-                crossing: &crossing,
+                crossing,
                 qos: of_publisher(qos, &self.rule.qos),
                 depth: self.rule.qos.depth.unwrap_or(qos.depth),
                 max_blocking: Duration::from_millis(qos.max_blocking_ms.into()),
@@ -247,31 +338,35 @@ impl Sender {
             };
             Outlet::open(&self.common, profile, offer)
         };
-        let (mut outlets, mut reasons) = (Vec::new(), Vec::new());
-        for profile in self.common.profiles() {
+        let mut opened = Opened::default();
+        for &profile in profiles {
             match outlet(profile) {
-                Ok(opened) => outlets.push(opened),
-                Err(reason) => reasons.push(format!("by {profile}: {reason}")),
+                Ok(outlet) => opened.outlets.push(outlet),
+                Err(e) => {
+                    opened.reasons.push(format!("by {profile}: {e}"));
+                    if matches!(e, OpenError::NoRoom) {
+                        opened.short.push(profile);
+                    }
+                }
             }
         }
-        if outlets.is_empty() {
-            return Err(reasons.join("; "));
-        }
-        reasons.iter().for_each(|reason| self.tell(reason));
-        Ok(Carried { outlets, crossing })
+        Ok(opened)
     }
 
-    /// Ends writers of publishers that are gone, once there is nothing left of them.
+    /// Ends writers of publishers that are gone, as soon as everything of them was taken: also where others never stop.
     fn forget(&mut self) {
-        let before = self.publishers.len();
-        let refusals = &self.common.refusals;
-        self.publishers.retain(|publisher, known| {
-            if known.gone {
-                lock(refusals).remove(publisher);
-            }
-            !known.gone
-        });
-        if self.publishers.len() != before {
+        if !self.publishers.values().any(|known| known.gone) {
+            return;
+        }
+        let unread = self.subscription.unread_of_gone();
+        let ends = |(publisher, known): &(&EndpointId, &Known)| known.gone && !unread.contains(publisher);
+        let ended: Vec<_> = self.publishers.iter().filter(ends).map(|(publisher, _)| *publisher).collect();
+        for publisher in &ended {
+            self.publishers.remove(publisher);
+            lock(&self.common.refusals).remove(publisher);
+        }
+        if !ended.is_empty() {
+            self.count_short();
             self.common.wake();
         }
     }
@@ -286,7 +381,7 @@ impl Sender {
             }
             if Instant::now() > end {
                 // Its next sample does not wait.
-                self.publishers.insert(publisher, Known { carried: None, gone: false });
+                self.publishers.insert(publisher, Known::default());
                 return;
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -348,100 +443,5 @@ impl Drop for Sender {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::conductor::Conductor;
-    use super::super::rig::{self, LONG, eventually};
-    use super::*;
-    use driveline_runtime::ros2::Direction;
-    use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
-    use driveline_types::SampleHeader;
-    use std::path::Path;
-
-    fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
-        let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos, access: Default::default() };
-        Sender::new(&conductor.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos)).unwrap()
-    }
-
-    /// In the domain of [`rig::conductor`].
-    fn others(dir: &Path) -> Participant {
-        Participant::open(ParticipantConfig { domain_dir: Some(dir.join("domain")), name: "others".into() }).unwrap()
-    }
-
-    fn publisher(of: &Participant, topic: &TopicName, node: &str, qos: Qos) -> Publisher {
-        let schema = Schema::bytes("a/msg/B", "cdr", "");
-        of.create_publisher(PublisherConfig { qos, ..PublisherConfig::new(topic.clone(), node.parse().unwrap(), schema, 64) }).unwrap()
-    }
-
-    #[test]
-    fn a_sample_that_is_still_held_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
-        let (topic, qos) = ("held".parse().unwrap(), Qos { depth: 2, ..Qos::default() });
-        let mut sender = sender(&conductor, &topic, qos.clone());
-        let others = others(dir.path());
-        let mut publisher = publisher(&others, &topic, "camera", qos);
-        eventually("heard of", || {
-            sender.events();
-            !sender.publishers.is_empty()
-        });
-        let mut held = None;
-        eventually("here", || {
-            let loan = publisher.loan(8).unwrap();
-            publisher.publish(loan, &mut SampleHeader::default()).unwrap();
-            held = held.take().or_else(|| sender.subscription.take_next().unwrap());
-            held.is_some()
-        });
-        let loan = publisher.loan(8).unwrap();
-        publisher.publish(loan, &mut SampleHeader::default()).unwrap();
-        assert_eq!(sender.subscription.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
-        // Once what has happened before is through, the next one that can be taken does not end the wait …
-        eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
-        drop(held);
-        // … but that there is room for it.
-        assert_eq!(sender.breathe(LONG), Wake::Kicked);
-        assert!(sender.subscription.take_next().unwrap().is_some());
-    }
-
-    #[test]
-    fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
-        let dir = tempfile::tempdir().unwrap();
-        let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
-        let topic: TopicName = "busy".parse().unwrap();
-        let mut sender = sender(&conductor, &topic, Qos::default());
-        let others = others(dir.path());
-        let publisher = |node| publisher(&others, &topic, node, Qos::default());
-        // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was heard of and is there.
-        let refused = || {
-            let mut nodes: Vec<_> = lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
-            nodes.sort();
-            nodes
-        };
-        let (stays, goes) = (publisher("stays"), publisher("goes"));
-        eventually("heard of", || {
-            sender.events();
-            refused() == ["goes", "stays"]
-        });
-        // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more happens than is kept.
-        drop(goes);
-        eventually("gone", || sender.subscription.matched() == 1);
-        let comes = publisher("comes");
-        eventually("matched", || sender.subscription.matched() == 2);
-        for _ in 0..=driveline_shm::limits::MAX_EVENTS / 2 {
-            let other = publisher("other");
-            eventually("matched", || sender.subscription.matched() == 3);
-            drop(other);
-            eventually("gone", || sender.subscription.matched() == 2);
-        }
-        eventually("all found out", || {
-            sender.events();
-            sender.forget();
-            refused() == ["comes", "stays"]
-        });
-        drop((stays, comes));
-        eventually("gone", || {
-            sender.events();
-            sender.forget();
-            refused().is_empty()
-        });
-    }
-}
+#[path = "outgoing_tests.rs"]
+mod tests;

@@ -3,8 +3,8 @@
 
 use super::conductor::Common;
 use super::endpoint::{Profile, Writing};
-use super::lock;
 use super::zenoh;
+use super::{FEWER, lock};
 use crate::dds;
 use crate::discovery_info::endpoint_user_data;
 use crate::names::{RosNode, dds_topic};
@@ -16,10 +16,27 @@ use driveline_types::{NodeName, Reliability, TopicName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use thiserror::Error;
 
 const MAX_WRITERS: usize = 512;
 /// Samples that a reliable writer keeps for readers that have not acknowledged them; a writer beyond it waits.
 const UNACKNOWLEDGED: u32 = 64;
+
+/// Why there is no writer, for people.
+#[derive(Debug, Error)]
+pub(super) enum OpenError {
+    /// It may be tried again when another one has gone.
+    #[error("this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: {FEWER}")]
+    NoRoom,
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<String> for OpenError {
+    fn from(reason: String) -> Self {
+        Self::Refused(reason)
+    }
+}
 
 /// What is written, and as whose.
 pub(super) struct Offer<'a> {
@@ -54,10 +71,15 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    pub(super) fn open(common: &Arc<Common>, profile: Profile, offer: Offer<'_>) -> Result<Self, String> {
+    /// Whether the gateway can have one more.
+    pub(super) fn has_room(common: &Common) -> bool {
+        lock(&common.writings).len() < MAX_WRITERS
+    }
+
+    pub(super) fn open(common: &Arc<Common>, profile: Profile, offer: Offer<'_>) -> Result<Self, OpenError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        if lock(&common.writings).len() >= MAX_WRITERS {
-            return Err(format!("there are {MAX_WRITERS} writers already"));
+        if !Self::has_room(common) {
+            return Err(OpenError::NoRoom);
         }
         let Offer { topic, crossing, qos, depth, .. } = offer;
         let (type_name, text) = (crossing.ros.dds(), |e: dds::DdsError| e.to_string());
@@ -75,7 +97,7 @@ impl Outlet {
                     lifespan: offer.lifespan,
                     user_data: &endpoint_user_data(crossing.hash, common.spec.release),
                 };
-                let name = dds_topic(topic).ok_or("ROS 2 does not permit its name: rename it")?;
+                let name = dds_topic(topic).ok_or_else(|| "ROS 2 does not permit its name: rename it".to_owned())?;
                 let topic = common.dds()?.topic(&name, &type_name).map_err(text)?;
                 let writer = common.dds()?.writer(&topic, &config).map_err(text)?;
                 let gid = writer.entity.gid().map_err(text)?;
@@ -100,6 +122,7 @@ impl Outlet {
             topic: topic.clone(),
             type_name,
             hash,
+            type_hash: crossing.hash,
             ros_type: crossing.ros.to_string(),
             converted: crossing.kind.is_some(),
             publisher: offer.publisher,

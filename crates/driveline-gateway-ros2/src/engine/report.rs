@@ -2,17 +2,19 @@
 //! What the gateway says about itself when it is asked.
 
 use super::KIND;
-use super::conductor::{Conductor, against, pairs};
-use super::endpoint::Writing;
+use super::conductor::{Conductor, WITH_A_REMARK, against, pairs, remarks};
+use super::endpoint::{Endpoint, Writing};
 use super::lock;
 use super::service::written;
 use crate::discovery_info::Gid;
 use driveline_runtime::gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
 use driveline_types::MonotonicNs;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Refusals that a report names.
 const MAX_REFUSALS: usize = 1024;
+/// Remarks on subscriptions that a report has, for each topic.
+const MAX_REMARKS: usize = 64;
 
 impl Conductor {
     pub(super) fn report(&self, writings: &[Writing]) -> Report {
@@ -23,12 +25,14 @@ impl Conductor {
             let matched: HashSet<_> = published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
             topic.readers = matched.iter().map(|gid| self.node_of(gid)).collect();
             topic.readers.sort();
+            topic.remarks = self.remarks(writings, &topic.topic);
         }
         let empty = |topic: String| Ros2TopicReport { topic, ..Ros2TopicReport::default() };
         let mut from_ros: BTreeMap<String, Ros2TopicReport> = self.sought.iter().map(|t| (t.clone(), empty(t.clone()))).collect();
         for of_profile in self.incoming.iter().flat_map(|(_, incoming)| incoming.report()) {
             let topic = from_ros.entry(of_profile.topic.clone()).or_insert_with(|| empty(of_profile.topic));
             topic.publishers.extend(of_profile.publishers);
+            topic.remarks.extend(of_profile.remarks);
             topic.carried += of_profile.carried;
             topic.across += of_profile.across;
             for (reason, count) in of_profile.dropped {
@@ -75,6 +79,17 @@ impl Conductor {
             }),
             ..Report::default()
         }
+    }
+
+    /// What is to be known of subscriptions in ROS 2 that get samples of a topic.
+    fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
+        let matched = pairs(writings, &self.readers).filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
+        let of = |(w, r): (&Writing, &Endpoint)| {
+            let remarks = Some(remarks(w, r)).filter(|remarks| !remarks.is_empty())?;
+            Some(format!("a subscription of node {} {WITH_A_REMARK}: {}", self.node_of(&r.gid), remarks.join("; ")))
+        };
+        let all: BTreeSet<_> = matched.filter_map(of).take(MAX_REMARKS).collect();
+        all.into_iter().collect()
     }
 
     /// The node that an endpoint of others belongs to, as ROS 2 writes it.

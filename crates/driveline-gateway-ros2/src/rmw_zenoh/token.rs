@@ -72,14 +72,6 @@ pub struct TokenEndpoint {
     pub qos: TokenQos,
 }
 
-impl TokenEndpoint {
-    /// The hash, if there is one.
-    #[must_use]
-    pub fn type_hash(&self) -> Option<TypeHash> {
-        self.hash.parse().ok()
-    }
-}
-
 /// It is no token of rmw_zenoh.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("it is no token of rmw_zenoh: {0}")]
@@ -174,7 +166,7 @@ mod tests {
         assert_eq!((token.domain, token.node_id, token.id, token.kind), (0, 0, 3, Kind::Publisher));
         assert_eq!((token.enclave.as_str(), token.namespace.as_str(), token.node.as_str()), ("/", "/", "_ros2cli_712"));
         let endpoint = token.endpoint.as_ref().unwrap();
-        assert_eq!((endpoint.topic.as_str(), endpoint.hash.as_str(), endpoint.type_hash()), ("/chatter", NO_HASH, None));
+        assert_eq!((endpoint.topic.as_str(), endpoint.hash.as_str()), ("/chatter", NO_HASH));
         assert_eq!((endpoint.qos.depth, endpoint.qos.endpoint.durability), (1, DurabilityKind::TransientLocal));
         assert_eq!(token.to_string(), CAPTURED);
         assert_eq!(

@@ -21,6 +21,7 @@ pub(super) struct EdgeCounters {
     not_sent: AtomicU64,
     remote: AtomicU64,
     decimated: AtomicU64,
+    impossible_acknowledgements: AtomicU64,
 }
 
 impl EdgeCounters {
@@ -33,6 +34,7 @@ impl EdgeCounters {
             (&self.delivered, window.delivered),
             (&self.unacknowledged, window.unacknowledged),
             (&self.refused, window.refused),
+            (&self.impossible_acknowledgements, window.nonsense),
             (&self.superseded, subscription.missed),
             (&self.expired, subscription.expired),
         ] {
@@ -67,6 +69,20 @@ impl EdgeCounters {
             not_sent: read(&self.not_sent),
             remote: read(&self.remote),
             decimated: read(&self.decimated),
+            impossible_acknowledgements: read(&self.impossible_acknowledgements),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_of_what_was_never_sent_are_reported_and_are_no_drops() {
+        let counters = EdgeCounters::default();
+        counters.store(&WindowCounters { nonsense: 3, ..WindowCounters::default() }, &SubscriptionStats::default());
+        let figures = counters.figures();
+        assert_eq!((figures.impossible_acknowledgements, figures.drops()), (3, Vec::new()));
     }
 }

@@ -281,6 +281,7 @@ impl Incoming {
                 offset_error_ns: offset.map(|o| o.error_ns),
                 exchanges: clock.exchanges(),
                 clock_steps: clock.steps(),
+                impossible_exchanges: clock.nonsense(),
                 acknowledgements_dropped: self.receiving.acknowledgements_dropped(id),
                 problem: None,
             }

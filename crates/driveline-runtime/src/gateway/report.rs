@@ -133,6 +133,9 @@ pub struct Ros2TopicReport {
     pub publishers: Vec<Ros2Publisher>,
     /// Nodes of ROS 2 whose subscriptions match, each subscription by itself; one whose node nobody has named is `?`.
     pub readers: Vec<String>,
+    /// What is to be known of ends in ROS 2 whose samples pass, but perhaps not as they expect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// Samples that were written in ROS 2, whether or not anybody takes them there; from ROS 2, that arrived here.
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
@@ -202,6 +205,9 @@ pub struct HostReport {
     pub exchanges: u64,
     /// How often one of the two clocks has stepped.
     pub clock_steps: u64,
+    /// Exchanges that could not be, such as an answer before its question, and were passed over.
+    #[serde(default)]
+    pub impossible_exchanges: u64,
     /// Acknowledgements to it for which there was no room.
     #[serde(default)]
     pub acknowledgements_dropped: u64,
@@ -356,6 +362,8 @@ pub struct EdgeFigures {
     pub not_sent: u64,
     /// Not sent on: they had come over the network.
     pub remote: u64,
+    /// Acknowledgements of what was never sent, which were passed over: no drops.
+    pub impossible_acknowledgements: u64,
 }
 
 impl EdgeFigures {

@@ -192,6 +192,7 @@ mod tests {
             offset_error_ns,
             exchanges: 3,
             clock_steps: 0,
+            impossible_exchanges: 0,
             acknowledgements_dropped: 0,
             problem: None,
         }

@@ -199,6 +199,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
     } else if topic.publishers.is_empty() && refused(report, way).is_empty() {
         text += "  not received: nobody in ROS 2 publishes it; have both the same ROS_DOMAIN_ID and the same network?\n";
     }
+    topic.remarks.iter().for_each(|remark| text += &format!("  {}\n", cut(remark, REASON)));
     for r in refused(report, way) {
         let who = if r.host.is_empty() { String::new() } else { format!(" {}", node(&r.host)) };
         let end = match (r.subscription, who.is_empty()) {
@@ -229,6 +230,7 @@ mod tests {
             topic: name.into(),
             publishers: publishers.iter().map(publisher).collect(),
             readers: readers.iter().map(|r| (*r).to_owned()).collect(),
+            remarks: Vec::new(),
             carried,
             across: 0,
             dropped: BTreeMap::from([("too_long".to_owned(), 2), ("lost".to_owned(), 0)]),
@@ -276,6 +278,14 @@ mod tests {
         );
         let before = report(Vec::new(), Vec::new(), 2);
         assert_eq!(profiles(&before, before.ros2.as_ref().unwrap()), "DDS on this host alone");
+    }
+
+    #[test]
+    fn what_passes_otherwise_than_somebody_expects_is_remarked() {
+        let mut now = report(Vec::new(), vec![topic("scan", &["ros2/lidar"], &[], 5)], 2);
+        now.ros2.as_mut().unwrap().from_ros[0].remarks = vec!["node 'ros2/lidar' publishes by another definition".into()];
+        let told = text(&now, &Report::default());
+        assert!(told.ends_with("volatile in DDS\n  node 'ros2/lidar' publishes by another definition\n"), "{told}");
     }
 
     #[test]

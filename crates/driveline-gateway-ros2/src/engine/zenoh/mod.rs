@@ -4,6 +4,7 @@
 mod config;
 mod discovery;
 mod endpoint;
+mod nodes;
 mod routers;
 pub(super) mod service;
 
@@ -19,9 +20,10 @@ use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use discovery::Discovery;
 use driveline_runtime::gateway::{NetworkReport, zenoh_says};
 use driveline_runtime::ros2::Ros2ZenohSpec;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use nodes::{OwnNode, OwnNodes};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
@@ -29,19 +31,13 @@ use zenoh::liveliness::LivelinessToken;
 /// Ids of this session's own endpoints: their samples are not taken.
 type OwnIds = Arc<Mutex<HashSet<Gid>>>;
 
-/// A node that has endpoints of the gateway.
-struct OwnNode {
-    id: u64,
-    _token: LivelinessToken,
-}
-
 /// What others see of an endpoint of the gateway. It ends with this value.
 struct Announced {
     gid: Gid,
     ids: OwnIds,
     _token: LivelinessToken,
     /// Behind its endpoint.
-    _node: Arc<OwnNode>,
+    _node: Arc<OwnNode<LivelinessToken>>,
 }
 
 impl Drop for Announced {
@@ -54,7 +50,7 @@ impl Drop for Announced {
 pub(super) struct Session {
     discovery: Arc<Discovery>,
     own_ids: OwnIds,
-    nodes: Mutex<HashMap<RosNode, Weak<OwnNode>>>,
+    nodes: OwnNodes<LivelinessToken>,
     next_id: AtomicU64,
     pub(super) domain: u32,
     connects: Vec<String>,
@@ -79,7 +75,7 @@ impl Session {
         Ok(Self {
             discovery,
             own_ids: OwnIds::default(),
-            nodes: Mutex::default(),
+            nodes: OwnNodes::default(),
             next_id: AtomicU64::new(0),
             domain,
             connects: spec.connect.clone(),
@@ -147,17 +143,12 @@ impl Session {
     }
 
     /// The node of this name, which exists as long as somebody has it.
-    fn node(&self, name: &RosNode) -> Result<Arc<OwnNode>, String> {
-        let mut nodes = lock(&self.nodes);
-        if let Some(node) = nodes.get(name).and_then(Weak::upgrade) {
-            return Ok(node);
-        }
-        nodes.retain(|_, node| node.strong_count() > 0);
-        let id = self.number();
-        let token = self.token(name, id, id, Kind::Node, None);
-        let node = Arc::new(OwnNode { id, _token: self.session.liveliness().declare_token(token).wait().map_err(text)? });
-        nodes.insert(name.clone(), Arc::downgrade(&node));
-        Ok(node)
+    fn node(&self, name: &RosNode) -> Result<Arc<OwnNode<LivelinessToken>>, String> {
+        let declare = |id| {
+            let token = self.token(name, id, id, Kind::Node, None);
+            self.session.liveliness().declare_token(token).wait().map_err(text)
+        };
+        self.nodes.get(name, || self.number(), declare)
     }
 
     /// Shows an endpoint to others. `declare` makes it, before anybody sees it and after its own samples are known as such.

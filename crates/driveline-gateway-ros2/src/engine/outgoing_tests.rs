@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::engine::conductor::Conductor;
+use crate::engine::rig::{self, LONG, eventually};
+use driveline_runtime::ros2::Direction;
+use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
+use driveline_types::SampleHeader;
+use std::path::Path;
+
+fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
+    let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos, access: Default::default() };
+    Sender::new(&conductor.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos)).unwrap()
+}
+
+/// In the domain of [`rig::conductor`].
+fn others(dir: &Path) -> Participant {
+    Participant::open(ParticipantConfig { domain_dir: Some(dir.join("domain")), name: "others".into() }).unwrap()
+}
+
+fn publisher(of: &Participant, topic: &TopicName, node: &str, qos: Qos) -> Publisher {
+    let schema = Schema::bytes("a/msg/B", "cdr", "");
+    of.create_publisher(PublisherConfig { qos, ..PublisherConfig::new(topic.clone(), node.parse().unwrap(), schema, 64) }).unwrap()
+}
+
+#[test]
+fn a_sample_that_is_still_held_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
+    let (topic, qos) = ("held".parse().unwrap(), Qos { depth: 2, ..Qos::default() });
+    let mut sender = sender(&conductor, &topic, qos.clone());
+    let others = others(dir.path());
+    let mut publisher = publisher(&others, &topic, "camera", qos);
+    eventually("heard of", || {
+        sender.events();
+        !sender.publishers.is_empty()
+    });
+    let mut held = None;
+    eventually("here", || {
+        let loan = publisher.loan(8).unwrap();
+        publisher.publish(loan, &mut SampleHeader::default()).unwrap();
+        held = held.take().or_else(|| sender.subscription.take_next().unwrap());
+        held.is_some()
+    });
+    let loan = publisher.loan(8).unwrap();
+    publisher.publish(loan, &mut SampleHeader::default()).unwrap();
+    assert_eq!(sender.subscription.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
+    // Once what has happened before is through, the next one that can be taken does not end the wait …
+    eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
+    drop(held);
+    // … but that there is room for it.
+    assert_eq!(sender.breathe(LONG), Wake::Kicked);
+    assert!(sender.subscription.take_next().unwrap().is_some());
+}
+
+#[test]
+fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+    let (topic, qos): (TopicName, _) = ("never_empty".parse().unwrap(), Qos { depth: 4, ..Qos::default() });
+    let mut sender = sender(&conductor, &topic, qos.clone());
+    let others = others(dir.path());
+    let publisher = |node| publisher(&others, &topic, node, qos.clone());
+    let publish = |publisher: &mut Publisher| {
+        let loan = publisher.loan(8).unwrap();
+        publisher.publish(loan, &mut SampleHeader::default()).unwrap();
+    };
+    let mut stays = publisher("stays");
+    eventually("matched", || sender.subscription.matched() == 1);
+    publish(&mut stays);
+    let most = |sender: &mut Sender, stays: &mut Publisher| {
+        // Before the one that is taken, so that there is always another one.
+        publish(stays);
+        assert!(sender.step() && sender.subscription.has_unread());
+        lock(&conductor.common.writings).len()
+    };
+    for n in 0..600 {
+        let mut goes = publisher("goes");
+        eventually("matched", || sender.subscription.matched() == 2);
+        publish(&mut goes);
+        drop(goes);
+        eventually("gone", || sender.subscription.matched() == 1);
+        // As many as can be taken before what it has left, and it.
+        let writers = (0..6).map(|_| most(&mut sender, &mut stays)).last();
+        assert_eq!(writers, Some(1), "after {n}");
+    }
+    let (carried, dropped) = sender.counters.figures();
+    assert!(carried >= 600 && !dropped.contains_key("refused") && lock(&conductor.common.refusals).is_empty(), "{carried} {dropped:?}");
+}
+
+#[test]
+fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
+    let dir = tempfile::tempdir().unwrap();
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));
+    let topic: TopicName = "busy".parse().unwrap();
+    let mut sender = sender(&conductor, &topic, Qos::default());
+    let others = others(dir.path());
+    let publisher = |node| publisher(&others, &topic, node, Qos::default());
+    // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was heard of and is there.
+    let refused = || {
+        let mut nodes: Vec<_> = lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
+        nodes.sort();
+        nodes
+    };
+    let (stays, goes) = (publisher("stays"), publisher("goes"));
+    eventually("heard of", || {
+        sender.events();
+        refused() == ["goes", "stays"]
+    });
+    // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more happens than is kept.
+    drop(goes);
+    eventually("gone", || sender.subscription.matched() == 1);
+    let comes = publisher("comes");
+    eventually("matched", || sender.subscription.matched() == 2);
+    for _ in 0..=driveline_shm::limits::MAX_EVENTS / 2 {
+        let other = publisher("other");
+        eventually("matched", || sender.subscription.matched() == 3);
+        drop(other);
+        eventually("gone", || sender.subscription.matched() == 2);
+    }
+    eventually("all found out", || {
+        sender.events();
+        sender.forget();
+        refused() == ["comes", "stays"]
+    });
+    drop((stays, comes));
+    eventually("gone", || {
+        sender.events();
+        sender.forget();
+        refused().is_empty()
+    });
+}

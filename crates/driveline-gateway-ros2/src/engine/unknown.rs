@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whose samples have come to a topic, and of whom discovery has not told.
+
+use super::endpoint::Handle;
+use std::collections::{HashSet, VecDeque};
+
+/// Writers that are kept in mind; over Zenoh anybody may send what no publisher has announced, under as many names as he likes.
+pub(super) const MAX_UNKNOWN: usize = 1024;
+
+/// Those for whose announcement nobody waits any more. Of too many, the one that came first is forgotten, and waited for again.
+#[derive(Debug, Default)]
+pub(super) struct Unknown {
+    writers: HashSet<Handle>,
+    /// Oldest first.
+    order: VecDeque<Handle>,
+}
+
+impl Unknown {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.writers.len()
+    }
+
+    pub(super) fn contains(&self, writer: Handle) -> bool {
+        self.writers.contains(&writer)
+    }
+
+    pub(super) fn insert(&mut self, writer: Handle) {
+        if self.writers.insert(writer) {
+            self.order.push_back(writer);
+        }
+        if self.order.len() > MAX_UNKNOWN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.writers.remove(&oldest);
+        }
+    }
+
+    /// Discovery has told of it, or it has gone.
+    pub(super) fn remove(&mut self, writer: Handle) {
+        if self.writers.remove(&writer) {
+            self.order.retain(|w| *w != writer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_the_one_that_came_first_is_forgotten() {
+        let mut unknown = Unknown::default();
+        let most = MAX_UNKNOWN as Handle;
+        (0..most).chain(0..most).for_each(|writer| unknown.insert(writer));
+        assert!((0..most).all(|writer| unknown.contains(writer)), "nobody is kept twice");
+        unknown.insert(most);
+        assert!(!unknown.contains(0) && unknown.contains(1) && unknown.contains(most));
+        unknown.remove(1);
+        unknown.insert(most + 1);
+        assert!(unknown.contains(2), "there was room");
+        assert_eq!(unknown.writers.len(), unknown.order.len());
+    }
+}
