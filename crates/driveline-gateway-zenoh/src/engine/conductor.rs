@@ -396,10 +396,11 @@ impl Conductor {
                 }
             }
             Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
-            Parsed::Want { host, offered, qos, topic, .. } if alive => match self.incoming.clock(&host, now) {
-                Ok(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
-                Err(_) => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
-            },
+            Parsed::Want { host, offered, qos, topic, .. } if alive => {
+                if let Some(clock) = self.incoming.clock(&self.common, &host, now) {
+                    self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock);
+                }
+            }
             Parsed::Want { host, offered, qos, topic, .. } => self.outgoing.unwanted((host, offered, topic), qos),
             // Not tokens.
             Parsed::Clock(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}

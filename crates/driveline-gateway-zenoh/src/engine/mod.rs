@@ -9,6 +9,7 @@ mod acknowledgements;
 mod answers;
 mod conductor;
 mod counters;
+mod crowd;
 mod edge;
 mod error;
 mod incoming;
