@@ -11,6 +11,7 @@ pub mod archive;
 mod chain;
 pub mod compare;
 pub mod csv;
+mod gateway;
 mod left_out;
 mod list;
 mod markdown;
