@@ -37,12 +37,13 @@ impl<Q> Waiting<Q> {
         Self { queue: VecDeque::new(), full: false }
     }
 
-    fn push(&mut self, question: Q) -> Result<(), TurnedAway<Q>> {
+    /// Gives it back where there is no room.
+    fn push(&mut self, question: Q) -> Option<TurnedAway<Q>> {
         if self.queue.len() >= MAX_WAITING {
-            return Err(TurnedAway { question, first: !std::mem::replace(&mut self.full, true) });
+            return Some(TurnedAway { question, first: !std::mem::replace(&mut self.full, true) });
         }
         self.queue.push_back(question);
-        Ok(())
+        None
     }
 
     fn next(&mut self) -> Option<Q> {
@@ -77,7 +78,7 @@ impl Answers {
         if query.key_expr().as_str().len() + query.parameters().as_str().len() > MAX_QUESTION_LEN {
             return;
         }
-        if let Err(TurnedAway { question, first }) = self.worker.put(|waiting| waiting.push(query)) {
+        if let Some(TurnedAway { question, first }) = self.worker.put(|waiting| waiting.push(query)) {
             if first {
                 self.notices.tell(format!("more than {MAX_WAITING} questions for lists of publishers wait: further ones are turned away, and other hosts repeat them"));
             }
@@ -104,15 +105,15 @@ mod tests {
     #[test]
     fn so_many_questions_wait_in_order_and_it_is_told_once_that_there_are_more() {
         let mut waiting = Waiting::new();
-        assert!((0..MAX_WAITING).all(|n| waiting.push(n).is_ok()));
-        let turned_away = |waiting: &mut Waiting<usize>, n| waiting.push(n).err().map(|t| (t.question, t.first));
+        assert!((0..MAX_WAITING).all(|n| waiting.push(n).is_none()));
+        let turned_away = |waiting: &mut Waiting<usize>, n| waiting.push(n).map(|t| (t.question, t.first));
         assert_eq!([turned_away(&mut waiting, 7), turned_away(&mut waiting, 8)], [Some((7, true)), Some((8, false))]);
         assert_eq!(waiting.next(), Some(0));
-        assert!(waiting.push(9).is_ok());
+        assert!(waiting.push(9).is_none());
         assert_eq!(turned_away(&mut waiting, 10), Some((10, false)), "there were never few of them");
         let rest: Vec<_> = std::iter::from_fn(|| waiting.next()).collect();
         assert_eq!(rest, (1..MAX_WAITING).chain([9]).collect::<Vec<_>>());
-        (0..MAX_WAITING).for_each(|n| drop(waiting.push(n)));
+        assert!((0..MAX_WAITING).all(|n| waiting.push(n).is_none()));
         assert_eq!(turned_away(&mut waiting, 11), Some((11, true)));
     }
 }
