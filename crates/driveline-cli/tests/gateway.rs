@@ -2,6 +2,7 @@
 //! What the command says of gateways that are down, and its exit code, by which a script sees it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+use driveline_bench as bench;
 use driveline_runtime::gateway::{Report, StatusSocket};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::DirBuilderExt;
@@ -50,6 +51,28 @@ fn one_that_was_killed_is_an_error_beside_what_the_others_say() {
     let answers: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, answers[0]["state"].as_str(), answers[1]["state"].as_str()), (Some(1), Some("running"), Some("dead")), "{answers}");
     assert!(err.starts_with("error: the gateway 'zenoh' of "), "{err}");
+}
+
+#[test]
+fn one_that_was_built_from_something_else_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let domain = domain(&dir);
+    let of = |version: &str, commit: &str| Report {
+        gateway: "zenoh".into(),
+        version: version.into(),
+        commit: commit.into(),
+        ..Report::default()
+    };
+    for (version, commit, told) in
+        [(bench::VERSION, bench::COMMIT, false), (bench::VERSION, "other", true), ("9.9.9", bench::COMMIT, true), ("", "", false)]
+    {
+        let report = of(version, commit);
+        let _alive = StatusSocket::new(&domain, "zenoh", move || report.clone()).unwrap();
+        let (code, out, err) = listed(&domain, &[]);
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        assert_eq!(out.contains(&format!("it is of version {version} (commit {commit}), and this program of")), told, "{out}");
+        assert_eq!(out.contains("make gateways"), told, "{out}");
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ mod rig;
 
 use driveline::types::{Qos, Reliability};
 use driveline_runtime::gateway::{InletState, Report};
-use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
+use driveline_runtime::launch::Build;
+use rig::{Carried, GATEWAY, Host, Rig, eventually, publisher_options, subscription_options};
+use std::path::Path;
 
 /// The first report of which something holds.
 #[track_caller]
@@ -17,6 +19,15 @@ fn reports(host: &Host, what: &str, holds: impl Fn(&Report) -> bool) -> Report {
         found.is_some()
     });
     found.unwrap()
+}
+
+#[test]
+fn what_a_gateway_was_built_from_is_told_by_its_program_and_its_report() {
+    let build = Build::of_program(Path::new(GATEWAY)).unwrap();
+    assert_eq!((build.version.as_str(), build.commit.is_empty()), (env!("CARGO_PKG_VERSION"), false), "{build}");
+    let rig = Rig::new(&[Carried::from_a("wheel", 64)], &Qos::default());
+    let report = reports(&rig.a, "anything", |_| true);
+    assert_eq!((report.version, report.commit), (build.version, build.commit));
 }
 
 #[test]

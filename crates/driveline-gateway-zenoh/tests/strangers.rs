@@ -5,6 +5,7 @@
 mod rig;
 
 use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
+use driveline_gateway_zenoh::directory::MAX_HOSTS;
 use driveline_gateway_zenoh::wire::{Ack, HostId, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
 use driveline_runtime::gateway::{EdgeFigures, Report};
 use rig::meeting::{Meeting, TOPIC};
@@ -407,6 +408,34 @@ fn a_gateway_of_another_release_is_named_with_the_remedy() {
     assert!(text.as_ref().is_some_and(|t| t.contains("version 1") && t.contains("same release")), "{text:?}");
     drop(old);
     eventually("gone", || problem(&meeting).is_none());
+}
+
+#[test]
+fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
+    let qos = Qos { depth: 4, ..Qos::default() };
+    let meeting = Meeting::new(false, &qos);
+    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let token = |n| meeting.token(&Parsed::Host(HostId::new("nobody", n).unwrap()));
+    // Of hosts that answer nothing a gateway thinks that their connection is broken.
+    let clocks = meeting.session.declare_queryable(meeting.keys.tokens("clock")).callback(|query| {
+        let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+        query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+    });
+    let _clocks = clocks.wait().unwrap();
+    let mut others: Vec<_> = (1..=MAX_HOSTS as u64).map(token).collect();
+    let report = || meeting.host.report().unwrap_or_default();
+    eventually("all known", || report().hosts.len() == MAX_HOSTS);
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let _lists = meeting.offer(vec![(EndpointId(1), offer)]);
+    let turned_away = |r: &Report| {
+        let me = meeting.me.to_string();
+        r.hosts.iter().any(|h| h.host == me && h.problem.as_ref().is_some_and(|p| p.contains("64 hosts")))
+    };
+    eventually("turned away", || turned_away(&report()));
+    assert_eq!(subscription.matched(), 0);
+    drop(others.pop());
+    eventually("received", || subscription.matched() == 1);
+    assert!(!turned_away(&report()));
 }
 
 /// Whoever may connect can say that hosts are there.

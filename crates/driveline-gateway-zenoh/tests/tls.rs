@@ -4,9 +4,9 @@
 
 mod rig;
 
-use driveline::types::Qos;
+use driveline::types::{Qos, Schema};
 use rig::certificates::{authority, calls_over_tls, certificate, tls};
-use rig::stopwatch::Stopwatch;
+use rig::stopwatch::{Gaps, Stopwatch, Took};
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -145,6 +145,50 @@ fn a_large_sample_arrives_at_once() {
     // Nor does Zenoh permit that a connection is read and written at the same time.
     let outages = [&rig.a, &rig.b].map(|host| host.report().unwrap().hosts.iter().map(|h| h.outages).sum::<u64>());
     assert_eq!(outages, [0, 0]);
+}
+
+/// What others are told of a topic may be longer than all that Zenoh keeps of a priority, and one thread receives and sends.
+#[test]
+fn a_long_list_of_publishers_arrives_at_once_and_delays_no_samples() {
+    const PUBLISHERS: usize = 7;
+    /// As long as a type's definition may be, nearly: 210 kB in all.
+    const DEFINITION: usize = 30_000;
+    /// A question and its answer for each that has come. Whoever finds no room waits for 1.5 s.
+    const WITHIN: Duration = Duration::from_secs(1);
+    let qos = Qos::default();
+    let rig = Rig::with(&[Carried::from_a("camera", 64), Carried::from_a("wheel", 64)], &qos, 0, &calls_over_tls);
+    let mut wheel = rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
+    let mut wheels = rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    let mut heard = || {
+        let loan = wheel.loan(8).unwrap();
+        wheel.publish(loan).unwrap();
+        wheels.latest().unwrap().is_some()
+    };
+    eventually("received", &mut heard);
+    let schema = |n: usize| Schema::bytes(format!("of{n}"), "raw", char::from(b'a' + n as u8).to_string().repeat(DEFINITION));
+    let publish = |n| rig.a.node.raw_publisher("camera", schema(n), publisher_options(&qos, 64)).unwrap();
+    let (watch, mut gaps) = (Stopwatch::start(), Gaps::begin());
+    let publishers: Vec<_> = (0..PUBLISHERS).map(publish).collect();
+    let listed = || rig.b.report().is_some_and(|r| r.inlets.iter().filter(|i| i.topic == "camera").count() == PUBLISHERS);
+    std::thread::scope(|scope| {
+        let known = scope.spawn(|| {
+            eventually("all publishers known", listed);
+            watch.read()
+        });
+        while !known.is_finished() {
+            if heard() {
+                gaps.heard();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let known = known.join().unwrap();
+        println!("{PUBLISHERS} publishers were known after {:?}, without a processor for {:?}", known.time, known.waited);
+        assert!(known.is_within(WITHIN), "{PUBLISHERS} publishers were known after {known:?}");
+    });
+    let took = Took { time: gaps.longest(), ..watch.read() };
+    println!("meanwhile nothing was heard for at most {:?}, without a processor for {:?}", took.time, took.waited);
+    assert!(took.is_within(WITHIN / 2), "nothing was heard for {took:?} while a list was sent");
+    drop(publishers);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod beside;
 mod chain;
 pub mod compare;
 pub mod csv;
+mod gateway;
 mod left_out;
 mod list;
 mod markdown;

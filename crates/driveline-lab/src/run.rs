@@ -2,6 +2,7 @@
 //! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
 
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
+use crate::gateway::gateway;
 use crate::left_out::Told;
 use crate::plan;
 use crate::progress::Progress;
@@ -18,7 +19,6 @@ use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
 use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial, UsageError};
-use driveline_runtime::launch::find_gateway;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -121,6 +121,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     if args.dry_run {
         let experiments = plan_all(args)?.0;
         something(&experiments)?;
+        gateway(&experiments)?;
         say(&if args.json {
             serde_json::to_string_pretty(&outline_json(&experiments))? + "\n"
         } else {
@@ -282,6 +283,7 @@ fn change(scenario: &mut Scenario, systems: &[String], rounds: Option<u64>) {
 fn prepare(args: &RunArgs) -> Result<Archive> {
     let (experiments, extent, placement, selection) = plan_all(args)?;
     something(&experiments)?;
+    let gateway = gateway(&experiments)?;
     agreed(experiments.iter().map(seconds).sum(), args.yes)?;
     let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
     let manifest = Manifest {
@@ -289,6 +291,7 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
         version: bench::VERSION.into(),
         commit: bench::COMMIT.into(),
         optimised: bench::OPTIMISED,
+        gateway: gateway.map(|g| g.commit),
         command: bench::command(),
         started_at: now(),
         finished_at: None,
@@ -347,7 +350,8 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
         let now = selection.chosen.iter().find(|(_, n)| n.name == d.name).map(|(_, n)| n.version.as_str());
         ensure!(now == Some(d.version.as_str()), "{} was measured in version {}, now there is {now:?}: measure anew", d.title, d.version);
     }
-    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway: find_gateway().ok() };
+    let gateway = gateway(&archive.manifest.experiments)?.map(|g| g.program);
+    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway };
     let scratch = bench::Scratch::new()?;
     let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {

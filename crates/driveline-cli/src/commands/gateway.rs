@@ -16,6 +16,7 @@ use crate::process;
 use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::{Align, bytes};
+use driveline_bench as bench;
 use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
 use presence::Presence;
 use serde_json::{Value, json};
@@ -290,6 +291,21 @@ fn dropped(drops: &[(&str, u64)]) -> String {
     }
 }
 
+/// Whether it was built from something else than this program is: what is seen there may be repaired here, or not be there yet.
+fn of_another_build(report: &Report) -> Option<String> {
+    let (version, commit) = (report.version.as_str(), report.commit.as_str());
+    // Those of older releases do not say it.
+    (!commit.is_empty() && (version, commit) != (bench::VERSION, bench::COMMIT)).then(|| {
+        format!(
+            "it is of version {} (commit {}), and this program of {} ({}): `make gateways` builds both kinds anew; it goes on as it is until it is started again\n",
+            cut(version, NAME),
+            cut(commit, NAME),
+            bench::VERSION,
+            bench::COMMIT
+        )
+    })
+}
+
 fn show(report: &Report, before: &Report, screen: &Screen) {
     let listed = |list: &[String]| if list.is_empty() { "-".to_owned() } else { cut(&list.join(", "), 4 * NAME) };
     let n = &report.network;
@@ -307,6 +323,9 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         listed(&n.connects),
         count(n.peers as u64, "peer"),
     ));
+    if let Some(line) = of_another_build(report) {
+        screen.print(&line);
+    }
     if let Some(why) = &n.kept_out {
         screen.print(&format!("this host is not in the network, which is tried again each second: {}\n", cut(why, REASON)));
     }

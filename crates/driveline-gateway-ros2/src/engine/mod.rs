@@ -37,6 +37,8 @@ use std::thread::JoinHandle;
 
 /// What this gateway is called among those of a domain.
 const KIND: &str = "ros2";
+/// The commit that it was built from.
+const COMMIT: &str = env!("DRIVELINE_COMMIT");
 /// Why a thread does not go on that has not said why.
 const PANICKED: &str = "its thread has panicked; what it says stands in the gateway's output";
 
@@ -47,6 +49,11 @@ const FEWER: &str = "carry fewer topics (narrower patterns in `topics` under `ro
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What it says of itself, with what it was built from.
+fn report(control: &conductor::Control) -> Report {
+    Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
 
 /// A running gateway. Dropping it ends it, and with it what it has brought to this host. A process can have one for each DDS domain, and any number without DDS.
@@ -72,7 +79,7 @@ impl Gateway {
         let conductor = conductor::Conductor::new(config)?;
         let control = conductor.control();
         let asked = control.clone();
-        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || asked.report())
+        let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || report(&asked))
             .map_err(|source| GatewayError::System { action: "listen on gateway-ros2.status in the domain's directory", source })?;
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
@@ -84,7 +91,7 @@ impl Gateway {
     /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
-        self.control.report()
+        report(&self.control)
     }
 
     /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go of it, and may start another one.
@@ -103,6 +110,7 @@ impl Gateway {
 impl driveline_runtime::gateway::Gateway for Gateway {
     type Config = Ros2GatewayConfig;
     type Error = GatewayError;
+    const COMMIT: &'static str = COMMIT;
     const ABOUT: &'static str = "Exchanges topics of one domain with ROS 2 nodes, over DDS and by rmw_zenoh, and has services of one side called from the other. \
 `driveline run` starts it for graphs that have rules under `ros2:`; CONFIG.json has the keys domain, domain_dir, ros2 (as in graph files) and topics.";
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
+use super::answers::Answers;
 use super::error::GatewayError;
 use super::incoming::Incoming;
 use super::inlet::Receiving;
@@ -395,10 +396,11 @@ impl Conductor {
                 }
             }
             Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
-            Parsed::Want { host, offered, qos, topic, .. } if alive => match self.incoming.clock(&host, now) {
-                Ok(clock) => self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock),
-                Err(_) => self.common.tell(format!("host '{}' is not heard: there are too many", host.name())),
-            },
+            Parsed::Want { host, offered, qos, topic, .. } if alive => {
+                if let Some(clock) = self.incoming.clock(&self.common, &host, now) {
+                    self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock);
+                }
+            }
             Parsed::Want { host, offered, qos, topic, .. } => self.outgoing.unwanted((host, offered, topic), qos),
             // Not tokens.
             Parsed::Clock(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}
@@ -468,17 +470,11 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
     let acks = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
     acks.callback(move |sample| acknowledged(&acks_keys, &inboxes, &sample)).background().wait().map_err(failed(&key))?;
 
-    let (list_keys, known) = (keys.clone(), lists.clone());
+    let answers = Answers::start(keys.clone(), lists.clone(), common.notices.clone());
+    let answers = answers.map_err(|source| GatewayError::System { action: "start a thread", source })?;
     let key = keys.addressed("pub", me);
-    let answer = move |query: zenoh::query::Query| {
-        let Some(Parsed::Topic { topic, .. }) = list_keys.parse(query.key_expr().as_str()) else { return };
-        let list = known.read().unwrap_or_else(PoisonError::into_inner).of_topic.get(&topic).cloned();
-        if let Some(list) = list {
-            // Who asked has a time-out.
-            let _ = query.reply(query.key_expr().clone(), list).wait();
-        }
-    };
-    session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
+    let lists_asked = session.declare_queryable(key.clone());
+    lists_asked.callback(move |query| answers.answer(query)).background().wait().map_err(failed(&key))?;
 
     let key = keys.key(&Parsed::Clock(me.clone()));
     let lists = lists.clone();
@@ -486,6 +482,7 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
         let received = MonotonicNs::now();
         let changes = lists.read().unwrap_or_else(PoisonError::into_inner).changes;
         let time = Time { received, answered: MonotonicNs::now(), changes };
+        // From here, as a thread between would count as the way: it is short, and of another priority than lists.
         let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     };
     session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;

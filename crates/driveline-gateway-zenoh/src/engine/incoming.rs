@@ -2,13 +2,14 @@
 //! The receiving side: hosts, their clocks, their publishers, and what of them is wanted here.
 
 use super::conductor::Common;
+use super::crowd::{Foreign, TurnedAway};
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
 use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
-use crate::directory::{Directory, Host, Inlets, MAX_HOSTS, NotReceived, Publisher, Question, TooManyHosts};
+use crate::directory::{Directory, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
-use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time, VERSION};
+use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
@@ -44,8 +45,8 @@ pub(super) struct Incoming {
     receiving: Arc<Receiving>,
     /// As it was told to `receiving`.
     refused: BTreeSet<EndpointId>,
-    /// Gateways that speak another version.
-    foreign: BTreeMap<HostId, u16>,
+    turned_away: TurnedAway,
+    foreign: Foreign,
     /// Names that several hosts have, since when.
     namesakes: BTreeMap<String, MonotonicNs>,
 }
@@ -99,14 +100,20 @@ impl Incoming {
             wants: BTreeMap::new(),
             receiving,
             refused: BTreeSet::new(),
-            foreign: BTreeMap::new(),
+            turned_away: TurnedAway::default(),
+            foreign: Foreign::default(),
             namesakes: BTreeMap::new(),
         }
     }
 
-    /// The clock of a host, which may not have said that it is there yet.
-    pub(super) fn clock(&mut self, id: &HostId, now: MonotonicNs) -> Result<Arc<Mutex<ClockEstimate>>, TooManyHosts> {
-        self.directory.host(id, now).map(|h| h.clock.clone())
+    /// The clock of a host, which may not have said that it is there yet. `None`: there are too many.
+    pub(super) fn clock(&mut self, common: &Common, id: &HostId, now: MonotonicNs) -> Option<Arc<Mutex<ClockEstimate>>> {
+        let clock = self.directory.host(id, now).map(|h| h.clock.clone());
+        clock.map_err(|TooManyHosts| self.turn_away(common, id)).ok()
+    }
+
+    fn turn_away(&mut self, common: &Common, id: &HostId) {
+        self.turned_away.add(id).into_iter().for_each(|line| common.tell(line));
     }
 
     /// Whether any other host was ever there, of whatever version.
@@ -131,11 +138,20 @@ impl Incoming {
 
     /// A gateway has come or gone.
     pub(super) fn host_token(&mut self, common: &Common, id: &HostId, alive: bool, now: MonotonicNs) {
+        if !alive {
+            self.turned_away.remove(id);
+            if !self.directory.hosts().contains_key(id) {
+                return;
+            }
+        }
         let others = self.directory.hosts().iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());
         match self.directory.host_is(id, alive, now) {
-            Ok(true) => common.tell(format!("host '{}' {}", id.name(), if alive { "is there" } else { "is gone" })),
+            Ok(true) => {
+                self.turned_away.remove(id);
+                common.tell(format!("host '{}' {}", id.name(), if alive { "is there" } else { "is gone" }));
+            }
             Ok(false) => {}
-            Err(TooManyHosts) => too_many(common, id),
+            Err(TooManyHosts) => self.turn_away(common, id),
         }
         if alive && (others || id.name() == common.me.name()) {
             self.namesakes.entry(id.name().to_owned()).or_insert(now);
@@ -161,18 +177,13 @@ impl Incoming {
 
     /// A gateway that speaks another version of the protocol has come or gone.
     pub(super) fn foreign_token(&mut self, common: &Common, id: HostId, version: u16, alive: bool) {
-        if !alive {
-            self.foreign.remove(&id);
-        } else if self.foreign.len() < MAX_HOSTS {
-            common.tell(format!("nothing is carried to or from host '{}': {}", id.name(), foreign(version)));
-            self.foreign.insert(id, version);
-        }
+        self.foreign.is(id, version, alive).into_iter().for_each(|line| common.tell(line));
     }
 
     /// A host sends a topic, or says so no longer.
     pub(super) fn topic_token(&mut self, common: &Common, host: &HostId, topic: &TopicName, alive: bool, now: MonotonicNs) {
         if self.directory.topic_is(host, topic, alive, now).is_err() {
-            too_many(common, host);
+            self.turn_away(common, host);
         }
     }
 
@@ -205,6 +216,7 @@ impl Incoming {
     pub(super) fn look(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
         let forgotten = self.directory.forget(now, making);
+        let places = self.give_places(common, now);
         let (questions, asked) = self.directory.questions(now);
         questions.into_iter().for_each(|question| ask(common, question));
         let refused = self.directory.refused();
@@ -215,7 +227,15 @@ impl Incoming {
         let probed = self.probe(common, now);
         self.want(common, now);
         let namesakes = self.tell_of_namesakes(common, now);
-        [forgotten, asked, probed, namesakes].into_iter().flatten().min()
+        [forgotten, places, asked, probed, namesakes].into_iter().flatten().min()
+    }
+
+    /// Whoever found no place is asked again once there is one.
+    fn give_places(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
+        let places = if self.turned_away.is_empty() { 0 } else { self.directory.places() };
+        let (asked, next) = self.turned_away.take(places, now);
+        asked.iter().for_each(|host| ask_whether_there(common, host));
+        next
     }
 
     /// Asks the hosts that are there for the time, and whether their lists have changed: those that send nothing that is received here less often, to find out whether
@@ -286,13 +306,7 @@ impl Incoming {
                 problem: None,
             }
         };
-        let foreign = self.foreign.iter().map(|(id, version)| HostReport {
-            host: id.to_string(),
-            alive: true,
-            problem: Some(foreign(*version)),
-            ..HostReport::default()
-        });
-        self.directory.hosts().iter().map(of).chain(foreign).collect()
+        self.directory.hosts().iter().map(of).chain(self.turned_away.reports()).chain(self.foreign.reports()).collect()
     }
 
     pub(super) fn inlets_report(&self) -> Vec<InletReport> {
@@ -338,15 +352,18 @@ impl Incoming {
     }
 }
 
-fn too_many(common: &Common, host: &HostId) {
-    common.tell(format!("host '{}' is not heard: there are {MAX_HOSTS} already", host.name()));
-}
-
-/// Why nothing is carried to or from somebody.
-fn foreign(version: u16) -> String {
-    format!(
-        "it speaks version {version} of the network protocol, and this gateway version {VERSION}: install the same release of Driveline on both"
-    )
+/// Asks whether a host that found no place is there, what it sends and what it wants.
+fn ask_whether_there(common: &Common, host: &HostId) {
+    for key in [common.keys.key(&Parsed::Host(host.clone())), common.keys.addressed("pub", host), common.keys.addressed("want", host)] {
+        let (inbox, keys, me) = (common.inbox.clone(), common.keys.clone(), common.me.clone());
+        let asked = common.session.liveliness().get(key).timeout(LIST_WITHIN).callback(move |reply| {
+            let Ok(sample) = reply.result() else { return };
+            News::of_token(&keys, &me, sample.key_expr().as_str(), true).into_iter().for_each(|news| inbox.push(news));
+        });
+        if let Err(e) = asked.wait() {
+            common.tell(format!("cannot ask whether host '{}' is there: {}", host.name(), zenoh_says(&e)));
+        }
+    }
 }
 
 /// Asks a host for a list.

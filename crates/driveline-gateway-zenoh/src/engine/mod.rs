@@ -3,11 +3,13 @@
 //!
 //! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by the host transport and by Zenoh's
 //! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, what arrives is
-//! published on Zenoh's, and acknowledgements to each host have a thread.
+//! published on Zenoh's, and acknowledgements to each host have a thread. Lists of publishers have one, too.
 
 mod acknowledgements;
+mod answers;
 mod conductor;
 mod counters;
+mod crowd;
 mod edge;
 mod error;
 mod incoming;
@@ -33,6 +35,8 @@ use std::time::Duration;
 
 /// What this gateway is called among those of a domain.
 const KIND: &str = "zenoh";
+/// The commit that it was built from.
+const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
 /// The pause after a gateway that has to start could not: what it listens on may not be there, or not be free yet.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -40,6 +44,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Locks, and takes the content as it is if another thread panicked while it held the lock.
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What it says of itself, with what it was built from.
+fn report(control: &Control) -> Report {
+    Report { version: env!("CARGO_PKG_VERSION").into(), commit: COMMIT.into(), ..control.report() }
 }
 
 /// A running gateway. Dropping it ends it, and with it what it has brought to this host.
@@ -71,7 +80,7 @@ impl Gateway {
             other => Ok(other?),
         };
         let asked = control.clone();
-        let status = StatusSocket::new(&config.domain_dir, KIND, move || asked.report())
+        let status = StatusSocket::new(&config.domain_dir, KIND, move || report(&asked))
             .map_err(|source| GatewayError::System { action: "listen on gateway-zenoh.status in the domain's directory", source })?;
         let of_thread = control.clone();
         let thread = std::thread::Builder::new()
@@ -91,7 +100,7 @@ impl Gateway {
     /// What it carries at present, what became of it, and what is not carried, why. Blocks until the gateway has looked, at most 2 s.
     #[must_use]
     pub fn report(&self) -> Report {
-        self.control.report()
+        report(&self.control)
     }
 
     /// Why this process is of no more use for the network, if it is not: an interface that is named has other addresses than Zenoh has seen. The gateway goes on, and
@@ -146,6 +155,7 @@ fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, contr
 impl driveline_runtime::gateway::Gateway for Gateway {
     type Config = GatewayConfig;
     type Error = GatewayError;
+    const COMMIT: &'static str = COMMIT;
     const ABOUT: &'static str = "Carries the topics of one domain between this host and others. \
 `driveline run` starts it for graphs whose topics have `reach: network`; CONFIG.json has the keys domain, domain_dir, network and topics.";
 

@@ -22,6 +22,9 @@ pub struct Manifest {
     pub commit: String,
     /// Whether it was compiled with optimisation; figures of one that was not say nothing.
     pub optimised: bool,
+    /// Commit of the gateway that has carried Driveline's topics between hosts; none if nothing was measured there, or by a release that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<String>,
     /// The command.
     pub command: Vec<String>,
     /// When it began, as RFC 3339 in UTC.

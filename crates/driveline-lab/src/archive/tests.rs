@@ -72,6 +72,7 @@ fn archive(dir: &Path) -> Archive {
         version: "0".into(),
         commit: "c".into(),
         optimised: true,
+        gateway: None,
         command: vec![],
         started_at: "2020-01-01T00:00:00Z".into(),
         finished_at: None,

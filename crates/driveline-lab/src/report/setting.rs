@@ -135,6 +135,9 @@ fn measurement(m: &Manifest, a: &Analysis) -> String {
     row("Extent", word(&m.extent));
     row("Seed", format!("{} (orders and intervals)", m.seed));
     row("Program", format!("driveline {}, commit {}{}", m.version, m.commit, if m.optimised { "" } else { ", NOT optimised" }));
+    if let Some(commit) = &m.gateway {
+        row("Gateway between hosts", format!("driveline-gateway-zenoh, commit {commit}"));
+    }
     row("Runs", format!("{} of {} planned; {} count", a.made, a.planned, a.valid));
     row("Begun", date(&m.started_at));
     row("Ended", m.finished_at.as_deref().map_or_else(|| "not complete".into(), date));

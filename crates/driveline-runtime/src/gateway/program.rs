@@ -7,6 +7,7 @@
 use super::line_limit::{LineLimit, LineVerdict};
 use crate::account::Record;
 use crate::graph::{clean, closest};
+use crate::launch::Build;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -19,6 +20,8 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+/// Of Driveline, as all its programs are of one.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Longest configuration, in bytes.
 const MAX_CONFIG_LEN: u64 = 4 << 20;
 /// The exit code for arguments that cannot be, as `driveline` has it.
@@ -45,6 +48,8 @@ pub trait Gateway: Sized {
     type Config: DeserializeOwned;
     /// Why it cannot start.
     type Error: Display;
+    /// The commit that it was built from: it is told with `--version`.
+    const COMMIT: &'static str;
     /// What it is for, and which keys the configuration has.
     const ABOUT: &'static str;
     /// What libraries in it read from the environment and nowhere else: names and values. What a person has set stays as it is. A launcher has set it already.
@@ -78,11 +83,15 @@ pub trait Gateway: Sized {
 
 /// The program named `name`: reads its arguments, and returns when the gateway has ended.
 pub fn serve<G: Gateway>(name: &str) -> ExitCode {
-    let usage = || format!("usage: {name} CONFIG.json\n\n{}", G::ABOUT);
+    let usage = || format!("usage: {name} CONFIG.json\n       {name} --version\n\n{}", G::ABOUT);
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let result = match arguments.as_slice() {
         [flag] if flag == "--help" || flag == "-h" => {
             println!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        [flag] if flag == "--version" || flag == "-V" => {
+            println!("{name} {}", Build { version: VERSION.into(), commit: G::COMMIT.into() });
             return ExitCode::SUCCESS;
         }
         [flag] if flag == FROM_RUN => from_launcher::<G>(),
@@ -286,6 +295,7 @@ mod tests {
     impl Gateway for Broken {
         type Config = GatewayConfig;
         type Error = String;
+        const COMMIT: &'static str = "abc";
         const ABOUT: &'static str = "";
 
         fn start(_: GatewayConfig) -> Result<Self, String> {

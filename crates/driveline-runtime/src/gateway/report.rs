@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// What kind of gateway, such as `zenoh`.
     pub gateway: String,
+    /// Version of Driveline that it is of …
+    pub version: String,
+    /// … and the commit that it was built from. Both are empty in reports of gateways that did not say it yet.
+    pub commit: String,
     /// Its process, in its own namespace.
     pub pid: u32,
     /// Domain that it serves.

@@ -144,14 +144,14 @@ impl Describe for HostDescriber {
     }
 }
 
-struct Seen {
-    status: std::process::ExitStatus,
-    out: Vec<u8>,
-    err: Vec<u8>,
+pub(super) struct Seen {
+    pub(super) status: std::process::ExitStatus,
+    pub(super) out: Vec<u8>,
+    pub(super) err: Vec<u8>,
 }
 
 /// Reads both outputs of a process until they end, within bounds of time and size.
-fn watch(mut child: Child, time_out: Duration) -> Result<Seen, String> {
+pub(super) fn watch(mut child: Child, time_out: Duration) -> Result<Seen, String> {
     let deadline = Instant::now() + time_out;
     let result = collect(&mut child, deadline);
     if result.is_err() {

@@ -11,6 +11,7 @@
 //!
 //! Not here: restarts, and what people see of a run ([`Sink`]).
 
+mod build;
 mod child;
 mod death;
 mod describe;
@@ -22,6 +23,7 @@ mod options;
 mod restarts;
 mod run;
 
+pub use build::Build;
 pub use death::{Death, When};
 pub use describe::{GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host, find_ros2_gateway};
 pub use gateway::GatewayOptions;

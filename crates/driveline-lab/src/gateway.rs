@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which gateway carries Driveline's topics where something is measured between hosts: it is a program of its own, built apart from this one.
+
+use crate::archive::Experiment;
+use anyhow::{Result, bail};
+use driveline_bench::harness::{Reach, System};
+use driveline_bench::{COMMIT, VERSION};
+use driveline_runtime::launch::{Build, GATEWAY, find_gateway};
+use std::path::PathBuf;
+
+/// A gateway that was built from what this program was.
+pub(crate) struct Gateway {
+    pub(crate) program: PathBuf,
+    /// Its commit.
+    pub(crate) commit: String,
+}
+
+/// The gateway, if one takes part in what is measured. Blocks, at most some 10 s.
+///
+/// # Errors
+/// It was built from something else than this program, or does not say from what: figures of it would be told as those of this commit.
+pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
+    let mut cases = experiments.iter().flat_map(|e| &e.cases);
+    if !cases.any(|c| c.system == System::Driveline && c.links.iter().any(|l| l.reach == Reach::Network)) {
+        return Ok(None);
+    }
+    let own = Build { version: VERSION.into(), commit: COMMIT.into() };
+    checked(find_gateway()?, &own).map(Some)
+}
+
+fn checked(program: PathBuf, own: &Build) -> Result<Gateway> {
+    let remedy = format!("build it anew with `make gateways`, or name another one in {GATEWAY}; this program is {own}");
+    match Build::of_program(&program) {
+        Ok(its) if its == *own => Ok(Gateway { program, commit: its.commit }),
+        Ok(its) => bail!("the gateway {} is {its}, so what it carries says nothing of this commit: {remedy}", program.display()),
+        Err(why) => bail!("the gateway {} does not say what it was built from ({why}): {remedy}", program.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_gateway_of_another_commit_is_not_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("gateway");
+        let own = Build { version: "0.1.0".into(), commit: "abc".into() };
+        let says = |text: &str| {
+            std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+            checked(program.clone(), &own)
+        };
+        assert_eq!(says("echo gateway 0.1.0 '(abc)'").unwrap().commit, "abc");
+        for (other, told) in [
+            ("echo gateway 0.1.0 '(abd)'", "is 0.1.0 (abd)"),
+            ("echo gateway 0.2.0 '(abc)'", "is 0.2.0 (abc)"),
+            ("echo gateway 0.1.0 '(abc-dirty)'", "is 0.1.0 (abc-dirty)"),
+            ("echo 'error: cannot read --version' >&2; exit 1", "does not say"),
+        ] {
+            let text = says(other).err().expect("it is another one").to_string();
+            assert!(text.contains(told) && text.contains("make gateways") && text.contains(&program.display().to_string()), "{text}");
+        }
+    }
+}

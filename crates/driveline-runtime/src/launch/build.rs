@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a program of Driveline's says of what it was built from.
+
+use super::describe::watch;
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Time for a program to say what it is.
+const TIME_OUT: Duration = Duration::from_secs(10);
+const MAX_LEN: usize = 100;
+
+/// Version and commit. As text: `0.1.0 (bca2aff678)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// Of Driveline.
+    pub version: String,
+    /// `-dirty` means that there were changes beyond it, `-debug` that it is not optimised.
+    pub commit: String,
+}
+
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.version, self.commit)
+    }
+}
+
+impl Build {
+    /// Asks a gateway's program with `--version`. Blocks, at most some 10 s.
+    ///
+    /// # Errors
+    /// Why it did not say it, as half a sentence.
+    pub fn of_program(program: &Path) -> Result<Self, String> {
+        let child = Command::new(program).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let seen = watch(child.map_err(|e| format!("it cannot be started: {e}"))?, TIME_OUT)?;
+        let said = String::from_utf8_lossy(&seen.out);
+        let understood = said.strip_suffix('\n').filter(|_| seen.status.success()).and_then(Self::read);
+        // Releases before there was that option take it for the name of a file.
+        understood.ok_or_else(|| "it does not know `--version`".to_owned())
+    }
+
+    /// The end of `driveline-gateway-zenoh 0.1.0 (bca2aff678)`.
+    fn read(line: &str) -> Option<Self> {
+        let (_, version, commit) = match line.split(' ').collect::<Vec<_>>()[..] {
+            [name, version, commit] if line.len() <= MAX_LEN => (name, version, commit),
+            _ => return None,
+        };
+        let commit = commit.strip_prefix('(')?.strip_suffix(')')?;
+        let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+".contains(&b));
+        (plain(version) && plain(commit)).then(|| Self { version: version.into(), commit: commit.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_a_program_says_is_read_and_nothing_else() {
+        let build = Build { version: "0.1.0".into(), commit: "v1-3-gabc-dirty".into() };
+        assert_eq!(Build::read(&format!("driveline-gateway-zenoh {build}")), Some(build));
+        let long = format!("a 0.1.0 ({})", "a".repeat(MAX_LEN));
+        for other in
+            ["", "a", "a 0.1.0", "a 0.1.0 abc", "a 0.1.0 ()", "a  (abc)", "a 0.1.0 (a b)", "a 0.1.0 (\x1b[2J)", "a 0.1.0 (abc)\n", &long]
+        {
+            assert_eq!(Build::read(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_say_it_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let new = program("new", "echo gateway 0.1.0 '(abc)'");
+        let says = Build::of_program(&new).unwrap();
+        assert_eq!(says.to_string(), "0.1.0 (abc)");
+        let of = |path: &Path| Build::of_program(path).unwrap_err();
+        let old = program("old", "echo gateway 0.1.0 '(abc)'; exit 1");
+        assert_eq!(of(&old), "it does not know `--version`");
+        assert!(of(&dir.path().join("none")).contains("cannot be started"));
+    }
+}
