@@ -68,7 +68,7 @@ pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: M
     for origin in header.origins.as_mut_slice() {
         origin.source_oldest = offset.to_local(origin.source_oldest);
         origin.source_newest = offset.to_local(origin.source_newest);
-        origin.communication_ns = origin.communication_ns.wrapping_add(transit_ns as u64);
+        origin.communication_ns = origin.communication_ns.wrapping_add(transit_ns);
     }
     header
 }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(h.remote, Some(Remote { host: 3, lost: 5, transit_ns: -10, offset_error_ns: 40 }));
         assert_eq!((h.publish_time.0, h.sequence, h.trace_id, h.clock_error_ns), (1_040, 4, 9, 40));
         let o = h.origins.as_slice()[0];
-        assert_eq!((o.source_oldest.0, o.communication_ns as i64, o.computation_ns), (1_000, -10, 50));
+        assert_eq!((o.source_oldest.0, o.communication_ns, o.computation_ns), (1_000, -10, 50));
         assert_eq!(least_age_ns(&head(2_000, 2_050), offset, MonotonicNs(1_040)), 0);
         assert_eq!(least_age_ns(&head(2_000, 2_050), offset, MonotonicNs(1_100)), 10);
     }
@@ -116,7 +116,7 @@ mod tests {
             let h = localized(&head(source, publish), 1, clock, 0, now);
             let o = h.origins.as_slice()[0];
             let parts = o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns);
-            prop_assert_eq!(parts, now.0.wrapping_sub(o.source_oldest.0));
+            prop_assert_eq!(parts, now.signed_since(o.source_oldest));
             prop_assert_eq!(h.remote.unwrap().transit_ns, way);
         }
     }
