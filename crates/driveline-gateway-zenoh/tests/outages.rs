@@ -59,7 +59,6 @@ fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &
             return;
         }
         talk.go_on_for(Duration::from_millis(ms));
-        talk.heard.perhaps_from = talk.heard.numbers.last().copied().filter(|_| ms >= KEPT_MS);
         cut(rig, false);
         talk.recovers(&talk.now(), &format!("{how} for {ms} ms"));
         let after = [&rig.a, &rig.b].map(out_of_reach);
@@ -165,7 +164,6 @@ fn after_an_outage_of_more_than_a_minute_all_begins_anew() {
     }
     talk.go_on_for(Duration::from_secs(70));
     eventually("forgotten", || talk.subscription.matched() == 0);
-    talk.heard.from = talk.heard.numbers.last().copied();
     rig.cable.drop_silently(false);
     talk.recovers(&talk.now(), "silent for 70 s");
     talk.all_accounted_for();

@@ -22,9 +22,11 @@ const FLAG_MORE_SEQUENCE: u64 = 2;
 const FLAG_CLOCK_ERROR: u64 = 4;
 const FLAG_REMOTE: u64 = 8;
 const FLAG_SERVICE: u64 = 16;
+const FLAG_REMOTE_PUBLISHER: u64 = 32;
 const CLOCK_ERROR: usize = FIRST_ORIGIN + MAX_ORIGINS * ORIGIN_WORDS;
 const REMOTE: usize = CLOCK_ERROR + 1;
 const SERVICE: usize = REMOTE + 4;
+const REMOTE_PUBLISHER: usize = SERVICE + 1;
 
 /// One source that a sample descends from, and where its age went.
 ///
@@ -276,8 +278,10 @@ pub struct SampleHeader {
 pub struct Remote {
     /// The other host's gateway: a random number, new after each of its starts.
     pub host: u64,
-    /// How many samples of this publisher did not get here, since the first that did.
+    /// How many samples of this publisher did not get here, since the first that did; since its very first one if `publisher` is not 0.
     pub lost: u64,
+    /// Which publisher of its host it is, whatever gateways bring its samples here: a part of its id. 0: it is not said.
+    pub publisher: u64,
     /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks' offset: negative if that is
     /// wrong by more than the way took.
     pub transit_ns: i64,
@@ -350,6 +354,10 @@ impl SampleHeader {
             flags |= FLAG_REMOTE;
             let words = [r.host, r.lost, r.transit_ns as u64, r.offset_error_ns];
             words.into_iter().enumerate().for_each(|(i, w)| store(REMOTE + i, w));
+            if r.publisher != 0 {
+                flags |= FLAG_REMOTE_PUBLISHER;
+                store(REMOTE_PUBLISHER, r.publisher);
+            }
         }
         if let Some(word) = self.service {
             flags |= FLAG_SERVICE;
@@ -398,6 +406,7 @@ impl SampleHeader {
         self.remote = ((first >> 32) & FLAG_REMOTE != 0).then(|| Remote {
             host: load(REMOTE),
             lost: load(REMOTE + 1),
+            publisher: if (first >> 32) & FLAG_REMOTE_PUBLISHER == 0 { 0 } else { load(REMOTE_PUBLISHER) },
             transit_ns: load(REMOTE + 2) as i64,
             offset_error_ns: load(REMOTE + 3),
         });
@@ -439,7 +448,7 @@ impl SampleHeader {
 }
 
 // Room to grow is part of the contract.
-const _: () = assert!(SERVICE + 1 + 2 <= HEADER_WORDS);
+const _: () = assert!(REMOTE_PUBLISHER + 1 < HEADER_WORDS);
 
 #[cfg(test)]
 #[path = "header_tests.rs"]

@@ -101,7 +101,7 @@ fn conversions_are_communication_once_and_only_within_the_callback() {
 #[test]
 fn the_worst_clock_is_inherited_and_how_a_sample_came_here_is_not() {
     let mut l = Lineage::start(MonotonicNs(120));
-    let remote = Some(Remote { host: 9, lost: 3, transit_ns: -4, offset_error_ns: 50 });
+    let remote = Some(Remote { host: 9, lost: 3, publisher: 8, transit_ns: -4, offset_error_ns: 50 });
     l.inherit(&SampleHeader { clock_error_ns: 50, remote, ..root(5, 100, 110) }, Arrival::Triggered);
     l.inherit(&SampleHeader { clock_error_ns: 20, ..root(6, 100, 110) }, Arrival::Read);
     let mut h = published(&l, 7, None, 130, 1);
@@ -148,10 +148,10 @@ fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
 
 proptest! {
     #[test]
-    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
+    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
         let mut origins = Origins::default();
         for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: (t ^ 9).cast_signed(), ..Origin::default() }); }
-        let remote = way.map(|(host, lost, transit_ns, offset_error_ns)| Remote { host, lost, transit_ns, offset_error_ns });
+        let remote = way.map(|(host, lost, transit_ns, offset_error_ns, publisher)| Remote { host, lost, publisher, transit_ns, offset_error_ns });
         let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, clock_error_ns: error, remote, service, origins };
         prop_assert_eq!(SampleHeader::decode(&h.encode()), Ok(h));
     }

@@ -188,7 +188,7 @@ impl Inlet {
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
         let lost = sample.lost.saturating_add(gaps).saturating_add(to.dropped);
-        header.remote = Some(Remote { host: outside.mark, lost, transit_ns, offset_error_ns: error_ns });
+        header.remote = Some(Remote { host: outside.mark, lost, publisher: 0, transit_ns, offset_error_ns: error_ns });
         to.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
         Ok(())
     }
