@@ -78,7 +78,7 @@ fn out_of_reach(host: &Host) -> Duration {
     Duration::from_millis(report.hosts.iter().map(|h| h.outage_ms).sum())
 }
 
-/// As long as what a host has published is kept for its return, which is a little later than the cut.
+/// As long as inlets of a host are kept for its return, which is a little later than the cut.
 const KEPT_MS: u64 = 60_000;
 
 /// The only publisher goes one way to one place.
@@ -153,7 +153,7 @@ fn outages_of_a_minute_are_over_in_time_whether_or_not_what_was_there_is_kept() 
 
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
-fn after_an_outage_of_more_than_a_minute_all_begins_anew() {
+fn after_an_outage_of_more_than_a_minute_what_was_missed_is_counted() {
     let _alone = alone();
     let rig = Rig::new(&small(), &deep());
     let mut talk = Talk::new(&rig.a, &rig.b, &fast());
