@@ -7,7 +7,7 @@ use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_types::header::Arrival;
-use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
+use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -19,6 +19,9 @@ const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
 const MAX_TOPICS: usize = 4_000;
 const MAX_ORIGINS_OF_STAGE: usize = 32;
+/// Greatest age, and part of one, that is believed, either way: 73 years. Clocks that were never set begin in 1970, and recordings are old; what is beyond that
+/// is damaged, and three parts of it would leave the range of an `i64`.
+const BELIEVED_NS: u64 = 1 << 61;
 
 /// What is known about a run besides its records.
 #[derive(Clone, Debug, Default)]
@@ -136,6 +139,8 @@ pub struct Collector {
     pub(crate) contradictions: u64,
     /// The greatest bound of how wrong times of data from other hosts may be.
     pub(crate) clock_error_ns: u64,
+    /// Callbacks with ages, or parts of them, below zero, and the least of these.
+    pub(crate) below_zero: (u64, i64),
 }
 
 /// What is kept of one stage.
@@ -158,20 +163,35 @@ pub(crate) struct StageSample {
     pub(crate) processing_ns: u64,
 }
 
-/// Age of the oldest contribution of one origin; its parts add up to it.
+/// Age of the oldest contribution of one origin; its parts add up to it. All within [`BELIEVED_NS`], and negative where clocks are known no better.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AgeSample {
     pub(crate) end: MonotonicNs,
-    pub(crate) communication_ns: u64,
-    pub(crate) computation_ns: u64,
-    pub(crate) idle_ns: u64,
+    pub(crate) communication_ns: i64,
+    pub(crate) computation_ns: i64,
+    pub(crate) idle_ns: i64,
     /// Age of the newest contribution.
-    pub(crate) newest_ns: u64,
+    pub(crate) newest_ns: i64,
 }
 
 impl AgeSample {
-    pub(crate) fn age_ns(&self) -> u64 {
+    /// Age of an origin at `end`. None if its parts do not add up to it, or if anything of it cannot be believed.
+    fn of(origin: &Origin, end: MonotonicNs) -> Option<Self> {
+        let Origin { communication_ns, computation_ns, idle_ns, .. } = *origin;
+        let (age_ns, newest_ns) = (origin.age_ns(end), end.signed_since(origin.source_newest));
+        let believed = [communication_ns, computation_ns, idle_ns, age_ns, newest_ns].iter().all(|ns| ns.unsigned_abs() <= BELIEVED_NS);
+        let sample = Self { end, communication_ns, computation_ns, idle_ns, newest_ns };
+        (believed && sample.age_ns() == age_ns).then_some(sample)
+    }
+
+    pub(crate) fn age_ns(&self) -> i64 {
         self.communication_ns + self.computation_ns + self.idle_ns
+    }
+
+    /// Its age, the newest one or the least of its parts, if that is below zero.
+    fn below_zero_ns(&self) -> Option<i64> {
+        let all = [self.age_ns(), self.newest_ns, self.communication_ns, self.computation_ns, self.idle_ns];
+        all.into_iter().min().filter(|ns| *ns < 0)
     }
 }
 
@@ -258,7 +278,12 @@ impl Collector {
         } else {
             self.not_kept += 1;
         }
-        if stage.add_ages(record) {
+        let (consistent, least_ns) = stage.add_ages(record);
+        if let Some(least_ns) = least_ns {
+            let (calls, least) = self.below_zero;
+            self.below_zero = (calls + 1, least.min(least_ns));
+        }
+        if consistent {
             stage.note_carriers(record);
         } else {
             self.contradictions += 1;
@@ -401,8 +426,8 @@ impl InputSeries {
 }
 
 impl StageSeries {
-    /// Extends the ages that the inputs carry to the end of this callback. False if the parts do not add up to the age.
-    fn add_ages(&mut self, record: &StageRecord<'_>) -> bool {
+    /// Extends the ages that the inputs carry to the end of this callback. False if one of them cannot be; with it the least that is below zero.
+    fn add_ages(&mut self, record: &StageRecord<'_>) -> (bool, Option<i64>) {
         let mut lineage = Lineage::start(record.start);
         // Conversions count as communication in whichever order they came.
         let (converted, mut until) = (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
@@ -415,33 +440,29 @@ impl StageSeries {
                 lineage.convert(until, before);
                 until = before;
             }
-            // It was read no earlier than it was published.
-            lineage.inherit(input.header, input.arrival, record.start.max(published));
+            lineage.inherit(input.header, input.arrival);
         }
         lineage.convert(until, MonotonicNs(record.start.0.saturating_add(converted)));
         if !lineage.has_ancestors() {
-            return true;
+            return (true, None);
         }
         let mut end = SampleHeader { publish_time: record.end, ..SampleHeader::default() };
         lineage.stamp(&mut end, TopicId::default(), None, 0);
-        let mut consistent = true;
+        let (mut consistent, mut least_ns) = (true, None);
         for origin in end.origins.as_slice() {
-            let parts = [origin.communication_ns, origin.computation_ns, origin.idle_ns];
-            let sum = parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
-            if sum.is_none() || sum.and_then(|s| i64::try_from(s).ok()) != Some(origin.age_ns(record.end)) {
+            let Some(sample) = AgeSample::of(origin, record.end) else {
                 consistent = false;
                 continue;
-            }
+            };
+            least_ns = sample.below_zero_ns().into_iter().chain(least_ns).min();
             if self.ages.len() >= MAX_ORIGINS_OF_STAGE && !self.ages.contains_key(&origin.topic) {
                 continue;
             }
             let ages = self.ages.entry(origin.topic).or_default();
             if ages.len() < MAX_SAMPLES {
-                let [communication_ns, computation_ns, idle_ns] = parts;
-                let newest_ns = record.end.0.saturating_sub(origin.source_newest.0);
-                ages.push(AgeSample { end: record.end, communication_ns, computation_ns, idle_ns, newest_ns });
+                ages.push(sample);
             }
         }
-        consistent
+        (consistent, least_ns)
     }
 }

@@ -47,6 +47,8 @@ impl Rank {
 pub struct Quantiles {
     /// Number of samples.
     pub n: usize,
+    /// Smallest sample: below zero where the clocks of hosts are known no better.
+    pub min: f64,
     /// Median.
     pub p50: f64,
     /// 95th percentile.
@@ -64,13 +66,14 @@ pub struct Quantiles {
 impl Quantiles {
     /// Of samples in nanoseconds, in any order. Sorts in place. All figures are 0 without samples.
     #[must_use]
-    pub fn of_ns(samples: &mut [u64]) -> Self {
+    pub fn of_ns<T: Copy + Ord + Into<i128>>(samples: &mut [T]) -> Self {
         samples.sort_unstable();
         let n = samples.len();
         let at = |rank: Rank| rank.of(samples).map_or(0.0, |&s| us(s));
-        let sum: u128 = samples.iter().map(|&s| u128::from(s)).sum();
+        let sum: i128 = samples.iter().map(|&s| s.into()).sum();
         Self {
             n,
+            min: samples.first().map_or(0.0, |&s| us(s)),
             p50: at(Rank::P50),
             p95: at(Rank::P95),
             p99: at(Rank::P99),
@@ -82,8 +85,8 @@ impl Quantiles {
 }
 
 /// Nanoseconds as microseconds.
-pub(crate) fn us(ns: u64) -> f64 {
-    ns as f64 / 1e3
+pub(crate) fn us(ns: impl Into<i128>) -> f64 {
+    ns.into() as f64 / 1e3
 }
 
 /// To whole nanoseconds, so that no file shows digits that were never measured.
@@ -107,11 +110,11 @@ mod tests {
 
     #[test]
     fn few_samples_are_flagged_and_none_is_no_crash() {
-        assert_eq!(Quantiles::of_ns(&mut []), Quantiles { p99_n_too_small: true, ..Quantiles::default() });
-        let q = Quantiles::of_ns(&mut [7_000]);
+        assert_eq!(Quantiles::of_ns::<u64>(&mut []), Quantiles { p99_n_too_small: true, ..Quantiles::default() });
+        let q = Quantiles::of_ns(&mut [7_000_i64]);
         assert_eq!((q.n, q.p50, q.p99, q.max), (1, 7.0, 7.0, 7.0));
-        assert!(Quantiles::of_ns(&mut vec![1; 299]).p99_n_too_small);
-        assert!(!Quantiles::of_ns(&mut vec![1; 300]).p99_n_too_small);
+        assert!(Quantiles::of_ns(&mut vec![1_u64; 299]).p99_n_too_small);
+        assert!(!Quantiles::of_ns(&mut vec![1_u64; 300]).p99_n_too_small);
     }
 
     #[test]
@@ -137,13 +140,14 @@ mod tests {
         }
 
         #[test]
-        fn order_does_not_matter_and_percentiles_rise(samples in prop::collection::vec(any::<u32>(), 1..400)) {
-            let mut there: Vec<u64> = samples.iter().map(|&s| u64::from(s)).collect();
-            let mut back: Vec<u64> = there.iter().rev().copied().collect();
+        fn order_does_not_matter_and_percentiles_rise(samples in prop::collection::vec(any::<i32>(), 1..400)) {
+            let mut there: Vec<i64> = samples.iter().map(|&s| i64::from(s)).collect();
+            let mut back: Vec<i64> = there.iter().rev().copied().collect();
             let q = Quantiles::of_ns(&mut there);
             prop_assert_eq!(q, Quantiles::of_ns(&mut back));
-            prop_assert!(q.p50 <= q.p95 && q.p95 <= q.p99 && q.p99 <= q.max);
-            prop_assert!(us(there[0]) <= q.mean + 1e-3 && q.mean <= q.max + 1e-3);
+            prop_assert!(q.min <= q.p50 && q.p50 <= q.p95 && q.p95 <= q.p99 && q.p99 <= q.max);
+            prop_assert_eq!(q.min, us(there[0]));
+            prop_assert!(q.min <= q.mean + 1e-3 && q.mean <= q.max + 1e-3);
             prop_assert_eq!(q.max, us(*there.last().unwrap()));
         }
     }

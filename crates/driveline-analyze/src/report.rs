@@ -204,11 +204,14 @@ fn cells(q: &Quantiles) -> String {
 }
 
 fn micro(us: f64) -> String {
-    if us < 99.95 { significant(us) } else { grouped(us) }
+    if us.abs() < 99.95 { significant(us) } else { grouped(us) }
 }
 
 fn ratio(r: Option<Ratio>) -> String {
-    r.map_or_else(|| "–".to_owned(), |r| if r.of_p50 < 0.001 { "&lt; 0.001".to_owned() } else { format!("{:.3}", r.of_p50) })
+    r.map_or_else(
+        || "–".to_owned(),
+        |r| if (0.0..0.001).contains(&r.of_p50) { "&lt; 0.001".to_owned() } else { format!("{:.3}", r.of_p50) },
+    )
 }
 
 fn star(mut all: impl Iterator<Item = Quantiles>) -> &'static str {

@@ -123,7 +123,7 @@ pub struct StageSummary {
     pub counters: Option<CallbackCounters>,
 }
 
-/// A ratio of two distributions.
+/// A ratio of two distributions; below zero if the dividend is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// Of the medians.
@@ -171,7 +171,7 @@ pub struct EndToEnd {
     pub longest_wait: Option<Wait>,
 }
 
-/// Where an age went, in microseconds.
+/// Where an age went, in microseconds; parts may be below zero where the clocks of hosts are known no better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
     /// From publishes to the starts of the callbacks that they triggered.
@@ -280,6 +280,13 @@ fn notes(run: &Collector) -> Vec<String> {
             run.contradictions
         ));
     }
+    if let (calls @ 1.., least_ns) = run.below_zero {
+        notes.push(format!(
+            "In {calls} callbacks ages of data, or parts of them, are below zero (the least {:.3} ms). They are in the figures as they are: the clock that the data's \
+             times are of is ahead by as much, or is known no better.",
+            least_ns as f64 / 1e6
+        ));
+    }
     if run.clock_error_ns > 0 {
         notes.push(format!(
             "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts are known no better.",
@@ -321,7 +328,7 @@ fn ages_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> imp
 fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSample]) -> EndToEnd {
     let mut sorted = samples.to_vec();
     sorted.sort_by_key(AgeSample::age_ns);
-    let quantiles = |part: fn(&AgeSample) -> u64| Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>());
+    let quantiles = |part: fn(&AgeSample) -> i64| Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>());
     let at = |rank: Rank| rank.of(&sorted).map_or_else(Split::default, Split::of);
     let age_us = quantiles(AgeSample::age_ns);
     let (communication, computation, idle) = (quantiles(|s| s.communication_ns), quantiles(|s| s.computation_ns), quantiles(|s| s.idle_ns));

@@ -42,11 +42,22 @@ fn facts() -> RunFacts {
 fn published(name: &str, sequence: u64, inputs: &[(&SampleHeader, Arrival)], start: u64, at: u64) -> SampleHeader {
     let mut lineage = Lineage::start(MonotonicNs(start));
     for (header, arrival) in inputs {
-        lineage.inherit(header, *arrival, MonotonicNs(start));
+        lineage.inherit(header, *arrival);
     }
     let mut header = SampleHeader { sequence, publish_time: MonotonicNs(at), ..SampleHeader::default() };
     lineage.stamp(&mut header, topic(name).id(), Some(MonotonicNs(start)), 1);
     header
+}
+
+/// As a gateway publishes it at `now` on a host where it seems to have been on the way for `transit` nanoseconds.
+fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
+    let back = MonotonicNs(now).signed_since(h.publish_time) - transit;
+    for o in h.origins.as_mut_slice() {
+        o.source_oldest = MonotonicNs(o.source_oldest.0.wrapping_add_signed(back));
+        o.source_newest = MonotonicNs(o.source_newest.0.wrapping_add_signed(back));
+        o.communication_ns = o.communication_ns.wrapping_add(transit);
+    }
+    SampleHeader { publish_time: MonotonicNs(now), clock_error_ns: 100_000, ..h }
 }
 
 fn input<'a>(name: &'a str, of: &str, arrival: Arrival, header: &'a SampleHeader, missed: u64) -> StageInput<'a> {
@@ -238,6 +249,58 @@ fn times_that_contradict_each_other_are_said_and_left_out() {
 }
 
 #[test]
+fn what_no_clock_could_make_is_left_out_and_spoils_no_figure() {
+    let mut run = Collector::new(facts());
+    let seen = |ns: i64| published("image", 1, &[], MS.wrapping_sub(ns.cast_unsigned()), MS);
+    let limit = 1i64 << 61;
+    for age in [0, limit - 2, limit - 1, limit, -limit, -limit - 1, i64::MIN, i64::MAX] {
+        let image = seen(age);
+        let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
+        let at = MonotonicNs(MS + 1);
+        run.add(&StageRecord { stage: "lane", start: at, end: at, inputs: &inputs, ..StageRecord::default() });
+    }
+    // The callback ends a nanosecond after the publication.
+    let (age, us) = (run.summary().along_the_way[0].age_us, |ns: i64| ns as f64 / 1e3);
+    assert_eq!((age.n, age.min, age.p50, age.max), (4, us(1 - limit), us(1), us(limit)));
+    assert_eq!(run.contradictions, 4);
+    // Parts that make the age only because they wrap.
+    let mut split = seen(6);
+    split.origins.as_mut_slice().iter_mut().for_each(|o| (o.communication_ns, o.idle_ns) = (i64::MIN, i64::MIN));
+    assert_eq!(split.origins.as_slice()[0].age_ns(split.publish_time), 6);
+    run.add(&StageRecord {
+        stage: "lane",
+        start: MonotonicNs(MS),
+        end: MonotonicNs(MS),
+        inputs: &[input("image", "image", Arrival::Read, &split, 0)],
+        ..StageRecord::default()
+    });
+    assert_eq!(run.contradictions, 5);
+}
+
+#[test]
+fn ages_below_zero_are_told() {
+    let mut run = Collector::new(facts());
+    for transit in [-20_000, 5_000, -3_000] {
+        let image = arrived(published("image", 1, &[], MS, MS), transit, MS);
+        let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
+        let at = MonotonicNs(MS + 1_000);
+        run.add(&StageRecord { stage: "lane", start: at, end: at, inputs: &inputs, ..StageRecord::default() });
+    }
+    let s = run.summary();
+    let of = &s.along_the_way[0];
+    assert_eq!((of.age_us.n, of.age_us.min, of.age_us.p50, of.age_us.max), (3, -19.0, -2.0, 6.0));
+    assert_eq!(of.p50, Split { communication_us: -2.0, computation_us: 0.0, idle_us: 0.0 });
+    assert!(
+        s.notes.iter().any(|n| n.starts_with("In 2 callbacks ages of data, or parts of them, are below zero (the least -0.019 ms)")),
+        "{:?}",
+        s.notes
+    );
+    let report = crate::report::render(&run, &s);
+    assert!(report.contains("<span class=\"end\">-5 µs, "), "{report}");
+    assert_eq!(serde_json::to_value(&s).unwrap()["along_the_way"][0]["p50"]["communication_us"], -2.0);
+}
+
+#[test]
 fn failed_calls_are_counted_and_have_no_figures() {
     let mut run = Collector::new(facts());
     let image = published("image", 1, &[], 0, MS);
@@ -358,6 +421,38 @@ proptest! {
         prop_assert_eq!(run.contradictions, 0);
     }
 
+    /// The same over hosts whose clocks are known badly, so that ways seem to take a negative time, and data older than a host's clock.
+    #[test]
+    fn ages_below_zero_are_figures(
+        hops in prop::collection::vec((-50_000i64..50_000, 0u64..50_000, 0u64..50_000, 0u64..50_000, any::<bool>()), 1..6), valid in -50_000i64..50_000,
+    ) {
+        let mut run = Collector::new(RunFacts::default());
+        let mut h = published("image", 1, &[], 1_000_000u64.wrapping_add_signed(-valid), 1_000_000);
+        let (mut communication, mut computation, mut idle) = (0, valid, 0);
+        for (i, &(transit, there, wait, compute, triggered)) in hops.iter().enumerate() {
+            h = arrived(h, transit, there);
+            let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
+            let (start, end) = (there + wait, there + wait + compute);
+            let name = format!("stage{i}");
+            let inputs = [input("in", "image", arrival, &h, 0)];
+            run.add(&StageRecord { stage: &name, start: MonotonicNs(start), end: MonotonicNs(end), inputs: &inputs, ..StageRecord::default() });
+            h = published("t", 1, &[(&h, arrival)], start, end);
+            let [wait, compute] = [wait, compute].map(u64::cast_signed);
+            communication += transit + if triggered { wait } else { 0 };
+            idle += if triggered { 0 } else { wait };
+            computation += compute;
+            let summary = run.summary();
+            prop_assert_eq!(run.contradictions, 0);
+            let last = summary.end_to_end.iter().find(|e| e.stage == name).unwrap();
+            let age = communication + computation + idle;
+            let us = |ns: i64| ns as f64 / 1e3;
+            prop_assert_eq!([last.age_us.p50, last.age_us.max, last.age_us.mean, last.newest_age_us.p99], [us(age); 4]);
+            let split = Split { communication_us: us(communication), computation_us: us(computation), idle_us: us(idle) };
+            prop_assert_eq!([last.p50, last.p95, last.p99, last.max, last.mean], [split; 5]);
+            prop_assert!(!crate::report::render(&run, &summary).is_empty());
+        }
+    }
+
     /// Hostile headers, clocks and names: figures stay finite, nothing panics.
     #[test]
     fn any_record_gives_a_summary(
@@ -375,6 +470,9 @@ proptest! {
         run.add(&record);
         let summary = run.summary();
         prop_assert!(summary.stages.iter().all(|s| s.processing_us.max.is_finite()));
+        let believed = (1u64 << 61) as f64 / 1e3;
+        let ages = summary.end_to_end.iter().flat_map(|e| [e.age_us, e.newest_age_us]);
+        prop_assert!(ages.clone().all(|q| -believed <= q.min && q.max <= believed && q.mean.abs() <= believed));
         prop_assert!(!crate::report::render(&run, &summary).contains("<script>"));
     }
 }

@@ -22,7 +22,7 @@ pub fn microseconds(ns: f64) -> String {
 /// A duration with three digits and a unit that fits, from nanoseconds up: floors of a machine have tens of them.
 #[must_use]
 pub fn duration_ns(ns: f64) -> String {
-    if ns < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
+    if ns.abs() < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
 }
 
 /// A duration with three digits and a unit that fits, from microseconds up: the accounts of runs tell in those.
@@ -34,10 +34,10 @@ pub fn duration_us(us: f64) -> String {
 
 /// Microseconds in the unit in which they have at most three digits before the point.
 pub(crate) fn in_unit(us: f64) -> (f64, &'static str) {
-    match us {
-        us if us < 999.5 => (us, "µs"),
-        us if us < 999.5e3 => (us / 1e3, "ms"),
-        us => (us / 1e6, "s"),
+    match us.abs() {
+        a if a < 999.5 => (us, "µs"),
+        a if a < 999.5e3 => (us / 1e3, "ms"),
+        _ => (us / 1e6, "s"),
     }
 }
 
@@ -171,6 +171,8 @@ mod tests {
         assert_eq!(ns, ["0 ns", "7 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "999 µs", "1.00 ms", "12.3 ms", "3.21 s"]);
         let us = [0.0, 3.456, 9.996, 45.67, 99.96, 999.0, 999.6, 25_100.0, 2e6].map(duration_us);
         assert_eq!(us, ["0.00 µs", "3.46 µs", "10.0 µs", "45.7 µs", "100 µs", "999 µs", "1.00 ms", "25.1 ms", "2.00 s"]);
+        assert_eq!([-0.5, -20.0, -1_234.0, -3.21e6].map(duration_us), ["-0.50 µs", "-20.0 µs", "-1.23 ms", "-3.21 s"]);
+        assert_eq!([-7.0, -20_000.0].map(duration_ns), ["-7 ns", "-20.0 µs"]);
         assert_eq!([512, 2 << 20, 1536].map(bytes), ["512 B", "2 MiB", "1.5 KiB"]);
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Carrier {
     calls: u64,
     /// How long that data had lain ready here, and anywhere before; of all calls together.
     here_ns: u64,
-    before_ns: u64,
+    before_ns: i64,
 }
 
 /// The longest wait of the oldest data on its way to the end.
@@ -46,11 +46,13 @@ pub struct Wait {
 impl StageSeries {
     /// Notes, for each origin, which input brought the oldest data, by the rule of lineages: the first of the oldest.
     pub(crate) fn note_carriers(&mut self, record: &StageRecord<'_>) {
-        let mut oldest: Vec<(TopicId, MonotonicNs, u64, &StageInput<'_>)> = Vec::with_capacity(4);
+        let mut oldest: Vec<(TopicId, MonotonicNs, i64, &StageInput<'_>)> = Vec::with_capacity(4);
         for input in record.inputs {
             for origin in input.header.origins.as_slice() {
                 match oldest.iter_mut().find(|(topic, ..)| *topic == origin.topic) {
-                    Some(have) if origin.source_oldest < have.1 => *have = (origin.topic, origin.source_oldest, origin.idle_ns, input),
+                    Some(have) if origin.source_oldest.signed() < have.1.signed() => {
+                        *have = (origin.topic, origin.source_oldest, origin.idle_ns, input)
+                    }
                     Some(_) => {}
                     None => oldest.push((origin.topic, origin.source_oldest, origin.idle_ns, input)),
                 }
@@ -77,7 +79,8 @@ impl StageSeries {
 /// The longest wait behind an age, if waiting is most of it.
 pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &EndToEnd) -> Option<Wait> {
     let Split { idle_us, .. } = figures.mean;
-    if idle_us * 2.0 <= figures.mean.total_us() {
+    // Of an age below zero nothing is most.
+    if figures.mean.total_us() <= 0.0 || idle_us * 2.0 <= figures.mean.total_us() {
         return None;
     }
     let mut stage = sink;
@@ -85,11 +88,11 @@ pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &En
         let carriers: Vec<(&str, &Carrier)> =
             run.stages.get(stage)?.carriers.iter().filter(|((o, _), _)| *o == origin).map(|((_, input), c)| (input.as_str(), c)).collect();
         let (input, most) = carriers.iter().max_by_key(|(_, c)| c.here_ns)?;
-        let before = carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.before_ns));
+        let before = carriers.iter().fold(0i64, |sum, (_, c)| sum.saturating_add(c.before_ns));
         let upstream = carriers.iter().max_by_key(|(_, c)| c.before_ns).and_then(|(_, c)| run.publisher_of(c.topic));
         match upstream {
             // It has waited longer somewhere before.
-            Some(publisher) if before > most.here_ns && publisher != stage => stage = publisher,
+            Some(publisher) if i128::from(before) > i128::from(most.here_ns) && publisher != stage => stage = publisher,
             _ if most.here_ns > 0 => {
                 let of_calls = carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.calls));
                 return Some(Wait::at(run, stage, input, (most, of_calls), origin, figures));

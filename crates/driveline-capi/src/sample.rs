@@ -109,7 +109,8 @@ pub struct dl_sample_header {
 }
 
 /// A source that a sample descends from, and where its age went:
-/// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`.
+/// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they are negative where data came from
+/// another host whose clock is known no better, or where a source time lies ahead.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_origin {
@@ -117,16 +118,17 @@ pub struct dl_origin {
     pub size: usize,
     /// Id of the source topic, see `dl_topic_id`.
     pub topic_id: u64,
-    /// Source time of the oldest data that contributed.
+    /// Source time of the oldest data that contributed; wraps (as an `int64_t` it is negative) if it came from another host and was seen before
+    /// this host's clock began.
     pub source_oldest_ns: u64,
-    /// Source time of the newest data that contributed.
+    /// Source time of the newest data that contributed; may wrap as well.
     pub source_newest_ns: u64,
     /// From a publish to the start of the callback that it triggered, summed over the hops.
-    pub communication_ns: u64,
+    pub communication_ns: i64,
     /// From the start of a callback (at the source: from the source time) to the publish, summed.
-    pub computation_ns: u64,
+    pub computation_ns: i64,
     /// Data lay ready until something else had it read, summed.
-    pub idle_ns: u64,
+    pub idle_ns: i64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.

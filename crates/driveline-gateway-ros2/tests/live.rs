@@ -145,7 +145,7 @@ fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
         let payload = string("from afar");
         let mut loan = publisher.loan(payload.len()).unwrap();
         loan.payload_mut().copy_from_slice(&payload);
-        let remote = Remote { host: 7, lost: 0, transit_ns: 1000, offset_error_ns: 0 };
+        let remote = Remote { host: 7, lost: 0, publisher: 0, transit_ns: 1000, offset_error_ns: 0 };
         publisher.publish(loan, &mut SampleHeader { remote: Some(remote), ..SampleHeader::stamped_now() }).unwrap();
         eventually("counted", || rig.dropped("chatter", "remote") == n);
     }

@@ -10,9 +10,8 @@ mod rig;
 
 use driveline::types::Qos;
 use driveline::{RawPublisher, RawSubscription};
-use driveline_bench::stats::Runs;
 use rig::net::Net;
-use rig::{Host, carried, eventually, ms, publisher_options, subscription_options};
+use rig::{Host, Transit, carried, eventually, publisher_options, signed_ms, subscription_options};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ fn cpu_of(hosts: &[Host]) -> f64 {
 }
 
 /// Publishes on every topic once a period, evenly, and reads what comes; transit times in nanoseconds, and how many were sent.
-fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) -> (Vec<u64>, u64) {
+fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) -> (Vec<i64>, u64) {
     let mut transits = Vec::new();
     let mut sent = 0;
     let began = Instant::now();
@@ -55,8 +54,7 @@ fn work(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription]) 
         }
         for subscription in &mut *subscriptions {
             while let Some(sample) = subscription.take().unwrap() {
-                // Below zero is the error of the clocks' estimate: here they are one.
-                transits.push(sample.header().remote.unwrap().transit_ns.max(0) as u64);
+                transits.push(sample.header().remote.unwrap().transit_ns);
             }
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -116,14 +114,14 @@ fn main() -> ExitCode {
     let before = (Instant::now(), cpu_of(&all));
     let (transits, sent) = work(&mut publishers, &mut subscriptions);
     let busy = (cpu_of(&all) - before.1) / sent as f64 * 1e6;
-    let transits = Runs::new(vec![transits]).percentiles();
+    let transits = Transit::of(transits);
     println!(
         "{:.0} samples/s: {} of {sent} arrived; transit p50 {}, p99 {}, greatest {}; gateways' processor time for a sample, both ends: {busy:.0} µs",
         sent as f64 / MEASURED.as_secs_f64(),
         transits.n,
-        ms(transits.p50),
-        ms(transits.p99),
-        ms(transits.max),
+        signed_ms(transits.p50),
+        signed_ms(transits.p99),
+        signed_ms(transits.max),
     );
 
     // The first host's is killed and started again: its topics are back when something arrives on each.

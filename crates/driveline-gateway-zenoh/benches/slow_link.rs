@@ -10,8 +10,7 @@ mod rig;
 
 use driveline::WaitMode;
 use driveline::types::{MonotonicNs, Qos};
-use driveline_bench::stats::{Percentiles, Runs};
-use rig::{ADDRESSES, Carried, Rig, eventually, ms, publisher_options, subscription_options};
+use rig::{ADDRESSES, Carried, Rig, Transit, eventually, publisher_options, signed_ms, subscription_options};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
@@ -69,7 +68,7 @@ fn raw_tcp(rig: &Rig) -> f64 {
 }
 
 /// What a limit holds for: the 99th percentile, or the greatest of too few. In milliseconds.
-fn judged(ages: &Percentiles) -> f64 {
+fn judged(ages: &Transit) -> f64 {
     ages.p99.or(ages.max).map_or(f64::INFINITY, |ns| ns as f64 / 1e6)
 }
 
@@ -92,10 +91,10 @@ fn main() -> ExitCode {
     eventually("matched", || camera.matched() == 2 && command.matched() == 2);
 
     let stop = AtomicBool::new(false);
-    // Both hosts have one clock here: ages are exact.
+    // Both hosts have one clock here: ages are wrong only by the estimate of its offset.
     let age_ns = |header: &driveline::types::SampleHeader| {
         let sent = header.publish_time.0.wrapping_sub(header.remote.unwrap().transit_ns as u64);
-        MonotonicNs::now().since(MonotonicNs(sent)).as_nanos() as u64
+        MonotonicNs::now().signed_since(MonotonicNs(sent))
     };
     let (mut frame_ages, mut command_ages, mut missed) = (Vec::new(), Vec::new(), 0);
     let began = Instant::now();
@@ -137,7 +136,7 @@ fn main() -> ExitCode {
         stop.store(true, Ordering::Relaxed);
     });
     let goodput = frame_ages.len() as f64 * FRAME as f64 / began.elapsed().as_secs_f64();
-    let [frame_ages, command_ages] = [frame_ages, command_ages].map(|ages| Runs::new(vec![ages]).percentiles());
+    let [frame_ages, command_ages] = [frame_ages, command_ages].map(Transit::of);
     let limit = 1.25 * FRAME as f64 / bandwidth * 1e3 + PERIOD.as_secs_f64() * 1e3;
     println!(
         "congestion control {}, raw TCP {:.2} MB/s; camera: {} frames, {missed} missed, {:.2} MB/s ({:.0} %), age p50 {}, p99 {}, greatest {} (at most {limit:.0} ms); \
@@ -147,12 +146,12 @@ fn main() -> ExitCode {
         frame_ages.n,
         goodput / 1e6,
         goodput / bandwidth * 100.0,
-        ms(frame_ages.p50),
-        ms(frame_ages.p99),
-        ms(frame_ages.max),
+        signed_ms(frame_ages.p50),
+        signed_ms(frame_ages.p99),
+        signed_ms(frame_ages.max),
         command_ages.n,
-        ms(command_ages.p50),
-        ms(command_ages.p99),
+        signed_ms(command_ages.p50),
+        signed_ms(command_ages.p99),
     );
     println!("{:#?}", rig.a.report());
     let missed = [

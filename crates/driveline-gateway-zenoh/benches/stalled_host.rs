@@ -10,9 +10,8 @@ mod rig;
 
 use driveline::types::Qos;
 use driveline::{RawPublisher, RawSubscription};
-use driveline_bench::stats::Runs;
 use rig::net::Net;
-use rig::{Host, carried, eventually, ms, publisher_options, subscription_options};
+use rig::{Host, Transit, carried, eventually, publisher_options, signed_ms, subscription_options};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -33,13 +32,12 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const MOST: f64 = 1.10;
 
 /// Transit times in nanoseconds, of each load.
-type Transits = [Vec<u64>; LOADS.len()];
+type Transits = [Vec<i64>; LOADS.len()];
 
 fn read(subscriptions: &mut [RawSubscription], transits: &mut Transits) {
     for (subscription, transits) in subscriptions.iter_mut().zip(transits) {
         while let Some(sample) = subscription.take().unwrap() {
-            // Below zero is the error of the clocks' estimate: here they are one.
-            transits.push(sample.header().remote.unwrap().transit_ns.max(0) as u64);
+            transits.push(sample.header().remote.unwrap().transit_ns);
         }
     }
 }
@@ -108,18 +106,18 @@ fn main() -> ExitCode {
     }
     let mut exit = ExitCode::SUCCESS;
     for ((load, with), without) in LOADS.iter().zip(with).zip(without) {
-        let [with, without] = [with, without].map(|transits| Runs::new(vec![transits]).percentiles());
+        let [with, without] = [with, without].map(Transit::of);
         print!(
             "{} ({} B every {} ms), transit to the host that runs: beside one that runs n {}, p50 {}, p99 {}; beside one that stands still n {}, p50 {}, p99 {}: ",
             load.topic,
             load.bytes,
             load.period.as_millis(),
             with.n,
-            ms(with.p50),
-            ms(with.p99),
+            signed_ms(with.p50),
+            signed_ms(with.p99),
             without.n,
-            ms(without.p50),
-            ms(without.p99),
+            signed_ms(without.p50),
+            signed_ms(without.p99),
         );
         let ratio = with.p99.zip(without.p99).map(|(with, without)| without as f64 / with as f64);
         match ratio {

@@ -10,6 +10,8 @@ use driveline_types::{MonotonicNs, Remote, SampleHeader, wall_offset_ns};
 pub struct Arrivals {
     /// Number of the newest, among those that its publisher has written; 0 before the first.
     newest: u64,
+    /// What its publisher had written before the first one.
+    before: u64,
     /// Samples between the first and the newest that have not come.
     lost: u64,
     duplicates: u64,
@@ -22,11 +24,20 @@ impl Arrivals {
             self.duplicates += 1;
             return false;
         }
-        if self.newest != 0 {
+        if self.newest == 0 {
+            self.before = written - 1;
+        } else {
             self.lost = self.lost.saturating_add(written - self.newest - 1);
         }
         self.newest = written;
         true
+    }
+
+    /// Of all that its publisher has written up to the newest, what is not here: readers that had samples of it from a gateway before this one know what they
+    /// have missed since.
+    #[must_use]
+    pub fn not_here(&self) -> u64 {
+        self.before.saturating_add(self.lost)
     }
 
     /// Losses so far.
@@ -58,17 +69,19 @@ pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 
 #[must_use]
 pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: MonotonicNs) -> SampleHeader {
     let transit_ns = now.signed_since(offset.to_local(head.header.publish_time));
+    // Half of an id of random bits tells publishers apart as well.
+    let publisher = head.publisher as u64;
     let mut header = SampleHeader {
         publish_time: now,
         wall_offset_ns: wall_offset_ns(),
         clock_error_ns: head.header.clock_error_ns.saturating_add(offset.error_ns),
-        remote: Some(Remote { host, lost, transit_ns, offset_error_ns: offset.error_ns }),
+        remote: Some(Remote { host, lost, publisher, transit_ns, offset_error_ns: offset.error_ns }),
         ..head.header
     };
     for origin in header.origins.as_mut_slice() {
         origin.source_oldest = offset.to_local(origin.source_oldest);
         origin.source_newest = offset.to_local(origin.source_newest);
-        origin.communication_ns = origin.communication_ns.wrapping_add(transit_ns as u64);
+        origin.communication_ns = origin.communication_ns.wrapping_add(transit_ns);
     }
     header
 }
@@ -84,25 +97,25 @@ mod tests {
         let mut a = Arrivals::default();
         let new: Vec<_> = [7, 8, 8, 11, 9, 12].iter().map(|n| a.is_new(*n)).collect();
         assert_eq!(new, [true, true, false, true, false, true]);
-        assert_eq!((a.lost(), a.duplicates()), (2, 2));
+        assert_eq!((a.lost(), a.not_here(), a.duplicates()), (2, 8, 2));
         a.dropped();
-        assert_eq!(a.lost(), 3);
+        assert_eq!((a.lost(), a.not_here()), (3, 9));
     }
 
     fn head(source: u64, publish: u64) -> SampleHead {
         let mut header = SampleHeader { publish_time: MonotonicNs(publish), sequence: 4, ..SampleHeader::default() };
         Lineage::start(MonotonicNs(source)).stamp(&mut header, TopicId(1), Some(MonotonicNs(source)), 9);
-        SampleHead { header, ..SampleHead::default() }
+        SampleHead { header, publisher: 1 << 64 | 6, ..SampleHead::default() }
     }
 
     #[test]
     fn a_negative_transit_time_is_said_and_not_clamped() {
         let offset = Offset { ns: 1_000, error_ns: 40 };
         let h = localized(&head(2_000, 2_050), 3, offset, 5, MonotonicNs(1_040));
-        assert_eq!(h.remote, Some(Remote { host: 3, lost: 5, transit_ns: -10, offset_error_ns: 40 }));
+        assert_eq!(h.remote, Some(Remote { host: 3, lost: 5, publisher: 6, transit_ns: -10, offset_error_ns: 40 }));
         assert_eq!((h.publish_time.0, h.sequence, h.trace_id, h.clock_error_ns), (1_040, 4, 9, 40));
         let o = h.origins.as_slice()[0];
-        assert_eq!((o.source_oldest.0, o.communication_ns as i64, o.computation_ns), (1_000, -10, 50));
+        assert_eq!((o.source_oldest.0, o.communication_ns, o.computation_ns), (1_000, -10, 50));
         assert_eq!(least_age_ns(&head(2_000, 2_050), offset, MonotonicNs(1_040)), 0);
         assert_eq!(least_age_ns(&head(2_000, 2_050), offset, MonotonicNs(1_100)), 10);
     }
@@ -116,7 +129,7 @@ mod tests {
             let h = localized(&head(source, publish), 1, clock, 0, now);
             let o = h.origins.as_slice()[0];
             let parts = o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns);
-            prop_assert_eq!(parts, now.0.wrapping_sub(o.source_oldest.0));
+            prop_assert_eq!(parts, now.signed_since(o.source_oldest));
             prop_assert_eq!(h.remote.unwrap().transit_ns, way);
         }
     }

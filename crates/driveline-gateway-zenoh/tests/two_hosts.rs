@@ -67,7 +67,7 @@ fn the_age_of_data_adds_up_on_the_other_host() {
     let sample = subscription.take().unwrap().unwrap();
     let (header, origin) = (sample.header(), sample.header().origins.as_slice()[0]);
     let parts = origin.communication_ns.wrapping_add(origin.computation_ns).wrapping_add(origin.idle_ns);
-    assert_eq!(parts, header.publish_time.0.wrapping_sub(origin.source_oldest.0));
+    assert_eq!(parts, origin.age_ns(header.publish_time));
     // One clock: translated, the time of measuring is what it was, to within the bound.
     assert!(origin.source_oldest.signed_since(measured).unsigned_abs() <= header.clock_error_ns, "{header:?}");
     assert!(origin.computation_ns >= 5_000_000);

@@ -212,5 +212,5 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
     let header = end.unwrap().inputs[0].header();
     let origin = header.origins.as_slice()[0];
     assert_eq!(origin.topic, "a".parse::<driveline::types::TopicName>().unwrap().id(), "the lineage crosses processes");
-    assert_eq!(origin.communication_ns + origin.computation_ns + origin.idle_ns, header.publish_time.0 - origin.source_oldest.0);
+    assert_eq!(origin.communication_ns + origin.computation_ns + origin.idle_ns, origin.age_ns(header.publish_time));
 }

@@ -7,6 +7,8 @@ use crate::held::Book;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
+use crate::limits::MAX_KNOWN_AFAR;
+use crate::protocol::Segment as _;
 use crate::protocol::cursor;
 use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
@@ -18,8 +20,8 @@ use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use crate::wire::Accept;
-use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
-use std::collections::BTreeMap;
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, SampleHeader, Schema, TopicName};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -86,6 +88,8 @@ pub(crate) struct Edge {
     /// What a gateway has said to be lost on the way to this host, with the sample taken last, plus one. 0: it has said nothing yet.
     /// The consuming thread's.
     lost_before: AtomicU64,
+    /// The publisher of another host whose samples a gateway brings here, as the first of them said. 0: it has said nothing. The consuming thread's.
+    afar: AtomicU64,
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
     /// The subscription's.
@@ -120,6 +124,7 @@ impl Edge {
             next: AtomicU64::new(accept.first),
             missed_pending: AtomicU64::new(0),
             lost_before: AtomicU64::new(0),
+            afar: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             room: Arc::clone(&asked.room),
             counters: EdgeCounters::default(),
@@ -148,6 +153,25 @@ impl Edge {
                 futex::wake(self.page.map.half_word(low), Scope::Shared, 1);
             }
         }
+    }
+
+    /// The publisher of another host, and how far its samples were received or counted as missed, in its own numbers, if all before `next` here were.
+    fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
+        let (publisher, lost) = (self.afar.load(Relaxed), self.lost_before.load(Relaxed).saturating_sub(1));
+        (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
+    }
+
+    /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone: nobody writes there any more, so it needs no pin.
+    fn left_from_afar(&self) -> Option<u64> {
+        let (sequence, slot) = crate::protocol::reader::newest(&self.segment);
+        let mut header = SampleHeader::default();
+        let read = slot < self.segment.slots() && self.segment.read_header(slot, sequence, &mut header).is_ok();
+        header.remote.filter(|r| read && r.publisher != 0).map(|r| r.publisher)
+    }
+
+    /// Whether nothing was taken yet that says what is lost on the way to this host.
+    pub(crate) fn is_new_from_afar(&self) -> bool {
+        self.lost_before.load(Relaxed) == 0
     }
 
     /// How many samples were lost on the way to this host since the sample taken before, given what is lost in all. The first
@@ -232,6 +256,8 @@ pub(crate) struct Inlet {
     pub(crate) matched: AtomicU64,
     /// Sums of edges that are gone.
     gone: Mutex<SubscriptionStats>,
+    /// How far publishers of other hosts were read whose edges are gone: [`Edge::read_afar`]. The oldest give way. Locked where edges come and go.
+    afar: Mutex<VecDeque<(u64, u64)>>,
     /// The subscription was dropped.
     pub(crate) closed: AtomicBool,
 }
@@ -258,6 +284,7 @@ impl Inlet {
             deadlines_missed: AtomicU64::new(0),
             matched: AtomicU64::new(0),
             gone: Mutex::new(SubscriptionStats::default()),
+            afar: Mutex::new(VecDeque::with_capacity(MAX_KNOWN_AFAR)),
             closed: AtomicBool::new(false),
         }
     }
@@ -314,8 +341,34 @@ impl Inlet {
     fn settle(&self, e: &Edge) {
         let mut gone = lock(&self.gone);
         add_edge(&mut gone, e);
-        let unread = (crate::protocol::reader::newest(&e.segment).0 + 1).saturating_sub(e.next());
-        gone.missed = gone.missed.saturating_add(unread);
+        let next = (crate::protocol::reader::newest(&e.segment).0 + 1).max(e.next());
+        gone.missed = gone.missed.saturating_add(next.saturating_sub(e.next()));
+        drop(gone);
+        if let Some((publisher, furthest)) = e.read_afar(next) {
+            let mut afar = lock(&self.afar);
+            let before = afar.iter().position(|(p, _)| *p == publisher).and_then(|at| afar.remove(at));
+            if afar.len() == MAX_KNOWN_AFAR {
+                afar.pop_front();
+            }
+            afar.push_back((publisher, before.map_or(furthest, |(_, before)| before.max(furthest))));
+        }
+    }
+
+    /// How many samples of a publisher of another host are missing before the first that has come by `new`, which is its number `number` there. None: nothing
+    /// of it was read before, by whatever gateway it came. What an edge before this one has left unread is among them, and is passed over.
+    pub(crate) fn missing_from_afar(&self, new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> Option<u64> {
+        new.afar.store(publisher, Relaxed);
+        let kept = lock(&self.afar).iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
+        let ended = || edges.iter().filter(|e| e.ended.load(Relaxed) && !std::ptr::eq(&***e, new));
+        let of_edges = ended().filter_map(|e| e.read_afar(e.next())).filter(|(p, _)| *p == publisher).map(|(_, furthest)| furthest);
+        let furthest = of_edges.chain(kept).max()?;
+        for e in ended().filter(|e| has_unread(e)) {
+            let of = e.read_afar(0).map(|(p, _)| p).or_else(|| e.left_from_afar());
+            if of == Some(publisher) {
+                e.advance(crate::protocol::reader::newest(&e.segment).0);
+            }
+        }
+        Some(number.saturating_sub(furthest).saturating_sub(1))
     }
 
     /// Ends a wait so that the executor looks at events and edges.

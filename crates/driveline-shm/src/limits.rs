@@ -35,6 +35,8 @@ pub const MAX_ASKED_PER_USER: usize = 16;
 pub const MAX_FOREIGN_ASKED: usize = 64;
 /// Publishers that have gone but still have unread samples, per subscription.
 pub const MAX_ENDED: usize = 16;
+/// Publishers of other hosts that are gone and of which it is kept how far they were read, per subscription.
+pub const MAX_KNOWN_AFAR: usize = 64;
 /// Samples that one take passes over (expired, damaged or vanished) before it returns to its caller.
 pub const MAX_SKIPS: usize = 2048;
 /// Of these, samples whose payload had to be read to find it damaged.

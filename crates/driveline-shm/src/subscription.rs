@@ -211,7 +211,13 @@ impl Subscription {
         }
         let passed = sequence - next;
         let pending = edge.missed_pending.load(Relaxed);
-        let lost = edge.lost_on_the_way(sample.header().remote.map(|r| r.lost));
+        let remote = sample.header().remote;
+        // Its publisher may have been read before, when another gateway process brought its samples.
+        let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
+            let missing = self.inlet.missing_from_afar(edge, &self.edges, r.publisher, r.lost.saturating_add(sequence))?;
+            Some(missing.saturating_sub(passed).saturating_sub(pending))
+        });
+        let lost = edge.lost_on_the_way(remote.map(|r| r.lost)).max(again.unwrap_or(0));
         if lost != 0 {
             add(&counters.missed, lost);
         }

@@ -582,6 +582,99 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
     assert_eq!(s.stats().missed, 5);
 }
 
+/// As a gateway that has published so many samples of publisher `of` of another host publishes its sample `number`.
+fn bring(p: &mut Publisher, published: &mut u64, of: u64, number: u64) {
+    *published += 1;
+    let remote = Some(driveline_types::Remote { publisher: of, lost: number - *published, ..Default::default() });
+    let loan = p.loan(1).unwrap();
+    p.publish_numbered(loan, &mut SampleHeader { sequence: number, remote, ..SampleHeader::stamped_now() }).unwrap();
+}
+
+/// A gateway begins to bring samples here.
+fn gateway(a: &Participant, s: &Subscription) -> Publisher {
+    let p = publisher(a, |c| c.qos.depth = 8);
+    eventually(|| p.matched() == 1 && s.matched() == 1);
+    p
+}
+
+#[test]
+fn what_another_host_publishes_while_no_gateway_is_here_counts_as_missed() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |c| c.qos.depth = 8);
+    // Publisher, number there, and what is missing before it.
+    let starts: [&[(u64, u64, u64)]; 5] = [
+        &[(9, 5, 0), (9, 6, 0), (9, 8, 1)],
+        &[(9, 12, 3), (9, 13, 0)],
+        // What is kept for those who come late comes again.
+        &[(9, 11, 0), (9, 12, 0), (9, 13, 0), (9, 14, 0)],
+        &[(7, 100, 0)],
+        &[(9, 16, 1)],
+    ];
+    for samples in starts {
+        let (mut p, mut published) = (gateway(&a, &s), 0);
+        for (of, number, missing) in samples {
+            bring(&mut p, &mut published, *of, *number);
+            let taken = s.take_next().unwrap().unwrap();
+            assert_eq!((taken.header().sequence, taken.missed()), (*number, *missing));
+        }
+        drop(p);
+        eventually(|| s.matched() == 0);
+        assert!(s.take_next().unwrap().is_none());
+    }
+    assert_eq!(s.stats().missed, 5);
+    let mut late = subscription(&b, |_| {});
+    let (mut p, mut published) = (publisher(&a, |_| {}), 0);
+    eventually(|| late.matched() == 1);
+    bring(&mut p, &mut published, 9, 50);
+    assert_eq!(late.take_next().unwrap().unwrap().missed(), 0, "of what was before it joined nothing is missing");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 12, failure_persistence: None, ..Default::default() })]
+
+    /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6 read newest; else it comes here.
+    #[test]
+    fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(steps in proptest::collection::vec(0u8..10, 1..120)) {
+        let d = Domain::new();
+        let (a, b) = (d.join("a"), d.join("b"));
+        let mut s = subscription(&b, |c| c.qos.depth = 8);
+        let (mut p, mut published, mut number) = (gateway(&a, &s), 0, 1);
+        bring(&mut p, &mut published, 9, number);
+        let mut received = vec![s.take_next().unwrap().unwrap().header().sequence];
+        let mut missed = 0;
+        for step in steps.into_iter().chain([7]) {
+            match step {
+                0 => {
+                    drop(p);
+                    eventually(|| s.matched() == 0);
+                    number += 1;
+                    (p, published) = (gateway(&a, &s), 0);
+                }
+                1..=3 => number += 1,
+                4..=6 => {
+                    let taken = if step == 6 { s.take_latest() } else { s.take_next() };
+                    if let Some(taken) = taken.unwrap() {
+                        received.push(taken.header().sequence);
+                        missed += taken.missed();
+                    }
+                }
+                _ => {
+                    number += 1;
+                    bring(&mut p, &mut published, 9, number);
+                }
+            }
+        }
+        while let Some(taken) = s.take_next().unwrap() {
+            received.push(taken.header().sequence);
+            missed += taken.missed();
+        }
+        proptest::prop_assert!(received.is_sorted_by(|a, b| a < b), "{:?}", received);
+        proptest::prop_assert_eq!((received.last().copied(), received.len() as u64 + missed), (Some(number), number));
+        proptest::prop_assert_eq!(s.stats().missed, missed);
+    }
+}
+
 #[test]
 fn a_publisher_s_events_end_a_wait() {
     let d = Domain::new();

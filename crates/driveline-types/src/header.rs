@@ -22,13 +22,16 @@ const FLAG_MORE_SEQUENCE: u64 = 2;
 const FLAG_CLOCK_ERROR: u64 = 4;
 const FLAG_REMOTE: u64 = 8;
 const FLAG_SERVICE: u64 = 16;
+const FLAG_REMOTE_PUBLISHER: u64 = 32;
 const CLOCK_ERROR: usize = FIRST_ORIGIN + MAX_ORIGINS * ORIGIN_WORDS;
 const REMOTE: usize = CLOCK_ERROR + 1;
 const SERVICE: usize = REMOTE + 4;
+const REMOTE_PUBLISHER: usize = SERVICE + 1;
 
 /// One source that a sample descends from, and where its age went.
 ///
-/// For the oldest source time: `publish_time - source_oldest = communication + computation + idle`.
+/// For the oldest source time: `publish_time - source_oldest = communication + computation + idle`. Each may be negative where data came from another host,
+/// whose clock is known no better than [`SampleHeader::clock_error_ns`] says, or where a source time lies ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The source topic.
@@ -38,12 +41,12 @@ pub struct Origin {
     /// Source time of the newest data that contributed.
     pub source_newest: MonotonicNs,
     /// Nanoseconds from a publish to the start of the callback that it triggered, and in conversions, summed over the hops.
-    pub communication_ns: u64,
+    pub communication_ns: i64,
     /// Nanoseconds from the start of a callback (or from the source time, at the source) to the publish, without
     /// conversions, summed.
-    pub computation_ns: u64,
+    pub computation_ns: i64,
     /// Nanoseconds that data lay ready until something else (a timer, another input) had it read, summed.
-    pub idle_ns: u64,
+    pub idle_ns: i64,
 }
 
 impl Origin {
@@ -94,8 +97,9 @@ impl Origins {
     pub fn merge(&mut self, origin: Origin) {
         let used = usize::from(self.len);
         if let Some(have) = self.list[..used].iter_mut().find(|o| o.topic == origin.topic) {
-            let newest = have.source_newest.max(origin.source_newest);
-            if origin.source_oldest < have.source_oldest {
+            let newest =
+                if origin.source_newest.signed() > have.source_newest.signed() { origin.source_newest } else { have.source_newest };
+            if origin.source_oldest.signed() < have.source_oldest.signed() {
                 *have = origin;
             }
             have.source_newest = newest;
@@ -109,7 +113,7 @@ impl Origins {
 
     /// Makes the list one origin: data of `source` that was published at `publish_time`.
     pub fn begin(&mut self, topic: TopicId, source: MonotonicNs, publish_time: MonotonicNs) {
-        let computation_ns = publish_time.0.saturating_sub(source.0);
+        let computation_ns = publish_time.signed_since(source);
         self.list[0] = Origin { topic, source_oldest: source, source_newest: source, computation_ns, ..Origin::default() };
         self.len = 1;
         self.dropped = 0;
@@ -179,29 +183,28 @@ impl Lineage {
         Self { since: start, converted_until: start, ..Self::default() }
     }
 
-    /// Adds a sample that the callback was triggered by or has read at `taken`.
+    /// Adds a sample that the callback was triggered by or has read.
     ///
     /// The trace id of the first one that has any is inherited.
-    pub fn inherit(&mut self, header: &SampleHeader, arrival: Arrival, taken: MonotonicNs) {
+    pub fn inherit(&mut self, header: &SampleHeader, arrival: Arrival) {
         if self.trace_id == 0 {
             self.trace_id = header.trace_id;
         }
         self.clock_error_ns = self.clock_error_ns.max(header.clock_error_ns);
-        let waited = taken.since(header.publish_time);
-        let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-        // Computation is counted from one instant for all inputs, so what is read later than `since` has computed less.
-        let early = taken.0.saturating_sub(self.since.0);
+        // Everything wraps: parts may be negative, any words may stand in a header, and modulo 2^64 the sum is exact whatever they are.
+        let waited = self.since.signed_since(header.publish_time);
+        let converted = self.converted_ns.cast_signed();
         for &origin in header.origins.as_slice() {
             let mut o = origin;
             match arrival {
-                Arrival::Triggered => o.communication_ns = o.communication_ns.saturating_add(waited),
-                Arrival::Read => o.idle_ns = o.idle_ns.saturating_add(waited.saturating_sub(early)),
-            }
-            if arrival == Arrival::Read && early > waited {
-                // Published after this callback began: only the time since then was spent computing on it, and none of
-                // the conversions so far were on its way.
-                o.computation_ns = o.computation_ns.wrapping_sub(early - waited).wrapping_add(self.converted_ns);
-                o.communication_ns = o.communication_ns.wrapping_sub(self.converted_ns);
+                Arrival::Triggered => o.communication_ns = o.communication_ns.wrapping_add(waited),
+                Arrival::Read if waited >= 0 => o.idle_ns = o.idle_ns.wrapping_add(waited),
+                Arrival::Read => {
+                    // Published after this callback began: only the time since then was spent computing on it, and none of
+                    // the conversions so far were on its way.
+                    o.computation_ns = o.computation_ns.wrapping_add(waited).wrapping_add(converted);
+                    o.communication_ns = o.communication_ns.wrapping_sub(converted);
+                }
             }
             self.origins.merge(o);
         }
@@ -226,11 +229,11 @@ impl Lineage {
         header.trace_id = if self.trace_id == 0 { fresh_trace } else { self.trace_id };
         header.clock_error_ns = self.clock_error_ns;
         if self.has_ancestors() {
-            let computing = header.publish_time.0.saturating_sub(self.since.0);
+            let (computing, converted) = (header.publish_time.signed_since(self.since), self.converted_ns.cast_signed());
             header.origins.copy_from(&self.origins);
             header.origins.each(|o| {
-                o.communication_ns = o.communication_ns.wrapping_add(self.converted_ns);
-                o.computation_ns = o.computation_ns.wrapping_add(computing).wrapping_sub(self.converted_ns);
+                o.communication_ns = o.communication_ns.wrapping_add(converted);
+                o.computation_ns = o.computation_ns.wrapping_add(computing).wrapping_sub(converted);
             });
         } else {
             header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
@@ -275,8 +278,10 @@ pub struct SampleHeader {
 pub struct Remote {
     /// The other host's gateway: a random number, new after each of its starts.
     pub host: u64,
-    /// How many samples of this publisher did not get here, since the first that did.
+    /// How many samples of this publisher did not get here, since the first that did; since its very first one if `publisher` is not 0.
     pub lost: u64,
+    /// Which publisher of its host it is, whatever gateways bring its samples here: a part of its id. 0: it is not said.
+    pub publisher: u64,
     /// From the publication there to the one here, in nanoseconds, by the estimate of the clocks' offset: negative if that is
     /// wrong by more than the way took.
     pub transit_ns: i64,
@@ -324,6 +329,12 @@ impl SampleHeader {
         self.origins.copy_from(origins);
     }
 
+    /// When the oldest data in it was seen; none if it is not said what it descends from.
+    #[must_use]
+    pub fn oldest_source_time(&self) -> Option<MonotonicNs> {
+        self.origins.as_slice().iter().map(|o| o.source_oldest).min_by_key(|t| t.signed())
+    }
+
     /// Number of origins that did not fit into the list anywhere along the way.
     #[must_use]
     pub fn origins_dropped(&self) -> u32 {
@@ -343,6 +354,10 @@ impl SampleHeader {
             flags |= FLAG_REMOTE;
             let words = [r.host, r.lost, r.transit_ns as u64, r.offset_error_ns];
             words.into_iter().enumerate().for_each(|(i, w)| store(REMOTE + i, w));
+            if r.publisher != 0 {
+                flags |= FLAG_REMOTE_PUBLISHER;
+                store(REMOTE_PUBLISHER, r.publisher);
+            }
         }
         if let Some(word) = self.service {
             flags |= FLAG_SERVICE;
@@ -358,7 +373,8 @@ impl SampleHeader {
         store(7, self.checksum.unwrap_or(0));
         for (i, o) in self.origins.as_slice().iter().enumerate() {
             let at = FIRST_ORIGIN + i * ORIGIN_WORDS;
-            let words = [o.topic.0, o.source_oldest.0, o.source_newest.0, o.communication_ns, o.computation_ns, o.idle_ns];
+            let [communication, computation, idle] = [o.communication_ns, o.computation_ns, o.idle_ns].map(i64::cast_unsigned);
+            let words = [o.topic.0, o.source_oldest.0, o.source_newest.0, communication, computation, idle];
             words.into_iter().enumerate().for_each(|(j, w)| store(at + j, w));
         }
     }
@@ -390,6 +406,7 @@ impl SampleHeader {
         self.remote = ((first >> 32) & FLAG_REMOTE != 0).then(|| Remote {
             host: load(REMOTE),
             lost: load(REMOTE + 1),
+            publisher: if (first >> 32) & FLAG_REMOTE_PUBLISHER == 0 { 0 } else { load(REMOTE_PUBLISHER) },
             transit_ns: load(REMOTE + 2) as i64,
             offset_error_ns: load(REMOTE + 3),
         });
@@ -403,9 +420,9 @@ impl SampleHeader {
                 topic: TopicId(load(at)),
                 source_oldest: MonotonicNs(load(at + 1)),
                 source_newest: MonotonicNs(load(at + 2)),
-                communication_ns: load(at + 3),
-                computation_ns: load(at + 4),
-                idle_ns: load(at + 5),
+                communication_ns: load(at + 3).cast_signed(),
+                computation_ns: load(at + 4).cast_signed(),
+                idle_ns: load(at + 5).cast_signed(),
             };
         }
         Ok(())
@@ -431,7 +448,7 @@ impl SampleHeader {
 }
 
 // Room to grow is part of the contract.
-const _: () = assert!(SERVICE + 1 + 2 <= HEADER_WORDS);
+const _: () = assert!(REMOTE_PUBLISHER + 1 < HEADER_WORDS);
 
 #[cfg(test)]
 #[path = "header_tests.rs"]

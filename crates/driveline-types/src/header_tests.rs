@@ -13,11 +13,25 @@ fn published(by: &Lineage, topic: u64, source: Option<u64>, publish: u64, fresh_
     header
 }
 
+/// As a gateway publishes it at `now` on a host where it seems to have been on the way for `transit` nanoseconds.
+fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
+    let back = MonotonicNs(now).signed_since(h.publish_time) - transit;
+    for o in h.origins.as_mut_slice() {
+        o.source_oldest = MonotonicNs(o.source_oldest.0.wrapping_add_signed(back));
+        o.source_newest = MonotonicNs(o.source_newest.0.wrapping_add_signed(back));
+        o.communication_ns = o.communication_ns.wrapping_add(transit);
+    }
+    SampleHeader { publish_time: MonotonicNs(now), ..h }
+}
+
+/// What the parts of each origin lack to be its age.
+fn missing(h: &SampleHeader) -> Vec<i64> {
+    let of = |o: &Origin| o.age_ns(h.publish_time).wrapping_sub(o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns));
+    h.origins.as_slice().iter().map(of).collect()
+}
+
 fn closes(h: &SampleHeader) -> bool {
-    h.origins.as_slice().iter().all(|o| {
-        let parts = o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns);
-        parts == h.publish_time.0 - o.source_oldest.0
-    })
+    missing(h).iter().all(|missing| *missing == 0)
 }
 
 #[test]
@@ -33,13 +47,13 @@ fn a_source_sample_is_its_own_origin() {
 fn two_ways_from_one_source_become_one_origin_and_the_sum_closes() {
     let camera = root(5, 100, 100);
     let mut detect = Lineage::start(MonotonicNs(120));
-    detect.inherit(&camera, Arrival::Triggered, MonotonicNs(120));
+    detect.inherit(&camera, Arrival::Triggered);
     let detections = published(&detect, 6, None, 200, 1);
 
     let newer_camera = root(5, 240, 240);
     let mut fuse = Lineage::start(MonotonicNs(250));
-    fuse.inherit(&newer_camera, Arrival::Triggered, MonotonicNs(250));
-    fuse.inherit(&detections, Arrival::Read, MonotonicNs(260));
+    fuse.inherit(&newer_camera, Arrival::Triggered);
+    fuse.inherit(&detections, Arrival::Read);
     let scene = published(&fuse, 7, None, 300, 1);
 
     let o = scene.origins.as_slice();
@@ -50,9 +64,30 @@ fn two_ways_from_one_source_become_one_origin_and_the_sum_closes() {
 }
 
 #[test]
+fn what_was_seen_before_the_clock_of_this_host_began_is_older_than_all_that_came_later() {
+    let seen = |ns: i64| Origin {
+        topic: TopicId(1),
+        source_oldest: MonotonicNs(ns.cast_unsigned()),
+        source_newest: MonotonicNs(ns.cast_unsigned()),
+        ..Origin::default()
+    };
+    let mut origins = Origins::default();
+    [5, -7, -2].map(seen).into_iter().for_each(|o| origins.merge(o));
+    let o = origins.as_slice()[0];
+    assert_eq!((o.source_oldest.signed(), o.source_newest.signed(), o.age_ns(MonotonicNs(3))), (-7, 5, 10));
+}
+
+#[test]
+fn a_source_time_that_lies_ahead_is_an_age_below_zero() {
+    let h = root(5, 130, 100);
+    assert_eq!((h.origins.as_slice()[0].computation_ns, h.origins.as_slice()[0].age_ns(h.publish_time)), (-30, -30));
+    assert!(closes(&h));
+}
+
+#[test]
 fn conversions_are_communication_once_and_only_within_the_callback() {
     let mut l = Lineage::start(MonotonicNs(120));
-    l.inherit(&root(5, 100, 110), Arrival::Triggered, MonotonicNs(120));
+    l.inherit(&root(5, 100, 110), Arrival::Triggered);
     assert_eq!(l.convert(MonotonicNs(90), MonotonicNs(130)), 10);
     assert_eq!(l.convert(MonotonicNs(125), MonotonicNs(140)), 10);
     assert_eq!(l.convert(MonotonicNs(125), MonotonicNs(135)), 0);
@@ -66,9 +101,9 @@ fn conversions_are_communication_once_and_only_within_the_callback() {
 #[test]
 fn the_worst_clock_is_inherited_and_how_a_sample_came_here_is_not() {
     let mut l = Lineage::start(MonotonicNs(120));
-    let remote = Some(Remote { host: 9, lost: 3, transit_ns: -4, offset_error_ns: 50 });
-    l.inherit(&SampleHeader { clock_error_ns: 50, remote, ..root(5, 100, 110) }, Arrival::Triggered, MonotonicNs(120));
-    l.inherit(&SampleHeader { clock_error_ns: 20, ..root(6, 100, 110) }, Arrival::Read, MonotonicNs(120));
+    let remote = Some(Remote { host: 9, lost: 3, publisher: 8, transit_ns: -4, offset_error_ns: 50 });
+    l.inherit(&SampleHeader { clock_error_ns: 50, remote, ..root(5, 100, 110) }, Arrival::Triggered);
+    l.inherit(&SampleHeader { clock_error_ns: 20, ..root(6, 100, 110) }, Arrival::Read);
     let mut h = published(&l, 7, None, 130, 1);
     assert_eq!((h.clock_error_ns, h.remote), (50, None));
     Lineage::start(MonotonicNs(7)).stamp(&mut h, TopicId(3), None, 9);
@@ -79,7 +114,7 @@ fn the_worst_clock_is_inherited_and_how_a_sample_came_here_is_not() {
 fn origins_beyond_the_bound_are_counted() {
     let mut all = Lineage::start(MonotonicNs(10));
     for t in 0..MAX_ORIGINS as u64 + 3 {
-        all.inherit(&root(t, 1, 2), Arrival::Read, MonotonicNs(10));
+        all.inherit(&root(t, 1, 2), Arrival::Read);
     }
     let origins = published(&all, 99, None, 11, 1).origins;
     assert_eq!(origins.as_slice().len(), MAX_ORIGINS);
@@ -90,7 +125,7 @@ fn origins_beyond_the_bound_are_counted() {
 fn stamping_a_used_header_leaves_nothing_of_before() {
     let mut all = Lineage::start(MonotonicNs(10));
     for t in 0..MAX_ORIGINS as u64 + 3 {
-        all.inherit(&root(t, 1, 2), Arrival::Read, MonotonicNs(10));
+        all.inherit(&root(t, 1, 2), Arrival::Read);
     }
     let mut used = published(&all, 99, None, 11, 1);
     used.copy_from(&root(5, 100, 130));
@@ -113,10 +148,10 @@ fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
 
 proptest! {
     #[test]
-    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
+    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
         let mut origins = Origins::default();
-        for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: t ^ 9, ..Origin::default() }); }
-        let remote = way.map(|(host, lost, transit_ns, offset_error_ns)| Remote { host, lost, transit_ns, offset_error_ns });
+        for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: (t ^ 9).cast_signed(), ..Origin::default() }); }
+        let remote = way.map(|(host, lost, transit_ns, offset_error_ns, publisher)| Remote { host, lost, publisher, transit_ns, offset_error_ns });
         let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, clock_error_ns: error, remote, service, origins };
         prop_assert_eq!(SampleHeader::decode(&h.encode()), Ok(h));
     }
@@ -136,13 +171,53 @@ proptest! {
         for (wait, read_late, compute, triggered) in steps {
             let start = h.publish_time.0 + wait;
             let mut l = Lineage::start(MonotonicNs(start));
-            if triggered { l.inherit(&h, Arrival::Triggered, MonotonicNs(start)); }
-            else { l.inherit(&h, Arrival::Read, MonotonicNs(start + read_late)); }
+            if triggered { l.inherit(&h, Arrival::Triggered); }
+            else { l.inherit(&h, Arrival::Read); }
             l.convert(MonotonicNs(start + read_late), MonotonicNs(start + read_late + compute / 3));
             h = published(&l, 2, None, start + read_late + compute, 5);
             prop_assert!(closes(&h));
             prop_assert_eq!(h.trace_id, 77);
         }
+    }
+
+    /// Hosts whose clocks are known badly: a way takes a negative time, and data is older than the host's own clock.
+    #[test]
+    fn parts_of_an_age_are_what_they_are_also_below_zero(
+        hops in proptest::collection::vec((-(1i64 << 40)..1i64 << 40, 0u64..1 << 50, 0i64..1 << 40, 0i64..1 << 40, any::<bool>()), 1..12),
+        valid in -(1i64 << 40)..1i64 << 40,
+    ) {
+        let at = 1u64 << 45;
+        let mut h = root(1, at.wrapping_add_signed(-valid), at);
+        let (mut communication, mut computation, mut idle) = (0, valid, 0);
+        for (transit, there, wait, compute, triggered) in hops {
+            h = arrived(h, transit, there);
+            let start = there + wait.cast_unsigned();
+            let mut l = Lineage::start(MonotonicNs(start));
+            let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
+            l.inherit(&h, arrival);
+            h = published(&l, 2, None, start + compute.cast_unsigned(), 5);
+            communication += transit + if triggered { wait } else { 0 };
+            idle += if triggered { 0 } else { wait };
+            computation += compute;
+            let o = h.origins.as_slice()[0];
+            prop_assert_eq!([o.communication_ns, o.computation_ns, o.idle_ns], [communication, computation, idle]);
+            prop_assert_eq!(o.age_ns(h.publish_time), communication + computation + idle);
+        }
+    }
+
+    /// Whatever another process wrote, and by how much it did not add up: a callback makes that neither more nor less.
+    #[test]
+    fn nothing_that_stands_in_a_header_breaks_the_sums_of_those_who_read_it(
+        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS), start: u64, publish: u64, triggered: bool, converted: u64,
+    ) {
+        let mut w = [0; HEADER_WORDS];
+        w.copy_from_slice(&words);
+        w[0] = u64::from(HEADER_VERSION) | 1 << 16;
+        let read = SampleHeader::decode(&w).unwrap();
+        let mut l = Lineage::start(MonotonicNs(start));
+        l.inherit(&read, if triggered { Arrival::Triggered } else { Arrival::Read });
+        l.convert(MonotonicNs(start), MonotonicNs(converted));
+        prop_assert_eq!(missing(&published(&l, 2, None, publish, 5)), missing(&read));
     }
 
     #[test]
@@ -152,10 +227,10 @@ proptest! {
         let mut l = Lineage::start(MonotonicNs(start));
         // Conversions before it was read were not on its way, those after it were.
         l.convert(MonotonicNs(start), MonotonicNs(start + converted.min(taken - start)));
-        l.inherit(&late, Arrival::Read, MonotonicNs(taken));
+        l.inherit(&late, Arrival::Read);
         l.convert(MonotonicNs(taken), MonotonicNs(taken + end / 2));
         let h = published(&l, 2, None, taken + end, 5);
         prop_assert!(closes(&h));
-        prop_assert_eq!(h.origins.as_slice()[0].communication_ns, end / 2);
+        prop_assert_eq!(h.origins.as_slice()[0].communication_ns, (end / 2).cast_signed());
     }
 }

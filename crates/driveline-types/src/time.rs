@@ -25,6 +25,12 @@ impl MonotonicNs {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// Nanoseconds, signed: times that data from other hosts has may lie before this host's clock began, and are negative then.
+    #[must_use]
+    pub const fn signed(self) -> i64 {
+        self.0.cast_signed()
+    }
+
     /// `self - earlier` in nanoseconds; negative if `earlier` is later. Nothing is clamped, so a broken clock shows.
     #[must_use]
     pub fn signed_since(self, earlier: Self) -> i64 {

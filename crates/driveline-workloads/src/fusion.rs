@@ -88,7 +88,7 @@ impl Probes {
         let now = invocation.start();
         let samples = || (0..channels).filter_map(|i| invocation.sample(i));
         let newest = samples().map(|s| s.header().publish_time).max().unwrap_or(now);
-        let source = |s: &RawSample| s.header().origins.as_slice().iter().map(|o| o.source_oldest).min();
+        let source = |s: &RawSample| s.header().oldest_source_time();
         let oldest = samples().filter_map(source).min().unwrap_or(now);
         let due = invocation.trigger().and_then(|t| due_ns(invocation.sample(t)?.payload()?));
         if samples().count() != channels {

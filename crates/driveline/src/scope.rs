@@ -60,7 +60,7 @@ pub(crate) fn converted(began: MonotonicNs, total: impl FnOnce(&mut Conversions)
 pub(crate) fn read(header: &SampleHeader) {
     RUNNING.with(|r| {
         if let Some(running) = r.borrow_mut().as_mut() {
-            running.lineage.inherit(header, Arrival::Read, MonotonicNs::now());
+            running.lineage.inherit(header, Arrival::Read);
         }
     });
 }
@@ -102,7 +102,7 @@ mod tests {
         {
             let start = MonotonicNs::now();
             let mut lineage = Lineage::start(start);
-            lineage.inherit(&header, Arrival::Triggered, start);
+            lineage.inherit(&header, Arrival::Triggered);
             let _scope = enter(lineage);
             let derived = stamped(2, None, 8);
             assert_eq!((derived.origins.as_slice()[0].topic, derived.trace_id), (TopicId(1), 7));

@@ -132,7 +132,8 @@ pub(super) struct Row {
 /// Lying bars, each made of parts, on one scale from zero. Not a picture but lines of text, so that a narrow page can put the
 /// words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
-    let longest = rows.iter().map(|r| r.parts.iter().map(|p| p.1).sum::<f64>()).fold(0.0, f64::max);
+    // A part below zero has no length; the figures tell it.
+    let longest = rows.iter().map(|r| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::exactly(0.0, longest);
     let mut body = String::new();
     for row in rows {

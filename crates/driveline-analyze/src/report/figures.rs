@@ -138,12 +138,13 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
         }
     }
     series.truncate(MAX_SERIES);
-    let highest = series.iter().flat_map(|(_, p)| p.iter().map(|p| p.1)).fold(0.0, f64::max);
-    if highest == 0.0 {
+    let values = || series.iter().flat_map(|(_, p)| p.iter().map(|p| p.1));
+    let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+    if lowest == highest {
         return None;
     }
     let span = run.last.since(start).as_secs_f64();
-    let y = Axis { scale: Scale::from_zero(highest / 1e3), title: "age, ms", label: significant };
+    let y = Axis { scale: Scale::around_zero(lowest / 1e3, highest / 1e3), title: "age, ms", label: significant };
     let mut chart =
         Chart::new(980.0, 280.0, Axis { scale: Scale::exactly(0.0, span), title: "time since the start, s", label: significant }, y);
     for (i, (_, points)) in series.iter().enumerate() {

@@ -43,7 +43,7 @@ fn pipeline(frames: u64) -> Collector {
         let publish = |name: &str, from: Option<&SampleHeader>, start: u64, at: u64| {
             let mut lineage = Lineage::start(MonotonicNs(start));
             if let Some(header) = from {
-                lineage.inherit(header, Arrival::Triggered, MonotonicNs(start));
+                lineage.inherit(header, Arrival::Triggered);
             }
             let mut header = SampleHeader { sequence: frame, publish_time: MonotonicNs(at), ..SampleHeader::default() };
             lineage.stamp(&mut header, topic(name).id(), Some(MonotonicNs(start)), frame);

@@ -25,6 +25,13 @@ impl Scale {
         Self::Linear { min: 0.0, max: (max / step).ceil() * step }
     }
 
+    /// Holds `min` and `max`, from zero or a round number below it to a round number above it.
+    pub(super) fn around_zero(min: f64, max: f64) -> Self {
+        let (min, max) = (if min.is_finite() { min.min(0.0) } else { 0.0 }, if max.is_finite() { max.max(0.0) } else { 0.0 });
+        let step = round_step((max - min) / 4.0);
+        if max > min { Self::Linear { min: (min / step).floor() * step, max: (max / step).ceil() * step } } else { Self::from_zero(max) }
+    }
+
     /// Exactly this range; for time, whose end is wherever the run ended.
     pub(super) fn exactly(min: f64, max: f64) -> Self {
         Self::Linear { min, max: if max > min { max } else { min + 1.0 } }
@@ -101,9 +108,13 @@ pub(super) fn significant(value: f64) -> String {
     }
 }
 
-/// A share of a whole; 0 % of nothing.
+/// A share of a whole; 0 % of nothing, and none of what is below zero.
 pub(super) fn percent(part: f64, whole: f64) -> String {
-    if whole > 0.0 { format!("{} %", significant(part / whole * 100.0)) } else { "0 %".to_owned() }
+    match whole {
+        w if w > 0.0 => format!("{} %", significant(part / whole * 100.0)),
+        w if w < 0.0 => "– %".to_owned(),
+        _ => "0 %".to_owned(),
+    }
 }
 
 /// A whole number with thin spaces between thousands.
@@ -148,7 +159,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_scale_is_usable(a in -1e3f64..1e12, b in 1e-3f64..1e12) {
-            for scale in [Scale::from_zero(a), Scale::log_around([a, b].into_iter()), Scale::exactly(0.0, a)] {
+            for scale in [Scale::from_zero(a), Scale::around_zero(-b, a), Scale::around_zero(a - b, a), Scale::log_around([a, b].into_iter()), Scale::exactly(0.0, a)] {
                 let ticks = scale.ticks();
                 prop_assert!((2..=25).contains(&ticks.len()), "{scale:?} {ticks:?}");
                 prop_assert!(ticks.windows(2).all(|w| w[0] < w[1]));

@@ -184,13 +184,13 @@ impl Inlet {
         Lineage::default().stamp(&mut header, self.topic.id(), Some(MonotonicNs(source)), trace.max(1));
         for origin in header.origins.as_mut_slice() {
             // All of its age was on the way, or in the node that published it.
-            origin.communication_ns = header.publish_time.0.wrapping_sub(origin.source_oldest.0);
+            origin.communication_ns = header.publish_time.signed_since(origin.source_oldest);
             (origin.computation_ns, origin.idle_ns) = (0, 0);
         }
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
         let lost = sample.lost.saturating_add(gaps).saturating_add(to.dropped);
-        header.remote = Some(Remote { host: outside.mark, lost, transit_ns, offset_error_ns: error_ns });
+        header.remote = Some(Remote { host: outside.mark, lost, publisher: 0, transit_ns, offset_error_ns: error_ns });
         to.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
         Ok(())
     }

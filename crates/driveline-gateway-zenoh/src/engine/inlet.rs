@@ -192,7 +192,7 @@ impl Inlet {
             to.figures.damaged += 1;
             return Outcome::Damaged;
         }
-        let mut header = localized(head, sample.from.incarnation(), offset, to.arrivals.lost(), MonotonicNs::now());
+        let mut header = localized(head, sample.from.incarnation(), offset, to.arrivals.not_here(), MonotonicNs::now());
         to.figures.transit_ns = header.remote.map_or(0, |r| r.transit_ns);
         if to.publisher.publish_numbered(loan, &mut header).is_err() {
             to.figures.no_room += 1;

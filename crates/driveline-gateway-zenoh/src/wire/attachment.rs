@@ -108,7 +108,8 @@ impl SampleHead {
             out.extend(word.to_le_bytes());
         }
         for o in origins {
-            for word in [o.topic.0, o.source_oldest.0, o.source_newest.0, o.communication_ns, o.computation_ns, o.idle_ns] {
+            let [communication, computation, idle] = [o.communication_ns, o.computation_ns, o.idle_ns].map(i64::cast_unsigned);
+            for word in [o.topic.0, o.source_oldest.0, o.source_newest.0, communication, computation, idle] {
                 out.extend(word.to_le_bytes());
             }
         }
@@ -149,9 +150,9 @@ impl SampleHead {
             topic: TopicId(words.u64(at)),
             source_oldest: MonotonicNs(words.u64(at + 8)),
             source_newest: MonotonicNs(words.u64(at + 16)),
-            communication_ns: words.u64(at + 24),
-            computation_ns: words.u64(at + 32),
-            idle_ns: words.u64(at + 40),
+            communication_ns: words.u64(at + 24).cast_signed(),
+            computation_ns: words.u64(at + 32).cast_signed(),
+            idle_ns: words.u64(at + 40).cast_signed(),
         });
         header.origins.set(origins, words.u32(96));
         Ok(Self {

@@ -82,7 +82,7 @@ fn an_attachment_is_laid_out_as_the_protocol_page_says() {
     assert_eq!((bytes.len(), &bytes[6..8]), (104, &[4, 3][..]));
     assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5));
     let mut header = SampleHeader::default();
-    header.origins.set((0..8).map(|t| Origin { topic: TopicId(t), idle_ns: t, ..Origin::default() }), 3);
+    header.origins.set((0..8).map(|t| Origin { topic: TopicId(t), idle_ns: -t.cast_signed(), ..Origin::default() }), 3);
     let full = SampleHead { header, ..head };
     assert_eq!((full.encode().len(), full.encode()[96]), (MAX_ATTACHMENT_LEN, 3));
     assert_eq!(SampleHead::decode(&full.encode()), Ok(full));
@@ -217,7 +217,7 @@ proptest! {
         let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
         let mut origins = Origins::default();
         let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
-            communication_ns: w[3], computation_ns: w[4], idle_ns: w[5] };
+            communication_ns: w[3].cast_signed(), computation_ns: w[4].cast_signed(), idle_ns: w[5].cast_signed() };
         origins.set(list.into_iter().map(origin), dropped);
         let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
             checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };

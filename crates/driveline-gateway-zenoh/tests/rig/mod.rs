@@ -16,6 +16,7 @@ pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_bench::hosts::{Direction, Namespace, TapRelay};
+use driveline_bench::stats::Rank;
 use driveline_runtime::gateway::{Answer, Report, ask};
 use driveline_runtime::graph::model::Access;
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
@@ -446,6 +447,28 @@ impl Drop for Host {
 /// A percentile of times in nanoseconds, as milliseconds, or why there is none.
 pub(crate) fn ms(percentile: Option<u64>) -> String {
     percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
+}
+
+/// As [`ms`], of what may be below zero.
+pub(crate) fn signed_ms(percentile: Option<i64>) -> String {
+    percentile.map_or_else(|| "n too small".into(), |ns| format!("{:.2} ms", ns as f64 / 1e6))
+}
+
+/// Exact percentiles of times on the way in nanoseconds, as the headers have them: below zero by no more than the clocks' offset is estimated wrong.
+pub(crate) struct Transit {
+    pub(crate) n: u64,
+    pub(crate) p50: Option<i64>,
+    pub(crate) p99: Option<i64>,
+    pub(crate) max: Option<i64>,
+}
+
+impl Transit {
+    pub(crate) fn of(mut all: Vec<i64>) -> Self {
+        all.sort_unstable();
+        let n = all.len() as u64;
+        let at = |rank: Rank| rank.index(n).filter(|_| n >= rank.needs).and_then(|i| all.get(i as usize)).copied();
+        Self { n, p50: at(Rank::P50), p99: at(Rank::P99), max: all.last().copied() }
+    }
 }
 
 pub(crate) fn publisher_options(qos: &Qos, max_payload: usize) -> PublisherOptions {

@@ -15,7 +15,7 @@ pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
 use driveline::{CallbackStats, SubscriptionStats};
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// Version of the records; a reader ignores records that it does not know.
@@ -265,16 +265,35 @@ pub struct InputAccount {
 pub struct OriginAccount {
     /// Source topic.
     pub topic: TopicId,
-    /// Source time of the oldest contribution.
-    pub oldest_ns: u64,
-    /// Source time of the newest contribution.
-    pub newest_ns: u64,
-    /// See [`Origin`].
-    pub communication_ns: u64,
-    /// See [`Origin`].
-    pub computation_ns: u64,
-    /// See [`Origin`].
-    pub idle_ns: u64,
+    /// Source time of the oldest contribution; negative if another host saw it before this one's clock began.
+    #[serde(deserialize_with = "signed")]
+    pub oldest_ns: i64,
+    /// Source time of the newest contribution, likewise.
+    #[serde(deserialize_with = "signed")]
+    pub newest_ns: i64,
+    /// See [`Origin`]; may be negative.
+    #[serde(deserialize_with = "signed")]
+    pub communication_ns: i64,
+    /// See [`Origin`]; may be negative.
+    #[serde(deserialize_with = "signed")]
+    pub computation_ns: i64,
+    /// See [`Origin`]; may be negative.
+    #[serde(deserialize_with = "signed")]
+    pub idle_ns: i64,
+}
+
+/// A number below zero, which releases before this wrote as the one that is 2^64 greater.
+fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Signed(i64),
+        Wrapped(u64),
+    }
+    Number::deserialize(from).map(|number| match number {
+        Number::Signed(number) => number,
+        Number::Wrapped(number) => number.cast_signed(),
+    })
 }
 
 /// Counters of a component's callback and timers.
@@ -363,8 +382,8 @@ impl InputAccount {
         for o in &self.origins {
             origins.merge(Origin {
                 topic: o.topic,
-                source_oldest: MonotonicNs(o.oldest_ns),
-                source_newest: MonotonicNs(o.newest_ns),
+                source_oldest: MonotonicNs(o.oldest_ns.cast_unsigned()),
+                source_newest: MonotonicNs(o.newest_ns.cast_unsigned()),
                 communication_ns: o.communication_ns,
                 computation_ns: o.computation_ns,
                 idle_ns: o.idle_ns,

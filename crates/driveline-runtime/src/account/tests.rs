@@ -62,6 +62,17 @@ fn what_is_observed_is_read_back() {
 }
 
 #[test]
+fn parts_of_an_age_below_zero_are_written_as_such_and_read_as_releases_before_wrote_them() {
+    let origin = OriginAccount { oldest_ns: -3, communication_ns: -20_000, ..Default::default() };
+    let written = serde_json::to_string(&origin).unwrap();
+    assert!(written.contains(r#""communication_ns":-20000,"#), "{written}");
+    let before = written.replace("-20000", "18446744073709531616").replace("-3", "18446744073709551613");
+    for line in [written, before] {
+        assert_eq!(serde_json::from_str::<OriginAccount>(&line).unwrap(), origin, "{line}");
+    }
+}
+
+#[test]
 fn a_reader_that_does_not_read_costs_records_and_is_told_how_many() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let writer = Writer::new(ours).unwrap();

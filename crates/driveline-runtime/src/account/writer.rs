@@ -296,8 +296,8 @@ impl Slot {
     fn account(&self) -> CallbackAccount {
         let origin = |o: &driveline_types::Origin| OriginAccount {
             topic: o.topic,
-            oldest_ns: o.source_oldest.0,
-            newest_ns: o.source_newest.0,
+            oldest_ns: o.source_oldest.signed(),
+            newest_ns: o.source_newest.signed(),
             communication_ns: o.communication_ns,
             computation_ns: o.computation_ns,
             idle_ns: o.idle_ns,

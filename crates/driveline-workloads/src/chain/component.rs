@@ -234,16 +234,18 @@ impl Component for End {
             seen.newest_scan = scan;
             // The age of what was just published, by the arithmetic with which Driveline itself has stamped it.
             let mut lineage = Lineage::start(invocation.start());
-            lineage.inherit(sample.header(), Arrival::Triggered, invocation.start());
+            lineage.inherit(sample.header(), Arrival::Triggered);
             let mut header = SampleHeader { publish_time: MonotonicNs::now(), ..SampleHeader::default() };
             lineage.stamp(&mut header, topic.id(), None, 1);
             if let Some(o) = header.origins.as_slice().iter().find(|o| o.topic == topic.id()) {
+                // All of the chain is on this host: with its one clock nothing takes a negative time.
+                let ns = |ns: i64| u64::try_from(ns).map_err(failure);
                 seen.instances.push(Instance {
                     time_ns: header.publish_time.0,
-                    latency_ns: header.publish_time.since(o.source_oldest).as_nanos() as u64,
-                    idle_ns: o.idle_ns,
-                    communication_ns: o.communication_ns,
-                    computation_ns: o.computation_ns,
+                    latency_ns: ns(o.age_ns(header.publish_time))?,
+                    idle_ns: ns(o.idle_ns)?,
+                    communication_ns: ns(o.communication_ns)?,
+                    computation_ns: ns(o.computation_ns)?,
                 });
             }
         }

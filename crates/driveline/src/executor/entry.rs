@@ -435,11 +435,11 @@ impl Job<'_> {
         let mut lineage = Lineage::start(start);
         // The trigger first: its trace and its source time are inherited.
         if let Some(sample) = self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref) {
-            lineage.inherit(sample.header(), Arrival::Triggered, start);
+            lineage.inherit(sample.header(), Arrival::Triggered);
         }
         for (i, sample) in self.samples.iter().enumerate() {
             if let (Some(sample), true) = (sample, Some(i) != self.trigger) {
-                lineage.inherit(sample.header(), Arrival::Read, start);
+                lineage.inherit(sample.header(), Arrival::Read);
             }
         }
         let invocation = Invocation {

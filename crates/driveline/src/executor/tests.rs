@@ -345,14 +345,15 @@ fn slow_conversions_are_communication_and_not_computation() {
     let (first, second) = (first.take().unwrap().unwrap(), sink.take().unwrap().unwrap());
     let split = |s: &crate::RawSample| {
         let o = s.header().origins.as_slice()[0];
-        assert_eq!(o.communication_ns + o.computation_ns + o.idle_ns, s.header().publish_time.0 - o.source_oldest.0);
-        (o.communication_ns - (start.0 - o.source_oldest.0), o.computation_ns)
+        assert_eq!(o.communication_ns + o.computation_ns + o.idle_ns, o.age_ns(s.header().publish_time));
+        (o.communication_ns - o.age_ns(start), o.computation_ns)
     };
     // Encoding the first sample comes after its publish time, and so is on the way of the second one only.
-    assert_eq!(split(&first).0, conversions.own_ns);
+    let [own_ns, publish_ns, slow] = [conversions.own_ns, conversions.publish_ns, slow].map(u64::cast_signed);
+    assert_eq!(split(&first).0, own_ns);
     let (converted, computed) = split(&second);
-    assert!(converted >= conversions.own_ns + slow && converted < conversions.own_ns + conversions.publish_ns);
-    assert_eq!(converted + computed, second.header().publish_time.0 - start.0);
+    assert!(converted >= own_ns + slow && converted < own_ns + publish_ns);
+    assert_eq!(converted + computed, second.header().publish_time.signed_since(start));
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl RawResponder {
             return None;
         }
         let mut lineage = Lineage::start(self.taken);
-        lineage.inherit(&self.header, Arrival::Triggered, self.taken);
+        lineage.inherit(&self.header, Arrival::Triggered);
         Some(scope::enter(lineage))
     }
 

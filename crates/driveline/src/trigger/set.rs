@@ -102,8 +102,8 @@ pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
 pub(crate) fn is_stale(sample: &RawSample, max_age: Option<Duration>) -> bool {
     let Some(max_age) = max_age else { return false };
     let header = sample.header();
-    let oldest = header.origins.as_slice().iter().map(|o| o.source_oldest).min().unwrap_or(header.publish_time);
-    MonotonicNs::now().since(oldest) > max_age
+    let oldest = header.oldest_source_time().unwrap_or(header.publish_time);
+    u64::try_from(MonotonicNs::now().signed_since(oldest)).is_ok_and(|age| Duration::from_nanos(age) > max_age)
 }
 
 pub(crate) fn count(counter: &AtomicU64) {

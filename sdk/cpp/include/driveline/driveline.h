@@ -375,22 +375,24 @@ typedef struct {
 } dl_sample_header;
 
 // A source that a sample descends from, and where its age went:
-// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`.
+// `publish_time_ns - source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they are negative where data came from
+// another host whose clock is known no better, or where a source time lies ahead.
 typedef struct {
   // `sizeof(dl_origin)`, set by the caller; no more is written.
   size_t size;
   // Id of the source topic, see `dl_topic_id`.
   uint64_t topic_id;
-  // Source time of the oldest data that contributed.
+  // Source time of the oldest data that contributed; wraps (as an `int64_t` it is negative) if it came from another host and was seen before
+  // this host's clock began.
   uint64_t source_oldest_ns;
-  // Source time of the newest data that contributed.
+  // Source time of the newest data that contributed; may wrap as well.
   uint64_t source_newest_ns;
   // From a publish to the start of the callback that it triggered, summed over the hops.
-  uint64_t communication_ns;
+  int64_t communication_ns;
   // From the start of a callback (at the source: from the source time) to the publish, summed.
-  uint64_t computation_ns;
+  int64_t computation_ns;
   // Data lay ready until something else had it read, summed.
-  uint64_t idle_ns;
+  int64_t idle_ns;
 } dl_origin;
 
 // A value that lives on without the sample that it came with.

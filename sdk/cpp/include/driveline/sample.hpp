@@ -32,7 +32,8 @@ template <class Request, class Response>
 class Service;
 
 /// A source that a sample descends from, and where its age went:
-/// `publish_time - source_oldest = communication + computation + idle`.
+/// `publish_time - source_oldest = communication + computation + idle`. Each may be negative where data came from another host whose clock is known no
+/// better, or where a source time lies ahead.
 struct Origin {
     /// See `topic_id()`.
     std::uint64_t topic_id = 0;
@@ -282,7 +283,7 @@ public:
     [[nodiscard]] Result<Origin> origin(std::size_t index) const {
         auto c = detail::sized<dl_origin>();
         if (auto done = detail::checked(dl_sample_get_origin(handle_.get(), index, &c)); !done) return std::move(done).error();
-        const auto ns = [](std::uint64_t n) { return std::chrono::nanoseconds(static_cast<std::int64_t>(n)); };
+        const auto ns = [](std::int64_t n) { return std::chrono::nanoseconds(n); };
         return Origin{c.topic_id, from_ns(c.source_oldest_ns), from_ns(c.source_newest_ns),
                       ns(c.communication_ns), ns(c.computation_ns), ns(c.idle_ns)};
     }

@@ -15,7 +15,7 @@ const FAULT: usize = 400;
 
 /// When the oldest data in it was seen.
 fn source_time(header: &SampleHeader) -> MonotonicNs {
-    header.origins.as_slice().iter().map(|o| o.source_oldest).min().unwrap_or(header.publish_time)
+    header.oldest_source_time().unwrap_or(header.publish_time)
 }
 
 fn age(ns: i64) -> String {
@@ -96,12 +96,14 @@ fn header(p: &mut Printer<'_>, topic: &TopicName, taken: &Taken, payload: &[u8])
     let unsigned = [
         ("sequence", header.sequence),
         ("missed", *missed),
-        ("source_time_ns", source.0),
         ("publish_time_ns", header.publish_time.0),
         ("clock_error_ns", header.clock_error_ns),
         ("trace_id", header.trace_id),
         ("payload_len", payload.len() as u64),
     ];
+    // Before this host's clock began, if it came from another host or its clock.
+    p.field("source_time_ns")?;
+    p.scalar(source.signed())?;
     for (name, value) in unsigned {
         p.field(name)?;
         p.scalar(value)?;
