@@ -23,6 +23,7 @@ proptest! {
             let mut padded = bytes.clone();
             padded.resize(bytes.len().next_multiple_of(4), 0xa5);
             prop_assert_eq!(&cdr::read(&layout, &padded).unwrap(), &value);
+            prop_assert_eq!((cdr::check(&layout, &bytes), cdr::check(&layout, &padded)), (Ok(()), Ok(())));
             padded.extend([0; 4]);
             prop_assert_eq!(cdr::read(&layout, &padded).unwrap_err().fault.name(), "trailing");
         }
@@ -33,7 +34,9 @@ proptest! {
     fn a_sample_that_is_cut_off_is_an_error(invented in invented(Types::All), seed in any::<u64>(), at in any::<prop::sample::Index>()) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
         let bytes = cdr::write(&layout, &sample(&layout, &mut Random(seed)), ByteOrder::Little).unwrap();
-        let error = cdr::read(&layout, &bytes[..at.index(bytes.len())]).unwrap_err();
+        let cut = &bytes[..at.index(bytes.len())];
+        let error = cdr::read(&layout, cut).unwrap_err();
+        prop_assert_eq!(cdr::check(&layout, cut), Err(error.clone()));
         prop_assert!(["no_header", "truncated", "length", "byte_order"].contains(&error.fault.name()), "{error}");
     }
 
@@ -65,6 +68,7 @@ proptest! {
     ) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
         let bytes: Vec<u8> = header.into_iter().chain(body).collect();
+        prop_assert_eq!(cdr::check(&layout, &bytes), cdr::read(&layout, &bytes).map(drop));
         if let Ok(value) = cdr::read(&layout, &bytes) {
             let order = if header[1] == 1 { ByteOrder::Little } else { ByteOrder::Big };
             // Gaps, padding and empty strings have several forms; of values there is one. Not-a-number does not equal itself.
