@@ -234,7 +234,7 @@ mod tests {
             let crossing = Types::new(&[]).unwrap().from_ros("sensor_msgs::msg::dds_::Image_", form).unwrap();
             let mut rule = Rule::new(format!("/{topic}"), Direction::FromRos);
             rule.max_payload = Some(ByteSize(5 << 20));
-            let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+            let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
             let what = (EndpointQos::default(), class, Qos::default());
             let inlet = Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
             let config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
