@@ -190,18 +190,28 @@ fn late_joiners_get_the_last_of_every_publisher() {
 
 #[test]
 fn what_does_not_fit_and_what_is_broken_is_counted() {
-    let rules = json!([{ "topic": "/bad/*", "direction": "from_ros" }, { "topic": "/small", "direction": "from_ros", "max_payload": 64 }]);
+    let rules = json!([
+        { "topic": "/bad/as_it_is", "direction": "from_ros", "as": "cdr" },
+        { "topic": "/bad/*", "direction": "from_ros" },
+        { "topic": "/small", "direction": "from_ros", "max_payload": 64 }
+    ]);
     let rig = Rig::new(15, rules, &[]);
-    let _broken = rig.peer("pub rt/bad/image bad 9 3 0 rt5");
-    let _long = rig.peer("pub rt/small string 100 4 0 rt5");
-    eventually("counted", || {
-        let report = rig.report();
-        let of = |topic: &str| report.from_ros.iter().find(|t| t.topic == topic).map_or(0, |t| t.dropped.values().sum());
-        (of("bad/image"), of("small")) == (3_u64, 4_u64)
-    });
-    assert_eq!(rig.dropped("small", "too_long"), 4);
+    // Topic, what is written there, of which length, how often, and the reason under which each of these is counted.
+    let flawed = [
+        // A text of 9 letters: seconds, nanoseconds, and a length that consists of letters.
+        ("bad/image", "bad", 9, 3, "length"),
+        ("bad/as_it_is", "bad", 9, 2, "length"),
+        ("bad/rows", "image_short", 64, 5, "image"),
+        ("bad/frame", "image_frame", 64, 6, "frame_id"),
+        ("small", "string", 100, 4, "too_long"),
+    ];
+    let _peers = flawed.map(|(topic, kind, size, count, _)| rig.peer(&format!("pub rt/{topic} {kind} {size} {count} 0 rt8")));
+    for (topic, _, _, count, reason) in flawed {
+        eventually(&format!("{topic} is counted as {reason}"), || rig.dropped(topic, reason) == count);
+        let all = rig.report().from_ros.into_iter().find(|t| t.topic == topic).unwrap();
+        assert_eq!((all.carried, all.dropped.len()), (0, 1), "{all:?}");
+    }
     assert!(rig.told("raise `max_payload`"));
-    assert!(rig.report().from_ros.iter().all(|t| t.carried == 0));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 const WRITER: Handle = 7;
 
 fn inlet(common: &Common, topic: &TopicName, rule: &Rule, class: ReaderClass, qos: Qos) -> Inlet {
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Cdr).unwrap();
+    let crossing = common.types.from_ros("rosgraph_msgs::msg::dds_::Clock_", Form::Cdr).unwrap();
     let what = (EndpointQos::default(), class, qos);
     Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule).unwrap()
 }
@@ -62,7 +62,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
         s.spawn(|| {
             let mut patience = Patience::new(Instant::now());
             for number in (1..).take_while(|_| !shared.stop.load(Ordering::Acquire)) {
-                let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
+                let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
                 let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
                 shared.sample(common, Profile::Zenoh, &came, &mut patience);
             }
