@@ -301,7 +301,7 @@ fn main() -> ExitCode {
             let uncounted = (lost as u64).saturating_sub(counted.values().sum());
             lost_any |= lost > 0;
             if took.n == 0 {
-                println!("  {name:28} nothing arrived");
+                println!("  {name:28} n 0, lost {lost}: nothing arrived; the gateway counted {counted:?} as dropped");
                 continue;
             }
             let cpu = runs.iter().map(|r| r.gateway_s).sum::<f64>() / took.n as f64;

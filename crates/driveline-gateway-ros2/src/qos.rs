@@ -141,17 +141,23 @@ impl fmt::Display for LivelinessKind {
 /// What a writer towards ROS 2 offers for a publisher that offers `publisher`.
 #[must_use]
 pub fn of_publisher(publisher: &Qos, rule: &RuleQos) -> EndpointQos {
-    let time = |ms: Option<u32>| ms.map(|ms| Duration::from_millis(ms.into()));
     EndpointQos {
         reliability: rule.reliability.unwrap_or(publisher.reliability),
         durability: durability(rule.durability.unwrap_or(publisher.durability)),
-        deadline: time(publisher.deadline_ms),
-        liveliness: if publisher.liveliness == Liveliness::ManualByTopic {
-            LivelinessKind::ManualByTopic
-        } else {
-            LivelinessKind::Automatic
-        },
-        lease: time(publisher.lease_ms),
+        deadline: milliseconds(rule.deadline_ms.or(publisher.deadline_ms)),
+        liveliness: liveliness(rule.liveliness.unwrap_or(publisher.liveliness)),
+        lease: milliseconds(rule.lease_ms.or(publisher.lease_ms)),
+    }
+}
+
+fn milliseconds(ms: Option<u32>) -> Option<Duration> {
+    ms.map(|ms| Duration::from_millis(ms.into()))
+}
+
+fn liveliness(of: Liveliness) -> LivelinessKind {
+    match of {
+        Liveliness::Automatic => LivelinessKind::Automatic,
+        Liveliness::ManualByTopic => LivelinessKind::ManualByTopic,
     }
 }
 
@@ -184,9 +190,21 @@ pub struct ReaderClass {
     pub reliability: Reliability,
     /// Durability.
     pub durability: driveline_types::Durability,
+    /// Longest time between two samples.
+    pub deadline: Option<Duration>,
+    /// How life is shown.
+    pub liveliness: LivelinessKind,
+    /// After which time without a sign of life it is none.
+    pub lease: Option<Duration>,
 }
 
 impl ReaderClass {
+    /// What asks for no more than this.
+    #[must_use]
+    pub fn new(reliability: Reliability, durability: driveline_types::Durability) -> Self {
+        Self { reliability, durability, deadline: None, liveliness: LivelinessKind::Automatic, lease: None }
+    }
+
     /// With which reader a writer is read, if it offers enough for that: see [`lacks`](Self::lacks).
     #[must_use]
     pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Self {
@@ -195,6 +213,10 @@ impl ReaderClass {
         Self {
             reliability: rule.reliability.unwrap_or(offered.reliability),
             durability: rule.durability.unwrap_or(if lasting { TransientLocal } else { Volatile }),
+            // Nobody here needs these of a writer unless a rule says so.
+            deadline: milliseconds(rule.deadline_ms),
+            liveliness: liveliness(rule.liveliness.unwrap_or_default()),
+            lease: milliseconds(rule.lease_ms),
         }
     }
 
@@ -207,7 +229,8 @@ impl ReaderClass {
     /// What its reader requests.
     #[must_use]
     pub fn requests(self) -> EndpointQos {
-        EndpointQos { reliability: self.reliability, durability: durability(self.durability), ..EndpointQos::default() }
+        let Self { reliability, durability: kind, deadline, liveliness, lease } = self;
+        EndpointQos { reliability, durability: durability(kind), deadline, liveliness, lease }
     }
 }
 

@@ -85,14 +85,35 @@ fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
     };
     assert_eq!(of_publisher(&publisher, &RuleQos::default()), offered);
     assert_eq!(of_publisher(&Qos::default(), &RuleQos::default()), EndpointQos::default());
-    let rule = RuleQos { reliability: Some(Reliability::BestEffort), durability: Some(Durability::Volatile), depth: None };
+    let rule = RuleQos { reliability: Some(Reliability::BestEffort), durability: Some(Durability::Volatile), ..RuleQos::default() };
     let replaced = EndpointQos { reliability: Reliability::BestEffort, durability: DurabilityKind::Volatile, ..offered };
     assert_eq!(of_publisher(&publisher, &rule), replaced);
+    let rule = RuleQos { deadline_ms: Some(7), liveliness: Some(Liveliness::Automatic), lease_ms: Some(9), ..RuleQos::default() };
+    let (deadline, lease) = (Some(Duration::from_millis(7)), Some(Duration::from_millis(9)));
+    assert_eq!(of_publisher(&publisher, &rule), EndpointQos { deadline, liveliness: LivelinessKind::Automatic, lease, ..offered });
+}
+
+/// Each alone, both outcomes.
+#[test]
+fn of_times_and_liveliness_a_writer_is_asked_what_the_rule_says() {
+    let ms = |ms| Some(Duration::from_millis(ms));
+    let offered =
+        EndpointQos { deadline: ms(20), liveliness: LivelinessKind::ManualByParticipant, lease: ms(50), ..EndpointQos::default() };
+    let lacks = |rule: RuleQos| ReaderClass::of_writer(&offered, &rule).lacks(&offered).into_iter().map(|m| m.policy).collect::<Vec<_>>();
+    for (deadline, policies) in [(19, &["DEADLINE"][..]), (20, &[]), (21, &[])] {
+        assert_eq!(lacks(RuleQos { deadline_ms: Some(deadline), ..RuleQos::default() }), policies, "{deadline}");
+    }
+    for (liveliness, policies) in [(Liveliness::ManualByTopic, &["LIVELINESS"][..]), (Liveliness::Automatic, &[])] {
+        assert_eq!(lacks(RuleQos { liveliness: Some(liveliness), ..RuleQos::default() }), policies, "{liveliness:?}");
+    }
+    for (lease, policies) in [(49, &["LIVELINESS lease"][..]), (50, &[])] {
+        assert_eq!(lacks(RuleQos { lease_ms: Some(lease), ..RuleQos::default() }), policies, "{lease}");
+    }
 }
 
 #[test]
 fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
-    let class = ReaderClass { reliability: Reliability::Reliable, durability: Durability::Volatile };
+    let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
     let of = |us: u64| of_writer(&EndpointQos { deadline: Some(Duration::from_micros(us)), ..EndpointQos::default() }, class, 3);
     let asks = |deadline_ms: u32| Qos { deadline_ms: Some(deadline_ms), ..Qos::default() };
     assert_eq!([of(33_300).satisfies(&asks(34), "t").is_ok(), of(33_300).satisfies(&asks(33), "t").is_ok()], [true, false]);
@@ -110,7 +131,7 @@ proptest! {
         prop_assert!(class.lacks(&offered).is_empty());
         prop_assert_eq!(class.reliability, offered.reliability);
         prop_assert_eq!(class.durability == Durability::TransientLocal, d > 0);
-        let rule = RuleQos { reliability: Some(Reliability::Reliable), durability: Some(Durability::TransientLocal), depth: None };
+        let rule = RuleQos { reliability: Some(Reliability::Reliable), durability: Some(Durability::TransientLocal), ..RuleQos::default() };
         prop_assert_eq!(ReaderClass::of_writer(&offered, &rule).lacks(&offered).is_empty(), r == 1 && d > 0);
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Types on both sides of the border.
 
-use driveline_rosidl::{CDR_ENCODING, Catalog, DefinitionError, TypeHash, TypeName, parse_msg};
+use driveline_rosidl::cdr::{self, CdrError};
+use driveline_rosidl::{CDR_ENCODING, Catalog, DefinitionError, Layout, TypeHash, TypeName, parse_msg};
 use driveline_runtime::ros2::{Definitions, Form, LeftOut, Rule};
 use driveline_types::{Plain, ProtobufMessage, Schema};
 use std::path::{Path, PathBuf};
@@ -99,6 +100,28 @@ pub struct Crossing {
     pub schema: Schema,
     /// How it is converted; `None`: not at all.
     pub kind: Option<Kind>,
+    /// What samples must be that are not converted; `None`: unknown, or of a type whose samples ROS 2's implementations do not send alike (`wchar`).
+    pub layout: Option<Layout>,
+}
+
+impl Crossing {
+    fn converted(kind: Kind, ros: TypeName, known: &Catalog) -> Self {
+        Self { hash: known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), layout: None, ros }
+    }
+
+    /// Of a schema that has the definition.
+    fn of_cdr(schema: &Schema) -> Result<Self, TypeError> {
+        let (ros, catalog) = Catalog::from_schema(schema)?;
+        Ok(Self { hash: catalog.type_hash(&ros).ok(), schema: schema.clone(), kind: None, layout: catalog.layout(&ros).ok(), ros })
+    }
+
+    /// Whether a sample that is not converted is one of this type, as far as that is known.
+    ///
+    /// # Errors
+    /// The first thing in it that cannot be.
+    pub fn check(&self, sample: &[u8]) -> Result<(), CdrError> {
+        self.layout.as_ref().map_or(Ok(()), |layout| cdr::check(layout, sample))
+    }
 }
 
 /// A service's type on both sides.
@@ -176,14 +199,14 @@ impl Types {
     pub fn from_ros(&self, dds_type: &str, form: Form) -> Result<Crossing, TypeError> {
         let ros = TypeName::from_dds(dds_type).map_err(|_| TypeError::NotRos(dds_type.chars().take(80).collect()))?;
         match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
-            Some(kind) => Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), ros }),
+            Some(kind) => Ok(Crossing::converted(kind, ros, &self.known)),
             None => {
                 // Of those that are built in, what is in no package.
                 if self.packages.has(&ros) || self.known.message(&ros).is_none() {
                     let schema = self.packages.message(&ros)?;
-                    return Ok(Crossing { hash: self.packages.type_hash(&ros), schema, kind: None, ros });
+                    return Crossing::of_cdr(&schema);
                 }
-                Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: self.known.schema(&ros)?, kind: None, ros })
+                Crossing::of_cdr(&self.known.schema(&ros)?)
             }
         }
     }
@@ -203,8 +226,7 @@ impl Types {
     /// [`TypeError`]
     pub fn to_ros(&self, schema: &Schema) -> Result<Crossing, TypeError> {
         if schema.encoding == CDR_ENCODING {
-            let (ros, catalog) = Catalog::from_schema(schema)?;
-            return Ok(Crossing { hash: catalog.type_hash(&ros).ok(), schema: schema.clone(), kind: None, ros });
+            return Crossing::of_cdr(schema);
         }
         let Some(kind) = Kind::ALL.into_iter().find(|k| k.schema().name == schema.name) else {
             return Err(TypeError::NoCounterpart { name: schema.name.to_string(), encoding: schema.encoding.to_string() });
@@ -213,7 +235,7 @@ impl Types {
             return Err(TypeError::OtherLayout(schema.name.to_string()));
         }
         let ros: TypeName = kind.ros_name().parse().map_err(|_| TypeError::NotRos(kind.ros_name().into()))?;
-        Ok(Crossing { hash: self.known.type_hash(&ros).ok(), schema: schema.clone(), kind: Some(kind), ros })
+        Ok(Crossing::converted(kind, ros, &self.known))
     }
 }
 

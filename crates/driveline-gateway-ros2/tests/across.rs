@@ -6,7 +6,7 @@ mod rig;
 
 use driveline_types::Qos;
 use rig::calls::{ADD, ADD_DDS, add, call, cdr, client, domain, hash, serve, sum_of, two};
-use rig::rmw::{IMAGE, Node, Router, STRING, image, pixels};
+use rig::rmw::{IMAGE, Node, Router, STRING, framed_image, image, pixels};
 use rig::samples::{BIG, lasting, publish, string, string_schema, take};
 use rig::{Rig, eventually, sum};
 use serde_json::{Value, json};
@@ -166,6 +166,26 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     assert_eq!(big(&mut peer), expected);
     let report = rig.report();
     assert!(report.from_ros.iter().all(|t| t.dropped.is_empty()), "{report:?}");
+}
+
+/// What is broken ends at the gateway, and what only Driveline has no place for goes on.
+#[test]
+fn what_is_broken_does_not_pass_between_the_profiles() {
+    let router = Router::new();
+    let rig = both(&router, 42, json!([{ "topic": "/image", "direction": "both" }]), &[]);
+    let node = Node::new(&router, 42, "camera");
+    let mut peer = rig.peer("sub rt/image image rt10");
+    let mut publisher = node.publisher("/image", IMAGE, "rt10");
+    eventually("asked for", || publisher.matched() && rig.report().from_ros.iter().any(|t| t.publishers.len() == 1));
+    let good = image(64, b'a');
+    [&good, &good[..100], &framed_image(&"f".repeat(48), 64, b'b'), &image(64, b'c')].iter().for_each(|sample| publisher.publish(sample));
+    let expected =
+        [(b'a', "cam".to_owned()), (b'b', "f".repeat(48)), (b'c', "cam".to_owned())].map(|(fill, frame)| (64, sum(&[fill; 64]), frame));
+    eventually("the last", || peer.samples().last() == expected.last());
+    assert_eq!(peer.samples(), expected);
+    let of = &rig.report().from_ros[0];
+    let dropped: Vec<_> = of.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+    assert_eq!((of.carried, of.across, dropped.as_slice()), (2, 3, [("frame_id", 1), ("length", 1)].as_slice()));
 }
 
 /// Each of them carries across what DDS nodes publish, and nodes get it twice.

@@ -100,19 +100,21 @@ fn to_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Publishers there, and rules here that ask for something or for nothing. Of times and of liveliness they ask nothing, so that whatever is offered is enough.
+/// Publishers there, and rules here that ask for each value, or for nothing: then whatever is offered is enough. An infinite time is none to ask for.
 fn from_ros() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (reason, policy, values) in table() {
+        // What is asked for, and as which of the values.
+        let asked = match reason {
+            "RELIABILITY: " => vec![(0, json!({ "reliability": "best_effort" })), (1, json!({ "reliability": "reliable" }))],
+            "DURABILITY: " => vec![(0, json!({ "durability": "volatile" })), (1, json!({ "durability": "transient_local" }))],
+            "DEADLINE: " => vec![(1, json!({ "deadline_ms": 1_200_000 })), (2, json!({ "deadline_ms": 600_000 }))],
+            "LIVELINESS: " => vec![(0, json!({ "liveliness": "automatic" })), (2, json!({ "liveliness": "manual_by_topic" }))],
+            _ => vec![(1, json!({ "lease_ms": 1_200_000 })), (2, json!({ "lease_ms": 600_000 }))],
+        };
         for (i, (peer, _)) in values.iter().enumerate() {
-            let asked: &[Value] = match policy {
-                "RELIABILITY" => &[json!({ "reliability": "best_effort" }), json!({ "reliability": "reliable" }), json!({})],
-                "DURABILITY" => &[json!({ "durability": "volatile" }), json!({ "durability": "transient_local" }), json!({})],
-                _ => &[json!({})],
-            };
-            for (k, asks) in asked.iter().enumerate() {
-                let less = asks.as_object().is_some_and(|asks| !asks.is_empty()) && i < k;
-                let (topic, refused) = (format!("from/pair{}", pairs.len()), less.then_some((reason, policy)));
+            for (k, asks) in asked.iter().chain([&(0, json!({}))]) {
+                let (topic, refused) = (format!("from/pair{}", pairs.len()), (i < *k).then_some((reason, policy)));
                 pairs.push(Pair { topic, peer, offers: Qos::default(), asks: asks.clone(), refused });
             }
         }
@@ -140,9 +142,9 @@ fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
 #[test]
 fn every_pair_matches_or_is_refused_on_both_sides() {
     let (to, from) = (to_ros(), from_ros());
-    // Both outcomes of each policy, from ROS 2 of those that a rule can ask for.
+    // Both outcomes of each policy, in each direction.
     assert_eq!((to.len(), to.iter().filter(|p| p.refused.is_some()).count()), (4 + 8 + 9 + 6 + 9, 1 + 5 + 3 + 2 + 3));
-    assert_eq!((from.len(), from.iter().filter(|p| p.refused.is_some()).count()), (6 + 12 + 3 + 3 + 3, 1 + 1));
+    assert_eq!((from.len(), from.iter().filter(|p| p.refused.is_some()).count()), (6 + 12 + 9 + 9 + 9, 1 + 1 + 3 + 2 + 3));
     let rules: Vec<_> = to.iter().map(|p| p.rule("to_ros")).chain(from.iter().map(|p| p.rule("from_ros"))).collect();
     let of_graph = |p: &Pair| Qos { reliability: p.offers.reliability, durability: p.offers.durability, ..Qos::default() };
     let topics: Vec<_> = to.iter().map(|p| (p.topic.as_str(), 4096, of_graph(p))).collect();

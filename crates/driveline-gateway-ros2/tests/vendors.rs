@@ -149,13 +149,18 @@ fn images_of_4_mib_and_fast_dds() {
 }
 
 #[test]
-fn images_of_32_kib_and_fast_dds_with_best_effort() {
-    images_pass_both_ways_with_best_effort(Vendor::FastDds, 92, 32 << 10);
+fn images_of_4_mib_and_fast_dds_with_best_effort() {
+    images_pass_both_ways_with_best_effort(Vendor::FastDds, 92, 4 << 20);
 }
 
 #[test]
-fn images_of_32_kib_and_cyclone_dds_in_python_with_best_effort() {
-    images_pass_both_ways_with_best_effort(Vendor::Python, 93, 32 << 10);
+fn images_of_32_kib_and_ros2_client_with_best_effort() {
+    images_pass_both_ways_with_best_effort(Vendor::Ros2Client, 100, 32 << 10);
+}
+
+#[test]
+fn images_of_4_mib_and_cyclone_dds_in_python_with_best_effort() {
+    images_pass_both_ways_with_best_effort(Vendor::Python, 93, 4 << 20);
 }
 
 #[test]
@@ -175,8 +180,8 @@ fn strings_and_cyclone_dds_in_python() {
 
 // What takes the time is Python, a byte at a time.
 #[test]
-fn images_of_256_kib_and_cyclone_dds_in_python() {
-    images_pass_both_ways(Vendor::Python, 79, 256 << 10);
+fn images_of_4_mib_and_cyclone_dds_in_python() {
+    images_pass_both_ways(Vendor::Python, 79, 4 << 20);
 }
 
 #[test]

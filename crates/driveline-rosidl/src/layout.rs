@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How the bytes of a message are laid out. Made by [`Catalog::layout`]; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     structs: Arc<[StructLayout]>,
     root: usize,
 }
 
 /// One message in a [`Layout`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StructLayout {
     /// Its name.
     pub name: TypeName,
@@ -24,10 +24,58 @@ pub struct StructLayout {
     pub members: Vec<Member>,
     /// The fewest bytes that it takes, padding not counted; at least 1.
     min_len: u64,
+    /// If its length does not depend on what is in it, and no value of it can be wrong.
+    pub(crate) span: Option<Span>,
+}
+
+/// Bytes that a message takes, gaps included, by where it begins: for each remainder of its offset by 8, the greatest alignment there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span([u64; 8]);
+
+impl Span {
+    /// Of so many, one behind the other, from this offset on; more than any sample has if that is more than 64 bits hold.
+    pub(crate) fn of(&self, offset: usize, count: u32) -> u64 {
+        let Some(others) = count.checked_sub(1) else { return 0 };
+        let first = self.one(offset as u64);
+        // Whatever the first one began with: it ends at the same distance from its member of the greatest alignment, and so does each behind it.
+        let other = self.one((offset as u64).saturating_add(first));
+        first.saturating_add(other.saturating_mul(others.into()))
+    }
+
+    fn one(&self, offset: u64) -> u64 {
+        self.0[(offset % 8) as usize]
+    }
+
+    /// Of these members; `structs` are those that they may refer to.
+    fn new(members: &[Member], structs: &[StructLayout]) -> Option<Self> {
+        let mut spans = [0; 8];
+        for (begin, span) in spans.iter_mut().enumerate() {
+            let mut at = begin as u64;
+            for member in members {
+                let count = match member.shape {
+                    Shape::Single => 1,
+                    Shape::Array(count) => count,
+                    Shape::Sequence { .. } => return None,
+                };
+                let len = match member.kind {
+                    Kind::Primitive(Primitive::Bool) | Kind::String(_) | Kind::WString(_) => return None,
+                    Kind::Primitive(_) if count == 0 => 0,
+                    Kind::Primitive(p) => {
+                        let size = size_of(p) as u64;
+                        (at.wrapping_neg() & (size - 1)).saturating_add(size.saturating_mul(count.into()))
+                    }
+                    Kind::Struct(StructId(i)) => structs.get(i)?.span?.of(at as usize, count),
+                };
+                at = at.saturating_add(len);
+            }
+            *span = at - begin as u64;
+        }
+        Some(Self(spans))
+    }
 }
 
 /// A field in a [`StructLayout`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     /// Its name.
     pub name: String,
@@ -137,7 +185,8 @@ impl Catalog {
                 });
                 members.push(Member { name: field.name.clone(), kind, shape: field.ty.shape });
             }
-            structs.push(StructLayout { name: message.name.clone(), members, min_len: least.max(1) });
+            let span = Span::new(&members, &structs);
+            structs.push(StructLayout { name: message.name.clone(), members, min_len: least.max(1), span });
         }
         let root = structs.len().saturating_sub(1);
         Ok(Layout { structs: structs.into(), root })

@@ -9,11 +9,20 @@ use driveline_rosidl::cdr::{self, ByteOrder, ReadLimits};
 use driveline_rosidl::{Catalog, Detail, Text, TypeName};
 use driveline_types::print::{Limits, Printer, Style};
 use proptest::prelude::*;
-use support::{Random, Types, invented, sample};
+use support::{Random, invented, sample};
+
+/// Defaults of lists have a notation of their own in IDL, which is neither read nor written.
+fn without_lists(msg: &str) -> String {
+    let field = |line: &str| match line.match_indices(' ').nth(1) {
+        Some((at, _)) if line[at..].starts_with(" [") => format!("{}\n", &line[..at]),
+        _ => format!("{line}\n"),
+    };
+    msg.lines().map(field).collect()
+}
 
 proptest! {
     #[test]
-    fn samples_come_back_in_both_byte_orders(invented in invented(Types::All), seed in any::<u64>()) {
+    fn samples_come_back_in_both_byte_orders(invented in invented(), seed in any::<u64>()) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
         let value = sample(&layout, &mut Random(seed));
         for order in [ByteOrder::Little, ByteOrder::Big] {
@@ -23,6 +32,7 @@ proptest! {
             let mut padded = bytes.clone();
             padded.resize(bytes.len().next_multiple_of(4), 0xa5);
             prop_assert_eq!(&cdr::read(&layout, &padded).unwrap(), &value);
+            prop_assert_eq!((cdr::check(&layout, &bytes), cdr::check(&layout, &padded)), (Ok(()), Ok(())));
             padded.extend([0; 4]);
             prop_assert_eq!(cdr::read(&layout, &padded).unwrap_err().fault.name(), "trailing");
         }
@@ -30,15 +40,17 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_that_is_cut_off_is_an_error(invented in invented(Types::All), seed in any::<u64>(), at in any::<prop::sample::Index>()) {
+    fn a_sample_that_is_cut_off_is_an_error(invented in invented(), seed in any::<u64>(), at in any::<prop::sample::Index>()) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
         let bytes = cdr::write(&layout, &sample(&layout, &mut Random(seed)), ByteOrder::Little).unwrap();
-        let error = cdr::read(&layout, &bytes[..at.index(bytes.len())]).unwrap_err();
+        let cut = &bytes[..at.index(bytes.len())];
+        let error = cdr::read(&layout, cut).unwrap_err();
+        prop_assert_eq!(cdr::check(&layout, cut), Err(error.clone()));
         prop_assert!(["no_header", "truncated", "length", "byte_order"].contains(&error.fault.name()), "{error}");
     }
 
     #[test]
-    fn the_texts_for_recordings_mean_the_same(invented in invented(Types::All)) {
+    fn the_texts_for_recordings_mean_the_same(invented in invented()) {
         let name: TypeName = invented.last().parse().unwrap();
         let catalog = invented.catalog();
         let hash = catalog.type_hash(&name).unwrap();
@@ -48,7 +60,8 @@ proptest! {
             for text in [&msg, &idl] {
                 let again = Catalog::from_text(&name, text).unwrap();
                 prop_assert_eq!(again.type_hash(&name).unwrap(), hash, "{}", text);
-                prop_assert_eq!(&again.ros2msg(&name, detail).unwrap().unwrap(), &msg);
+                let expected = if text == &msg { msg.clone() } else { without_lists(&msg) };
+                prop_assert_eq!(again.ros2msg(&name, detail).unwrap().unwrap(), expected);
                 prop_assert_eq!(&again.ros2idl(&name, detail).unwrap(), &idl);
             }
         }
@@ -59,12 +72,13 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_sample_or_an_error(
-        invented in invented(Types::All),
+        invented in invented(),
         header in prop::sample::select(vec![[0, 0, 0, 0], [0, 1, 0, 0], [0, 7, 0, 0]]),
         body in proptest::collection::vec(prop_oneof![3 => 0..4_u8, 1 => any::<u8>()], 0..400),
     ) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
         let bytes: Vec<u8> = header.into_iter().chain(body).collect();
+        prop_assert_eq!(cdr::check(&layout, &bytes), cdr::read(&layout, &bytes).map(drop));
         if let Ok(value) = cdr::read(&layout, &bytes) {
             let order = if header[1] == 1 { ByteOrder::Little } else { ByteOrder::Big };
             // Gaps, padding and empty strings have several forms; of values there is one. Not-a-number does not equal itself.

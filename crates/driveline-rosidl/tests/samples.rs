@@ -25,8 +25,11 @@ fn le(body: &[u8]) -> Vec<u8> {
     [&[0, 1, 0, 0], body].concat()
 }
 
+/// The same whether values are made of it or not.
 fn fault(layout: &Layout, body: &[u8]) -> Fault {
-    cdr::read(layout, &le(body)).unwrap_err().fault
+    let error = cdr::read(layout, &le(body)).unwrap_err();
+    assert_eq!(cdr::check(layout, &le(body)).unwrap_err(), error);
+    error.fault
 }
 
 #[test]
@@ -150,6 +153,34 @@ fn a_huge_length_costs_no_memory() {
     assert!(cdr::read(&many, &le(&body)).is_ok());
     let limited = cdr::read_with(&many, &le(&body), ReadLimits { max_values: 1000 });
     assert_eq!(limited.unwrap_err().fault, Fault::TooManyValues(1000));
+}
+
+#[test]
+fn a_check_makes_nothing_and_passes_over_numbers_at_once() {
+    let points = layout(&[
+        ("p/Point", "float32 x\nuint8 kind\n"),
+        ("p/Pair", "Point[2] of\nuint16 n\n"),
+        ("p/M", "uint8 a\nPair[] pairs\nbool b\nstring s\n"),
+    ]);
+    let pair = |n| Value::Struct(vec![Value::List(vec![Value::Struct(vec![Value::F32(0.5), Value::U8(n)]); 2]), Value::U16(7)]);
+    for (count, order) in [(0, ByteOrder::Little), (1, ByteOrder::Big), (2, ByteOrder::Little), (100_000, ByteOrder::Little)] {
+        let pairs = (0..count).map(|n| pair(n as u8)).collect();
+        let value = Value::Struct(vec![Value::U8(1), Value::List(pairs), Value::Bool(true), Value::String(b"end".to_vec())]);
+        let bytes = cdr::write(&points, &value, order).unwrap();
+        let used = allocation_counter::measure(|| cdr::check(&points, &bytes).unwrap());
+        assert_eq!(used.count_total, 0, "{used:?}");
+        // What stands behind them shows that they end where they do.
+        let at = bytes.len() - 4 - 4 - 1;
+        let mut broken = bytes.clone();
+        let bool_at = (0..4).map(|gap| at - gap).find(|at| broken[*at] == 1).unwrap();
+        broken[bool_at] = 7;
+        assert_eq!(cdr::check(&points, &broken).unwrap_err().fault, Fault::Bool(7));
+        assert_eq!(cdr::check(&points, &broken), cdr::read(&points, &broken).map(drop));
+        for cut in [bytes.len() - 1, bytes.len() / 2, 8, 5, 3] {
+            assert_eq!(cdr::check(&points, &bytes[..cut]), cdr::read(&points, &bytes[..cut]).map(drop), "{cut} of {}", bytes.len());
+            assert!(cdr::check(&points, &bytes[..cut]).is_err());
+        }
+    }
 }
 
 #[test]

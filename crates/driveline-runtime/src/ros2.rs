@@ -16,7 +16,7 @@ use crate::graph::ResolvedGraph;
 use crate::graph::model::{Access, written_qos};
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
-use driveline_types::{Durability, Qos, Reliability, TopicName};
+use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -183,6 +183,14 @@ pub struct RuleQos {
     /// Samples that are kept for those who are slow or come late.
     #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
     pub depth: Option<u32>,
+    /// Longest interval between samples, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub deadline_ms: Option<u32>,
+    /// How a publisher shows that it is alive.
+    pub liveliness: Option<Liveliness>,
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub lease_ms: Option<u32>,
 }
 
 /// Something under `ros2:` that cannot be.
@@ -352,6 +360,11 @@ impl Ros2Spec {
                     "a depth is at least 1 and at most 1024".into(),
                     "give `depth` what late or slow subscriptions need",
                 );
+            }
+            for (key, ms) in [("deadline_ms", rule.qos.deadline_ms), ("lease_ms", rule.qos.lease_ms)] {
+                if ms == Some(0) {
+                    add("topics", Some(i), format!("`{key}` is at least 1"), "leave it out where none is meant");
+                }
             }
             if rule.pins.is_some_and(|p| p == 0 || p > MAX_PINS) {
                 add("topics", Some(i), format!("`pins` is at least 1 and at most {MAX_PINS}"), "leave it out for 8");

@@ -65,6 +65,8 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         (rules(r#"{"topic": "/**/a", "direction": "both"}"#), "topics", Some(0), "only stand at the end"),
         (rules(r#"{"topic": "/a", "direction": "both", "max_payload": "2 GiB"}"#), "topics", Some(0), "1 GiB"),
         (rules(r#"{"topic": "/a", "direction": "both", "qos": {"depth": 0}}"#), "topics", Some(0), "at least 1"),
+        (rules(r#"{"topic": "/a", "direction": "both", "qos": {"deadline_ms": 0}}"#), "topics", Some(0), "`deadline_ms` is at least 1"),
+        (rules(r#"{"topic": "/a", "direction": "both", "qos": {"lease_ms": 0}}"#), "topics", Some(0), "`lease_ms` is at least 1"),
         (rules(r#"{"topic": "/a", "direction": "both", "pins": 0}"#), "topics", Some(0), "at least 1"),
         (rules(r#"{"topic": "/a", "direction": "both"}, {"topic": "/a", "direction": "to_ros"}"#), "topics", Some(1), "remove one"),
     ] {

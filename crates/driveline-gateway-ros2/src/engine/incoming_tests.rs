@@ -16,7 +16,7 @@ use std::time::Instant;
 const WRITER: Handle = 7;
 
 fn inlet(common: &Common, topic: &TopicName, rule: &Rule, class: ReaderClass, qos: Qos) -> Inlet {
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Cdr).unwrap();
+    let crossing = common.types.from_ros("rosgraph_msgs::msg::dds_::Clock_", Form::Cdr).unwrap();
     let what = (EndpointQos::default(), class, qos);
     Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule).unwrap()
 }
@@ -29,7 +29,7 @@ fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
     let (common, topic) = (&conductor.common, "ends".parse().unwrap());
     let (rule, mut incoming) = (Rule::new("/ends", Direction::FromRos), Incoming::new(Profile::Dds));
     let shared = incoming.topic(common, &topic, &rule).unwrap();
-    let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+    let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     shared.know(WRITER, Known::of(inlet(common, &topic, &rule, class, Qos::default())));
     incoming.writers.insert(WRITER, topic);
     incoming.tidy(common);
@@ -51,7 +51,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
     let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let topic: TopicName = "slow".parse().unwrap();
     let rule = Rule::new("/slow", Direction::FromRos);
-    let class = ReaderClass { reliability: Reliability::Reliable, durability: Durability::Volatile };
+    let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
     // An hour: until the test says that it is over.
     let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
     let inlet = inlet(&common, &topic, &rule, class, qos);
@@ -68,7 +68,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
         s.spawn(|| {
             let mut patience = Patience::new(Instant::now());
             for number in (1..).take_while(|_| !shared.stop.load(Ordering::Acquire)) {
-                let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
+                let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
                 let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
                 shared.sample(common, Profile::Zenoh, &came, &mut patience);
             }

@@ -16,8 +16,27 @@ use std::sync::{Mutex, OnceLock};
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
 pub(super) const MOST_LATE: u32 = 16;
 
-/// Why a sample was not published: a name, and a text for people.
-pub(super) type Dropped = (&'static str, String);
+/// Why a sample was not published.
+pub(super) struct Dropped {
+    /// To count it under.
+    pub(super) reason: &'static str,
+    /// For people.
+    pub(super) text: String,
+    /// It is no sample of its type: nobody shall get it.
+    pub(super) broken: bool,
+}
+
+impl From<ConvertError> for Dropped {
+    fn from(e: ConvertError) -> Self {
+        Self { reason: e.name(), text: e.to_string(), broken: matches!(e, ConvertError::Cdr(_)) }
+    }
+}
+
+impl Dropped {
+    fn no_room(e: impl std::fmt::Display) -> Self {
+        Self { reason: "no_room", text: e.to_string(), broken: false }
+    }
+}
 
 /// See the module. What is not behind its lock stays as it is, so that others can ask for it while a sample waits for readers.
 pub(super) struct Inlet {
@@ -146,35 +165,35 @@ impl Inlet {
     }
 
     fn publish(&self, to: &mut Publishing, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
-        let refused = |e: ConvertError| (e.name(), e.to_string());
-        let too_long = |len: usize, max: usize| refused(ConvertError::TooLong { len, max });
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
         let max = to.publisher.max_payload();
-        let pieces = sample.sample.map_err(|len| too_long(len, max))?;
+        let pieces = sample.sample.map_err(|len| ConvertError::TooLong { len, max })?;
         let arrival = Arrival { time: now, stamps_ahead_ns: outside.stamps_ahead_ns, frame_index: to.taken, source_time: self.source_time };
         let written = sample.source_timestamp.wrapping_sub(offset);
         let (loan, source) = match self.crossing.kind {
             Some(kind) => {
                 if pieces.len() > max.saturating_add(HEAD_BYTES as usize) {
-                    return Err(too_long(pieces.len(), max));
+                    return Err(ConvertError::TooLong { len: pieces.len(), max }.into());
                 }
-                let converted = FromRos::of_pieces(kind, pieces, &arrival).map_err(refused)?;
-                let len = converted.payload_len().map_err(refused)?;
+                let converted = FromRos::of_pieces(kind, pieces, &arrival)?;
+                let len = converted.payload_len()?;
                 if len > max {
-                    return Err(too_long(len, max));
+                    return Err(ConvertError::TooLong { len, max }.into());
                 }
-                let mut loan = to.publisher.loan(len).map_err(|e| ("no_room", e.to_string()))?;
-                converted.write(loan.payload_mut()).map_err(refused)?;
+                let mut loan = to.publisher.loan(len).map_err(Dropped::no_room)?;
+                converted.write(loan.payload_mut())?;
                 let source = converted.source_time_ns();
                 (loan, if source == 0 { written.cast_unsigned() } else { source })
             }
             None => {
-                pieces.encapsulation().map_err(refused)?;
+                pieces.encapsulation()?;
                 if pieces.len() > max {
-                    return Err(too_long(pieces.len(), max));
+                    return Err(ConvertError::TooLong { len: pieces.len(), max }.into());
                 }
-                let mut loan = to.publisher.loan(pieces.len()).map_err(|e| ("no_room", e.to_string()))?;
-                pieces.copy_to(loan.payload_mut()).map_err(refused)?;
+                let mut loan = to.publisher.loan(pieces.len()).map_err(Dropped::no_room)?;
+                pieces.copy_to(loan.payload_mut())?;
+                // In its slot it is in one piece, and nobody else has it yet.
+                self.crossing.check(loan.payload()).map_err(ConvertError::from)?;
                 (loan, if self.source_time == SourceTime::Arrival { now.0 } else { written.cast_unsigned() })
             }
         };
@@ -191,7 +210,7 @@ impl Inlet {
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
         let lost = sample.lost.saturating_add(gaps).saturating_add(to.dropped);
         header.remote = Some(Remote { host: outside.mark, lost, publisher: 0, transit_ns, offset_error_ns: error_ns });
-        to.publisher.publish(loan, &mut header).map_err(|e| ("no_room", e.to_string()))?;
+        to.publisher.publish(loan, &mut header).map_err(Dropped::no_room)?;
         Ok(())
     }
 }
@@ -236,7 +255,7 @@ mod tests {
             let crossing = Types::new(&[]).unwrap().from_ros("sensor_msgs::msg::dds_::Image_", form).unwrap();
             let mut rule = Rule::new(format!("/{topic}"), Direction::FromRos);
             rule.max_payload = Some(ByteSize(5 << 20));
-            let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+            let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
             let what = (EndpointQos::default(), class, Qos::default());
             let inlet = Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
             let config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
@@ -250,7 +269,7 @@ mod tests {
                 let mut list = Vec::new();
                 let sample = Ok(pieces(&payload, &mut list));
                 let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: 0, sample };
-                inlet.take(&came, 0, outside).unwrap();
+                assert!(inlet.take(&came, 0, outside).is_ok());
             });
             assert!(used.bytes_total < 16 << 10, "a list of pieces, and no copy of 4 MiB: {used:?}");
             let taken = subscription.take_next().unwrap().unwrap();

@@ -407,7 +407,7 @@ impl Sender {
         let slot = Bytes::from_owner(Pinned(sample));
         let converted = match carried.crossing.kind {
             Some(kind) => ToRos::new(kind, &slot, self.common.clock.ahead_ns(offset), self.max_len),
-            None => ToRos::of_cdr(&slot, self.max_len),
+            None => carried.crossing.check(&slot).map_err(Into::into).and_then(|()| ToRos::of_cdr(&slot, self.max_len)),
         };
         let converted = match converted {
             Ok(converted) => converted,

@@ -38,7 +38,7 @@ impl SimTime {
         let topic: TopicName = clock::TOPIC.parse().map_err(|_| refused("its name".into()))?;
         let crossing = common.types.from_ros(clock::TYPE, Form::Cdr).map_err(|e| refused(e.to_string()))?;
         // Whoever tells the time, at whatever QoS, is heard by who asks for least.
-        let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+        let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
         let anybody = Endpoint {
             profile,
             handle: 0,

@@ -207,7 +207,12 @@ impl Shared {
                     self.counters.add("lost", gap);
                     match inlet.take(sample, gaps, common.outside(profile)) {
                         Ok(()) => self.counters.carried(),
-                        Err((reason, text)) => dropped(reason, &text, inlet.node.as_str()),
+                        Err(e) => {
+                            dropped(e.reason, &e.text, inlet.node.as_str());
+                            if e.broken {
+                                return;
+                            }
+                        }
                     }
                     match inlet.across.get().and_then(|across| across.pass_on(sample)) {
                         None => {}

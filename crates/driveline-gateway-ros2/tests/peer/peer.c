@@ -2,7 +2,8 @@
    A node of ROS 2 as its middleware on CycloneDDS has it on the wire: Debian's CycloneDDS, types compiled by its own idlc.
 
    peer pub TOPIC string|image|bad SIZE COUNT PERIOD_US QOS  writes COUNT samples once somebody reads, then waits for the end of its input;
-                                                     bad: strings that say they were images; image@SEC: with that stamp
+                                                     bad: strings that say they were images; image@SEC: with that stamp;
+                                                     image_short: with a row more than data; image_frame: with a frame of 48 letters
    peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum, frame, seconds of the stamp; ends with its input
    peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
@@ -122,7 +123,11 @@ void announce(dds_entity_t participant, dds_entity_t graph, dds_entity_t endpoin
 
 static void publish(dds_entity_t participant, char **arg) {
   int image = !strncmp(arg[1], "image", 5), bad = !strcmp(arg[1], "bad");
+  int is_short = !strcmp(arg[1], "image_short"), has_frame = !strcmp(arg[1], "image_frame");
   const char *stamp = strchr(arg[1], '@');
+  char frame[49] = "cam";
+  if (has_frame)
+    memset(frame, 'f', sizeof frame - 1);
   size_t size = strtoul(arg[2], NULL, 10);
   int count = atoi(arg[3]), period = atoi(arg[4]);
   dds_qos_t *qos = qos_of(arg[5]);
@@ -141,7 +146,7 @@ static void publish(dds_entity_t participant, char **arg) {
     memset(data, 'a' + n % 26, size);
     data[size] = 0;
     if (image) {
-      Image sample = {.header = {{stamp ? atoi(stamp + 1) : 0, 0}, "cam"}, .height = 1, .width = (uint32_t)size, .encoding = "mono8", .step = (uint32_t)size};
+      Image sample = {.header = {{stamp ? atoi(stamp + 1) : 0, 0}, frame}, .height = 1 + (uint32_t)is_short, .width = (uint32_t)size, .encoding = "mono8", .step = (uint32_t)size};
       sample.data._buffer = data;
       sample.data._length = sample.data._maximum = (uint32_t)size;
       ok(dds_write(writer, &sample), "write");

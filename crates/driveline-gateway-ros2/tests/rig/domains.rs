@@ -6,17 +6,19 @@
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 10] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 12] = [
     ("network", 0..=2),
     ("ros2_client_services", 2..=6),
     ("ros2_client_services", 9..=9),
     ("live", 10..=23),
+    ("live", 28..=29),
     ("qos_pairs", 24..=24),
-    ("kills", 25..=29),
+    ("kills", 25..=27),
     ("across", 30..=44),
     ("dds_services", 45..=74),
     ("vendors", 75..=94),
-    ("ros2_client", 95..=101),
+    ("vendors", 100..=101),
+    ("ros2_client", 95..=99),
 ];
 
 /// That a domain is one of this program's.

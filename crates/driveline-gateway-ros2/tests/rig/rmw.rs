@@ -256,6 +256,11 @@ pub(crate) fn string(text: &str) -> Vec<u8> {
 
 /// `sensor_msgs/msg/Image` of one row in mono8, in CDR.
 pub(crate) fn image(width: usize, fill: u8) -> Vec<u8> {
+    framed_image("cam", width, fill)
+}
+
+/// The same with another frame.
+pub(crate) fn framed_image(frame: &str, width: usize, fill: u8) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 0];
     let word = |bytes: &mut Vec<u8>, n: u32| {
         // Alignment counts from behind the encapsulation.
@@ -269,7 +274,7 @@ pub(crate) fn image(width: usize, fill: u8) -> Vec<u8> {
     };
     word(&mut bytes, 0);
     word(&mut bytes, 0);
-    text(&mut bytes, "cam");
+    text(&mut bytes, frame);
     word(&mut bytes, 1);
     word(&mut bytes, width as u32);
     text(&mut bytes, "mono8");

@@ -84,7 +84,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next `len` bytes, behind the gap that aligns them to `align`, a power of two.
-    fn take(&mut self, len: u64, align: usize) -> Result<&'a [u8]> {
+    pub(super) fn take(&mut self, len: u64, align: usize) -> Result<&'a [u8]> {
         let gap = self.at.wrapping_neg() & (align - 1);
         let needed = len.saturating_add(gap as u64);
         if needed > self.left() as u64 {
@@ -163,11 +163,20 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::Bool`]
     pub fn bools(&mut self, count: u32) -> Result<Vec<bool>> {
+        Ok(self.bool_bytes(count)?.iter().map(|b| *b == 1).collect())
+    }
+
+    /// As [`bools`](Self::bools), where they lie.
+    pub(super) fn bool_bytes(&mut self, count: u32) -> Result<&'a [u8]> {
         let from = self.offset();
         let bytes = self.bytes(count)?;
+        // All together first, which takes a tenth of the time.
+        if bytes.iter().fold(0, |all, b| all | b) <= 1 {
+            return Ok(bytes);
+        }
         match bytes.iter().position(|b| *b > 1) {
             Some(at) => Err(CdrError::new(Fault::Bool(bytes[at]), from + at).in_element(at)),
-            None => Ok(bytes.iter().map(|b| *b == 1).collect()),
+            None => Ok(bytes),
         }
     }
 
@@ -208,14 +217,19 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::Length`], [`Fault::ByteOrder`], [`Fault::WideUnit`]
     pub fn wstring(&mut self) -> Result<Vec<u16>> {
+        self.wide_units()?.collect()
+    }
+
+    /// As [`wstring`](Self::wstring), one after the other.
+    pub(super) fn wide_units(&mut self) -> Result<impl Iterator<Item = Result<u16>> + use<'a>> {
         let len = self.length(4)?;
-        let from = self.offset();
+        let (from, order) = (self.offset(), self.order);
         let bytes = self.take(u64::from(len) * 4, 4)?;
-        let unit = |(i, b)| {
-            let unit: u32 = super::sealed::Number::from_bytes(b, self.order);
+        let unit = move |(i, b)| {
+            let unit: u32 = super::sealed::Number::from_bytes(b, order);
             u16::try_from(unit).map_err(|_| CdrError::new(Fault::WideUnit(unit), from + i * 4))
         };
-        bytes.chunks_exact(4).enumerate().map(unit).collect()
+        Ok(bytes.chunks_exact(4).enumerate().map(unit))
     }
 
     /// At the end of the sample.

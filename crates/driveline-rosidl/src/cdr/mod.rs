@@ -14,12 +14,14 @@
 //!
 //! Every length is compared with the bytes that are left before anything is allocated.
 
+mod check;
 mod decoder;
 mod encoder;
 mod error;
 mod read;
 mod write;
 
+pub use check::check;
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use error::{CdrError, Fault, PathPart};

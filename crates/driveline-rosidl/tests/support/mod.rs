@@ -110,7 +110,7 @@ fn many(layout: &Layout, kind: Kind, count: usize, random: &mut Random, depth: u
     }
 }
 
-/// Messages `invented/msg/M0`, `M1`, …, each of which may refer to those before it; the last is the one to test.
+/// Messages `invented/msg/M0`, `invented_more/msg/M1`, …, each of which may refer to those before it; the last is the one to test.
 #[derive(Clone, Debug)]
 pub(crate) struct Invented {
     /// Texts of `.msg` files.
@@ -119,7 +119,7 @@ pub(crate) struct Invented {
 
 impl Invented {
     pub(crate) fn name(i: usize) -> String {
-        format!("invented/msg/M{i}")
+        format!("{}/msg/M{i}", package(i))
     }
 
     pub(crate) fn last(&self) -> String {
@@ -136,32 +136,47 @@ impl Invented {
     }
 }
 
-/// What a strategy may make use of.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Types {
-    All,
-    /// rosbags cannot serialise wstring.
-    WithoutWide,
+/// By turns, so that messages refer to their own package's and to another's.
+fn package(i: usize) -> &'static str {
+    if i.is_multiple_of(2) { "invented" } else { "invented_more" }
 }
 
-/// Up to five messages of up to eight fields.
-pub(crate) fn invented(types: Types) -> impl Strategy<Value = Invented> {
-    let field = (0..16_usize, 0..5_usize, 1..6_u32, any::<u64>(), any::<bool>());
-    proptest::collection::vec(proptest::collection::vec(field, 0..8), 1..6).prop_map(move |messages| {
+/// Whether there is a member of this kind in it.
+pub(crate) fn has(layout: &Layout, id: StructId, kind: &impl Fn(Kind) -> bool) -> bool {
+    layout.get(id).members.iter().any(|member| match member.kind {
+        Kind::Struct(id) => has(layout, id, kind),
+        of => kind(of),
+    })
+}
+
+/// Up to five messages of up to eight fields and constants each: all that a `.msg` may have, but wchar.
+pub(crate) fn invented() -> impl Strategy<Value = Invented> {
+    let field = (0..18_usize, 0..6_usize, 1..6_u32, any::<u64>(), any::<bool>());
+    proptest::collection::vec((proptest::collection::vec(field, 0..8), any::<u16>()), 1..6).prop_map(move |messages| {
         let texts = messages
             .iter()
             .enumerate()
-            .map(|(i, fields)| {
-                let mut text = String::from("# invented\nint32 LIMIT=5 # a constant\n\n");
+            .map(|(i, (fields, constants))| {
+                let mut text = String::from("# invented\n\n");
+                let chosen = CONSTANTS.iter().enumerate().filter(|(k, _)| constants >> k & 1 == 1);
+                chosen.for_each(|(_, constant)| text += &format!("{constant} # a constant\n"));
                 for (k, (ty, shape, n, bits, comment)) in fields.iter().enumerate() {
-                    let (ty, default) = element(*ty, i, *n, *bits, types);
-                    let suffix = match shape {
-                        0..2 => String::new(),
-                        2 => format!("[{n}]"),
-                        3 => "[]".to_owned(),
-                        _ => format!("[<={n}]"),
+                    let (ty, values) = element(*ty, i, *n, *bits);
+                    let (suffix, count) = match shape {
+                        0..2 => (String::new(), None),
+                        2 => (format!("[{n}]"), Some(*n)),
+                        // rosbags does not read a default without elements.
+                        3 => ("[]".to_owned(), Some(1 + (bits >> 8) as u32 % 4)),
+                        _ => (format!("[<={n}]"), Some(1 + (bits >> 8) as u32 % n)),
                     };
-                    let default = if suffix.is_empty() { default } else { String::new() };
+                    let default = match (values, count) {
+                        (Some([one, _]), None) if bits & 2 == 2 => format!(" {one}"),
+                        (Some(of), Some(count)) if bits & 2 == 2 => {
+                            let list: Vec<_> = of.iter().cycle().take(count as usize).map(String::as_str).collect();
+                            format!(" [{}]", list.join(", "))
+                        }
+                        _ => String::new(),
+                    };
                     let comment = if *comment { " # said of it" } else { "" };
                     let _ = writeln!(text, "{ty}{suffix} field_{k}{default}{comment}");
                 }
@@ -172,18 +187,41 @@ pub(crate) fn invented(types: Types) -> impl Strategy<Value = Invented> {
     })
 }
 
-/// A type as a `.msg` writes it, and perhaps a default for one of it.
-fn element(ty: usize, message: usize, n: u32, bits: u64, types: Types) -> (String, String) {
-    let names = ["bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"];
+/// Of each type that a constant may have, with the ends of its range.
+const CONSTANTS: [&str; 15] = [
+    "bool ON=true",
+    "byte BYTE=255",
+    "char CHAR=65",
+    "int8 LEAST_8=-128",
+    "uint8 MOST_8=255",
+    "int16 LEAST_16=-32768",
+    "uint16 MOST_16 = 65535",
+    "int32 LEAST_32=-2147483648",
+    "uint32 MOST_32=4294967295",
+    "int64 LEAST_64=-9223372036854775808",
+    "uint64 MOST_64=18446744073709551615",
+    "float32 HALF=0.5",
+    "float64 SMALL=-1.5e-7",
+    "string TEXT=\"a b\"",
+    "string QUOTED='it is \"so\"'",
+];
+
+/// A type as a `.msg` writes it, and two values of it, if it may have a default.
+fn element(ty: usize, message: usize, n: u32, bits: u64) -> (String, Option<[String; 2]>) {
+    let names = ["bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "char"];
+    let values = |one: &str, other: &str| Some([one.to_owned(), other.to_owned()]);
     match ty {
-        0 => ("bool".into(), if bits & 1 == 1 { " true".into() } else { String::new() }),
-        6 => ("int32".into(), format!(" {}", bits as i32)),
-        11 => ("float64".into(), " -2.5e3".into()),
-        1..12 => (names[ty].into(), String::new()),
-        12 => ("string".into(), " \"a b\"".into()),
-        13 if types == Types::All => (if bits & 1 == 1 { format!("wstring<={n}") } else { "wstring".into() }, String::new()),
-        14 if message > 0 => (format!("invented/M{}", bits as usize % message), String::new()),
-        15 if message > 0 => (format!("M{}", message - 1), String::new()),
-        _ => (format!("string<={n}"), String::new()),
+        0 => ("bool".into(), values("true", "False")),
+        6 => ("int32".into(), values(&(bits as i32).to_string(), "-7")),
+        11 => ("float64".into(), values("-2.5e3", ".5")),
+        1..13 => (names[ty].into(), values("0", "100")),
+        13 => ("string".into(), values("\"a b\"", "'c'")),
+        14 => (if bits & 1 == 1 { format!("wstring<={n}") } else { "wstring".into() }, values("\"é\"", "\"\"")),
+        15 if message > 0 => {
+            let of = bits as usize % message;
+            (format!("{}/M{of}", package(of)), None)
+        }
+        16 if message > 1 => (format!("M{}", message - 2), None),
+        _ => (format!("string<={n}"), values("\"x\"", "''")),
     }
 }
