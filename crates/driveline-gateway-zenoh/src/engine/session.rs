@@ -73,8 +73,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let longest = longest.saturating_add(MESSAGE_HEAD_BYTES);
     let (room_within, rest_within) = ((ROOM_WITHIN_MS * 1_000).to_string(), rest_within_us(longest, mbit).to_string());
     let longest = longest.to_string();
-    let buffers = Buffers { send: send_buffer, receive: receive_buffer(mbit, send_buffer) };
-    let [listen, connect] = [spec.listen_endpoints(), spec.connect.clone()].map(|endpoints| list(&buffers.bound(endpoints)));
+    let (receive_buffer, send_buffer) = (json(receive_buffer(mbit, send_buffer)), json(send_buffer));
+    let (listen, connect) = (json(spec.listen_endpoints()), json(spec.connect.clone()));
     let sessions = MAX_SESSIONS.to_string();
     let keep_alive = if spec.tls.is_some() { LEASE_MS / FLUSHED_EACH_MS } else { KEEP_ALIVE }.to_string();
     for (key, value) in [
@@ -102,14 +102,19 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
         ("transport/link/tx/keep_alive", keep_alive.as_str()),
+        // Of all connections, those to hosts included that are found by multicast or through others, of which no endpoint is written anywhere. One that is may say it itself.
+        ("transport/link/tcp/so_sndbuf", send_buffer.as_str()),
+        ("transport/link/tcp/so_rcvbuf", receive_buffer.as_str()),
+        ("transport/link/tls/so_sndbuf", send_buffer.as_str()),
+        ("transport/link/tls/so_rcvbuf", receive_buffer.as_str()),
     ] {
         set(&mut config, key, value)?;
     }
     if let Some(interface) = &spec.interface {
-        set(&mut config, "scouting/multicast/interface", &json(interface))?;
+        set(&mut config, "scouting/multicast/interface", &json(interface.as_str()))?;
     }
     if let Some(tls) = &spec.tls {
-        let file = |path: &std::path::Path| json(&path.display().to_string());
+        let file = |path: &std::path::Path| json(path.display().to_string());
         for (key, value) in [
             ("transport/link/tls/root_ca_certificate", file(&tls.authority)),
             ("transport/link/tls/listen_certificate", file(&tls.certificate)),
@@ -163,39 +168,14 @@ pub(super) fn host_name(spec: &NetworkSpec) -> String {
     spec.host.clone().unwrap_or_else(driveline_runtime::network::machine_name)
 }
 
-/// What the kernel may keep of a connection, in bytes.
-struct Buffers {
-    send: u32,
-    /// `None`: what it likes.
-    receive: Option<u32>,
-}
-
+/// What the kernel may keep of what arrives. `None`: what it likes.
 fn receive_buffer(mbit: u32, send: u32) -> Option<u32> {
     let [_, most] = SOCKET_RECEIVES_BYTES;
     (send.saturating_mul(2) <= most).then(|| bytes_of(mbit, SOCKET_RECEIVES_US, SOCKET_RECEIVES_BYTES))
 }
 
-impl Buffers {
-    /// Bounds the kernel's queues of endpoints that have some, unless they say it themselves: else these hold what was meant to be fresh.
-    fn bound(&self, endpoints: Vec<String>) -> Vec<String> {
-        let bounds = [("so_sndbuf", Some(self.send)), ("so_rcvbuf", self.receive)];
-        let with_bounds = |endpoint: String| {
-            let stream = endpoint.starts_with("tcp/") || endpoint.starts_with("tls/");
-            bounds.iter().fold(endpoint, |e, (name, bytes)| match bytes {
-                Some(bytes) if stream && !e.contains(name) => format!("{e}{}{name}={bytes}", if e.contains('#') { ';' } else { '#' }),
-                _ => e,
-            })
-        };
-        endpoints.into_iter().map(with_bounds).collect()
-    }
-}
-
-fn json(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
-fn list(endpoints: &[String]) -> String {
-    Value::from(endpoints.to_vec()).to_string()
+fn json(value: impl Into<Value>) -> String {
+    value.into().to_string()
 }
 
 #[cfg(test)]
@@ -290,24 +270,21 @@ mod tests {
 
     #[test]
     fn what_the_kernel_keeps_is_bounded_where_a_link_is_slow() {
-        let of = |mbit: u32, endpoints: &[&str]| {
-            let endpoints = endpoints.iter().map(|e| (*e).to_owned()).collect();
-            let send = bytes_of(mbit, 2600, SEND_BUFFER_BYTES);
-            Buffers { send, receive: receive_buffer(mbit, send) }.bound(endpoints)
-        };
-        assert_eq!(of(1, &["tcp/a:1"]), ["tcp/a:1#so_sndbuf=32768;so_rcvbuf=65536"]);
-        assert_eq!(of(10, &["tls/a:1#iface=eth0"]), ["tls/a:1#iface=eth0;so_sndbuf=32768;so_rcvbuf=125000"]);
-        assert_eq!(of(100, &["tcp/a:1#so_sndbuf=7"]), ["tcp/a:1#so_sndbuf=7;so_rcvbuf=212992"]);
-        assert_eq!(of(100, &["tcp/a:1#so_rcvbuf=7"]), ["tcp/a:1#so_rcvbuf=7;so_sndbuf=32768"]);
-        assert_eq!(
-            of(1000, &["tcp/a:1", "unixsock-stream//tmp/x", "udp/a:1"]),
-            ["tcp/a:1#so_sndbuf=325000", "unixsock-stream//tmp/x", "udp/a:1"]
-        );
+        for (mbit, send, receive) in
+            [(1, 32_768, json!(65_536)), (10, 32_768, json!(125_000)), (100, 32_768, json!(212_992)), (1000, 325_000, Value::Null)]
+        {
+            let config = of(&json!({ "bandwidth_mbit": mbit }).to_string()).unwrap();
+            for protocol in ["transport/link/tcp", "transport/link/tls"] {
+                let settings: Value = serde_json::from_str(&config.get_json(protocol).unwrap()).unwrap();
+                assert_eq!((&settings["so_sndbuf"], &settings["so_rcvbuf"]), (&json!(send), &receive), "{mbit} {protocol}");
+            }
+        }
     }
 
     #[test]
-    fn endpoints_are_told_with_their_interface_and_without_what_the_gateway_sets() {
-        let config = of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#dscp=1;iface=eth1"]}"#).unwrap();
+    fn endpoints_are_told_with_their_interface_and_without_other_settings() {
+        let config =
+            of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#).unwrap();
         assert_eq!(listens(&config), ["tcp/0.0.0.0:7450#iface=eth0", "tcp/10.0.0.1:1"]);
         assert_eq!(connects(&config), ["tls/[::1]:1#iface=eth1"]);
     }
