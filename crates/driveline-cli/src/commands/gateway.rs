@@ -296,6 +296,9 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         listed(&n.connects),
         count(n.peers as u64, "peer"),
     ));
+    if let Some(caution) = &n.caution {
+        screen.print(&format!("{}\n", cut(caution, REASON)));
+    }
     if let Some(why) = &n.kept_out {
         screen.print(&format!("this host is not in the network, which is tried again each second: {}\n", cut(why, REASON)));
     }

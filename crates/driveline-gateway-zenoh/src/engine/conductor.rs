@@ -235,6 +235,7 @@ impl Conductor {
             listens: session::listens(&zenoh),
             connects: session::connects(&zenoh),
             interface: config.network.interface.clone(),
+            caution: session::caution(&zenoh, &config.network),
             ..NetworkReport::default()
         };
         let name = session::host_name(&config.network);
@@ -257,6 +258,9 @@ impl Conductor {
         let opened = zenoh::open(zenoh).wait();
         let endpoints = || [&network.listens[..], &network.connects].concat();
         let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
+        if let Some(caution) = &network.caution {
+            notices.tell(caution.clone());
+        }
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
