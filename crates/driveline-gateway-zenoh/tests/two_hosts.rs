@@ -11,8 +11,12 @@ use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
 use rig::stopwatch::{Stopwatch, Took, within};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};
 use serde_json::json;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The same name, and another field.
 #[plain_type(name = "test/Reading", crate = driveline::types)]
@@ -400,6 +404,63 @@ fn another_type_on_the_other_host_is_refused_with_the_difference() {
         !text.is_empty()
     });
     assert!(text.contains("value"), "{text}");
+}
+
+/// The mode of a socket that a gateway has in a directory of this mode and group, and whether another user's gateway, who is of that group, gets in.
+fn lets_in(mode: u32, group: u32) -> (u32, bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let set_mode = |path: &Path, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    set_mode(dir.path(), 0o755);
+    let shared = dir.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    chown(&shared, None, Some(group)).unwrap();
+    set_mode(&shared, mode);
+    let socket = shared.join("gateway");
+    let endpoint = format!("unixsock-stream/{}", socket.display());
+    let topic = carried(TOPIC, true, true, 64, &Qos::default());
+    let mut host = Host::new(dir.path(), "a", Vec::new(), &json!({ "host": "a", "listen": [endpoint] }), std::slice::from_ref(&topic));
+    host.start();
+    eventually("it listens", || host.report().is_some_and(|r| !r.network.listens.is_empty()));
+    // The other one has all that it needs in places of its own.
+    let (home, program) = (dir.path().join("b"), dir.path().join("gateway"));
+    std::fs::create_dir(&home).unwrap();
+    std::fs::hard_link(rig::GATEWAY, &program).or_else(|_| std::fs::copy(rig::GATEWAY, &program).map(drop)).unwrap();
+    let network = json!({ "host": "b", "connect": [endpoint] });
+    let config = json!({ "domain": "test", "domain_dir": home.join("domain"), "network": network, "topics": [topic] });
+    std::fs::write(home.join("config.json"), config.to_string()).unwrap();
+    chown(&home, Some(OTHER), Some(OTHER)).unwrap();
+    let user = [format!("--reuid={OTHER}"), format!("--regid={OTHER}"), "--clear-groups".into()];
+    let mut other = Command::new("setpriv");
+    other.args(user).arg(&program).arg(home.join("config.json")).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut other = other.spawn().unwrap();
+    // It tries each 0.2 s.
+    let end = Instant::now() + Duration::from_secs(10);
+    let is_in = || host.report().is_some_and(|r| r.network.peers == 1);
+    while !is_in() && Instant::now() < end && !home.join("domain").join("gateway-zenoh.status").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let end = Instant::now() + Duration::from_secs(2);
+    while !is_in() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let is_in = is_in();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    (std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, is_in)
+}
+
+/// Who is neither root nor whoever runs these tests.
+const OTHER: u32 = 60_017;
+
+#[test]
+fn whoever_may_enter_the_directory_of_a_socket_gets_in_if_not_all_may() {
+    if !rustix::process::geteuid().is_root() {
+        return rig::skipped("a socket between two users", "only root can be several", "run it as root");
+    }
+    assert_eq!(lets_in(0o750, OTHER), (0o666, true), "its group may enter");
+    assert!(!lets_in(0o750, 0).1, "he may not enter");
+    let (mode, is_in) = lets_in(0o755, OTHER);
+    assert!(!is_in && mode & 0o002 == 0, "all may enter: {mode:o}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::incoming::Incoming;
 use super::inlet::Receiving;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
-use super::{KIND, interfaces, lock, session};
+use super::{KIND, interfaces, lock, session, socket_file};
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
@@ -258,6 +258,11 @@ impl Conductor {
         let opened = zenoh::open(zenoh).wait();
         let endpoints = || [&network.listens[..], &network.connects].concat();
         let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
+        for endpoint in &network.listens {
+            if let Err(why) = socket_file::let_in(endpoint) {
+                notices.tell(format!("other users may not be able to connect to {endpoint}: its rights cannot be set ({why})"));
+            }
+        }
         if let Some(caution) = &network.caution {
             notices.tell(caution.clone());
         }

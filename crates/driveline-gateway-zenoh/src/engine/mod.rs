@@ -17,6 +17,7 @@ mod lane;
 mod news;
 mod outgoing;
 mod session;
+mod socket_file;
 mod watch;
 mod worker;
 
