@@ -8,10 +8,13 @@ mod rig;
 use driveline::types::Qos;
 use rig::certificates::{authority, certificate, tls};
 use rig::net::{AT_SWITCH, Net};
-use rig::{Host, carried, eventually};
+use rig::readings::deep;
+use rig::talk::{Speech, Talk};
+use rig::{Cable, Host, Rig, alone, carried, eventually};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// What the kernel is told to keep of a connection at the default of 100 Mbit/s, sent and received, in bytes. It doubles that.
 const BUFFERS: [u32; 2] = [32 * 1024, 208 * 1024];
@@ -77,6 +80,34 @@ fn between_hosts_that_learn_of_each_other_through_a_third_the_kernel_keeps_as_li
         let Some((_hosts, net)) = through_a(over_tls) else { return };
         all_bounded(&net, 3);
     }
+}
+
+/// Nothing but multicast tells them of each other.
+#[test]
+fn hosts_that_know_each_other_by_multicast_alone_hear_each_other_again_in_time() {
+    const AWAY: Duration = Duration::from_secs(3);
+    let _alone = alone();
+    let speech = Speech::small(&deep());
+    let rig = Rig::with(&speech.topics(), &speech.qos, 0, &|_, _| ["a", "b"].map(|name| json!({ "host": name, "interface": "dl0" })));
+    if rig.cable.hosts().is_none() {
+        rig::skipped("hosts that find each other", "the loopback device has no multicast", rig::AS_ROOT);
+        return;
+    }
+    let mut talk = Talk::new(&rig.a, &rig.b, &speech);
+    talk.until_heard(20);
+    // Longer each time: Zenoh itself looks for others less and less often.
+    for times in 1..=3 {
+        for (how, cut) in [("silent", Cable::drop_silently as fn(&Cable, bool) -> bool), ("cable pulled", |cable, cut| cable.set_up(!cut))]
+        {
+            talk.recovers(&format!("hosts that found each other by multicast, {how} for {:?}", AWAY * times), |talk| {
+                cut(&rig.cable, true);
+                talk.go_on_for(AWAY * times);
+                cut(&rig.cable, false);
+                talk.now()
+            });
+        }
+    }
+    talk.all_accounted_for();
 }
 
 #[test]
