@@ -150,7 +150,8 @@ impl Talk {
         });
         let later = since.watch.read();
         println!("{what}: received again after {took:?}, and later ones after {later:?}; {} missed", self.heard.missed);
-        let later = Took { time: later.time.saturating_sub(GOES_ON + 2 * self.speech.pause), ..later };
+        let time = later.time.saturating_sub(GOES_ON + 2 * self.speech.pause);
+        let later = Took { time, waited: later.waited.min(time) };
         if later.time > took.time { later } else { took }
     }
 
