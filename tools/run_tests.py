@@ -218,7 +218,7 @@ STEPS = [
     ),
     Step(
         "hosts-long",
-        "Outages of many lengths, and restarts and endpoints that come and go by the thousand between hosts, for a quarter of an hour",
+        "Outages of about a lease and about a minute, and many restarts, between hosts, for some ten minutes",
         [cargo("test", "-p", "driveline-gateway-zenoh", "--features", "engine", "--test", "outages", "--test", "faults") + ["--", "--ignored", "--nocapture", "--test-threads=1"]],
         "tests",
         suite="by name",

@@ -11,7 +11,7 @@ use driveline::types::{MonotonicNs, Qos, Reliability};
 use rig::certificates::calls_over_tls;
 use rig::process::{LEN, PACE, Process, Role, Word, payload, play, words};
 use rig::readings::{deep, small};
-use rig::stopwatch::{Stopwatch, this_thread, waited_of};
+use rig::stopwatch::{Stopwatch, Took, this_thread, waited_of, within};
 use rig::talk::{LOCAL, RECOVERY, Speech, Talk};
 use rig::{Carried, Host, Rig, alone, eventually, publisher_options, subscription_options};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -26,6 +26,26 @@ const CUTS: [(&str, Cut); 2] = [("cable pulled", |rig, cut| rig.cable.set_up(!cu
 #[test]
 fn a_process_plays_its_role() {
     play();
+}
+
+#[test]
+fn what_is_late_is_late_and_is_measured_once_more_only_where_the_machine_had_other_work() {
+    let took = |ms, waited_ms| Took { time: Duration::from_millis(ms), waited: Duration::from_millis(waited_ms) };
+    let of = |measured: &[Took]| {
+        let (mut measured, mut times) = (measured.iter(), 0);
+        let passes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            within(RECOVERY, "an example that is made up", || {
+                times += 1;
+                *measured.next().expect("no more is measured")
+            });
+        }));
+        (passes.is_ok(), times)
+    };
+    assert_eq!(of(&[took(1_900, 0)]), (true, 1));
+    assert_eq!(of(&[took(2_100, 90)]), (false, 1));
+    assert_eq!(of(&[took(2_400, 500)]), (true, 1));
+    assert_eq!(of(&[took(9_000, 8_000), took(1_900, 0)]), (true, 2));
+    assert_eq!(of(&[took(3_600, 3_000), took(3_600, 3_000)]), (false, 2));
 }
 
 /// 64 small samples are kept; the newest counts.
@@ -54,13 +74,16 @@ fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &
     talk.until_heard(20);
     for &ms in lengths_ms {
         let before = [&rig.a, &rig.b].map(out_of_reach);
-        if !cut(rig, true) {
+        if rig.cable.hosts().is_none() {
             rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
             return;
         }
-        talk.go_on_for(Duration::from_millis(ms));
-        cut(rig, false);
-        talk.recovers(&talk.now(), &format!("{how} for {ms} ms"));
+        talk.recovers(&format!("{how} for {ms} ms"), |talk| {
+            cut(rig, true);
+            talk.go_on_for(Duration::from_millis(ms));
+            cut(rig, false);
+            talk.now()
+        });
         let after = [&rig.a, &rig.b].map(out_of_reach);
         let told = after.iter().zip(before).all(|(after, before)| *after >= before + Duration::from_millis(ms));
         assert!(told || ms < TOLD_MS, "{how} for {ms} ms: of {before:?} there are {after:?}");
@@ -142,13 +165,21 @@ fn outages_of_about_a_lease_are_over_in_time() {
     }
 }
 
+/// Both at the same time: networks of their own, on which a minute passes without work.
+fn outages_of(ms: u64) {
+    let _alone = alone();
+    std::thread::scope(|scope| CUTS.map(|cut| scope.spawn(move || outages(&fast(), cut, &[ms]))).map(|thread| thread.join().unwrap()));
+}
+
+#[test]
+fn outages_of_a_minute_are_over_in_time() {
+    outages_of(KEPT_MS);
+}
+
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
-fn outages_of_a_minute_are_over_in_time_whether_or_not_what_was_there_is_kept() {
-    let _alone = alone();
-    for ms in [50_000, KEPT_MS] {
-        CUTS.into_iter().for_each(|cut| outages(&fast(), cut, &[ms]));
-    }
+fn outages_of_nearly_a_minute_are_over_in_time_and_what_was_there_is_kept() {
+    outages_of(50_000);
 }
 
 #[test]
@@ -165,7 +196,7 @@ fn after_an_outage_of_more_than_a_minute_what_was_missed_is_counted() {
     talk.go_on_for(Duration::from_secs(70));
     eventually("forgotten", || talk.subscription.matched() == 0);
     rig.cable.drop_silently(false);
-    talk.recovers(&talk.now(), "silent for 70 s");
+    talk.recovers_within(RECOVERY, &talk.now(), "silent for 70 s");
     talk.all_accounted_for();
 }
 
@@ -219,20 +250,21 @@ fn many_topics_are_heard_again_as_soon_as_one() {
     all_heard(&mut go_on, MonotonicNs(0));
     // A little longer than a lease, so that the connection ends while all still wait.
     for ms in [2_200, 3_000, 2_200, 3_000] {
-        if !rig.cable.drop_silently(true) {
+        if rig.cable.hosts().is_none() {
             rig::skipped("a link that is cut", "the loopback device cannot be", rig::AS_ROOT);
             return;
         }
-        let end = Instant::now() + Duration::from_millis(ms);
-        while Instant::now() < end {
-            go_on();
-        }
-        rig.cable.drop_silently(false);
-        let (watch, since) = (Stopwatch::start(), MonotonicNs::now());
-        all_heard(&mut go_on, since);
-        let took = watch.read();
-        println!("silent for {ms} ms: all were heard after {:?}, without a processor for {:?}", took.time, took.waited);
-        assert!(took.is_within(RECOVERY), "silent for {ms} ms: all were heard after {took:?}, and {RECOVERY:?} are promised");
+        within(RECOVERY, &format!("{} topics, silent for {ms} ms", names.len()), || {
+            rig.cable.drop_silently(true);
+            let end = Instant::now() + Duration::from_millis(ms);
+            while Instant::now() < end {
+                go_on();
+            }
+            rig.cable.drop_silently(false);
+            let (watch, since) = (Stopwatch::start(), MonotonicNs::now());
+            all_heard(&mut go_on, since);
+            watch.read()
+        });
     }
 }
 
@@ -284,7 +316,7 @@ fn switched_off_and_on(side: usize) {
             }
             longest
         });
-        let mut process = start(&mut rig, 1);
+        let mut process = Some(start(&mut rig, 1));
         let (mut here, mut there): (Vec<Word>, Vec<Word>) = (Vec::new(), Vec::new());
         // Both directions, of the process with this number.
         let mut both = |process: Option<&Process>, of: u64, more: usize, there: &mut Vec<Word>| {
@@ -297,29 +329,26 @@ fn switched_off_and_on(side: usize) {
                 here_of >= more && there.len() >= more
             });
         };
-        both(Some(&process), 1, 20, &mut there);
-        for (of, off_ms) in [(2, 300), (3, 3_000)] {
-            in_order_and_counted(&there);
-            if !rig.switch_off(side, process) {
-                rig::skipped("a host that is gone without a farewell", "without network namespaces the kernel says it", rig::AS_ROOT);
-            }
-            std::thread::sleep(Duration::from_millis(off_ms));
-            // What has come before.
-            both(None, of, 0, &mut there);
-            there.clear();
-            let since = Stopwatch::start();
-            rig.switch_on(side);
-            process = start(&mut rig, of);
-            both(Some(&process), of, 1, &mut there);
-            let took = since.read();
-            println!(
-                "host {} off for {off_ms} ms: both directions after {:?}, without a processor for {:?}",
-                ["a", "b"][side],
-                took.time,
-                took.waited
-            );
-            assert!(took.is_within(RECOVERY), "host {} off for {off_ms} ms: heard on both hosts after {took:?}", ["a", "b"][side]);
-            both(Some(&process), of, 50, &mut there);
+        both(process.as_ref(), 1, 20, &mut there);
+        let mut of = 1;
+        for off_ms in [300, 3_000] {
+            within(RECOVERY, &format!("host {} off for {off_ms} ms, both directions", ["a", "b"][side]), || {
+                of += 1;
+                in_order_and_counted(&there);
+                if !rig.switch_off(side, process.take().expect("a process")) {
+                    rig::skipped("a host that is gone without a farewell", "without network namespaces the kernel says it", rig::AS_ROOT);
+                }
+                std::thread::sleep(Duration::from_millis(off_ms));
+                // What has come before.
+                both(None, of, 0, &mut there);
+                there.clear();
+                let since = Stopwatch::start();
+                rig.switch_on(side);
+                process = Some(start(&mut rig, of));
+                both(process.as_ref(), of, 1, &mut there);
+                since.read()
+            });
+            both(process.as_ref(), of, 50, &mut there);
         }
         in_order_and_counted(&there);
         in_order_and_counted(&here);

@@ -241,6 +241,35 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
 }
 
 #[test]
+fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_meant() {
+    let Some(net) = Net::new(1) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("zenoh.json5");
+    std::fs::write(&file, "{}").unwrap();
+    let host =
+        |network: serde_json::Value| Host::new(dir.path(), "car", net.on(0), &network, &[carried("map", true, true, 64, &Qos::default())]);
+    let refused = host(json!({ "zenoh": file }));
+    let config: GatewayConfig = serde_json::from_slice(&std::fs::read(refused.config()).unwrap()).unwrap();
+    let told = Gateway::start(config).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        told.contains("zenoh.json5") && told.contains("listen at `tcp/[::]:0`") && told.contains("`insecure: true` beside `zenoh:`"),
+        "{told}"
+    );
+    drop(refused);
+    let mut meant = host(json!({ "zenoh": file, "insecure": true }));
+    meant.start();
+    let mut caution = None;
+    eventually("it runs", || {
+        caution = meant.report().and_then(|r| r.network.caution);
+        caution.is_some()
+    });
+    let said =
+        format!("{} has this host listen on all addresses without TLS (tcp/[::]:0), and look for others by multicast", file.display());
+    assert_eq!(caution, Some(said));
+    assert!(listens_for_others(&meant));
+}
+
+#[test]
 fn what_cannot_be_is_all_told_before_anything_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let topic = |pins: u32| json!({ "topic": "a", "send": true, "receive": false, "max_payload": 8, "pins": pins });

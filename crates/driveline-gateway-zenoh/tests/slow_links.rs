@@ -8,7 +8,7 @@ use driveline::types::{MonotonicNs, Qos};
 use driveline::{RawPublisher, RawSubscription};
 use rig::certificates::{authority, certificate, tls};
 use rig::net::{Net, Wire};
-use rig::stopwatch::{Gaps, Stopwatch, Took};
+use rig::stopwatch::{Gaps, Stopwatch, Took, tell};
 use rig::talk::RECOVERY;
 use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
 use serde_json::{Value, json};
@@ -23,8 +23,6 @@ const TRANSMISSION: Duration = Duration::from_millis(3_600);
 const AWAY_MS: [u64; 2] = [1_600, 2_200];
 /// For so long at most nothing is heard on a connection beside it.
 const GAP: Duration = Duration::from_millis(500);
-/// No more is put down to the machine: when Zenoh ended these connections, large ones were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15 s over TLS.
-const MACHINE: Duration = Duration::from_secs(2);
 
 /// A topic on two hosts.
 struct Heard {
@@ -123,11 +121,10 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
         for (what, took, within) in
             [("a small one", small, RECOVERY), ("a large one", large, RECOVERY + TRANSMISSION), ("beside it, the next one", gap, GAP)]
         {
-            println!("{how:?} for {ms} ms: {what} after {:?}, without a processor for {:?}", took.time, took.waited);
-            assert!(
-                took.time <= within + took.waited.min(MACHINE),
-                "{how:?} for {ms} ms: {what} after {took:?}, and {within:?} are promised"
-            );
+            let what = format!("{how:?} for {ms} ms: {what}");
+            tell(&what, took, within);
+            // When Zenoh ended these connections, large ones were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15 s over TLS.
+            assert!(took.is_within(within), "{what} after {took:?}, and {within:?} are promised");
         }
     }
 }

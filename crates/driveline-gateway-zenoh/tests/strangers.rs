@@ -231,6 +231,50 @@ fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
     assert_eq!(send(12, 1, 2), (Outcome::Unknown, 12));
 }
 
+/// The inlet has slots of what was offered, whatever the topic permits here.
+#[test]
+fn a_sample_that_is_longer_than_was_offered_is_refused_and_counted_and_the_next_one_is_taken() {
+    const OFFERED: usize = 16;
+    for reliability in [Reliability::BestEffort, Reliability::Reliable] {
+        let qos = Qos { depth: 16, reliability, ..Qos::default() };
+        let offered = QosMark::of(&qos);
+        let meeting = Meeting::new(false, &qos);
+        let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let schema = Arc::new(Schema::bytes("bytes", "raw", ""));
+        let offer = Offer { node: "mapper".parse().unwrap(), schema, qos, max_payload: OFFERED as u64 };
+        let _lists = meeting.offer(vec![(EndpointId(1), offer)]);
+        let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
+        let of_callback = answers.clone();
+        let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
+        let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+        let _acks = acks.wait().unwrap();
+        eventually("received", || subscription.matched() == 1);
+        let is_known = |r: Report| r.hosts.iter().any(|h| h.offset_ns.is_some());
+        eventually("the clock is known", || meeting.host.report().is_some_and(is_known));
+        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+        let key = meeting.keys.key(&key);
+        let outcomes = [(1, OFFERED), (2, OFFERED + 1), (3, 64 << 10), (4, OFFERED)].map(|(number, len)| {
+            let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+            let head = SampleHead { sent_again: false, place: 0, number, publisher: 1, written: number, sent: MonotonicNs::now(), header };
+            meeting.session.put(&key, vec![number as u8; len]).attachment(head.encode()).wait().unwrap();
+            let mut outcome = None;
+            eventually("answered", || {
+                outcome = answers.lock().unwrap().iter().find(|a| a.number == number).map(|a| a.outcome);
+                outcome.is_some()
+            });
+            outcome.unwrap()
+        });
+        assert_eq!(outcomes, [Outcome::Published, Outcome::Damaged, Outcome::Damaged, Outcome::Published]);
+        let mut received = Vec::new();
+        while let Some(sample) = subscription.take().unwrap() {
+            received.push((sample.header().sequence, sample.payload().unwrap().len(), sample.missed()));
+        }
+        assert_eq!(received, [(1, OFFERED, 0), (4, OFFERED, 2)]);
+        let figures = meeting.host.report().unwrap().inlets[0].figures;
+        assert_eq!((figures.published, figures.damaged, figures.lost), (2, 2, 2), "{figures:?}");
+    }
+}
+
 /// Losses are counted by what the sender says; whoever adds them up goes on.
 #[test]
 fn any_number_of_samples_may_be_lost_according_to_a_stranger() {

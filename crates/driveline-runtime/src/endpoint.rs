@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// The protocol of sockets that are files.
 const UNIX: &str = "unixsock-stream";
+/// Of Zenoh's protocols, those that stay on this host, or that let nobody in without a certificate.
+const LOCAL_OR_ENCRYPTED: &[&str] = &[UNIX, "unixpipe", "tls", "quic"];
 /// Longest endpoint.
 const MAX_LEN: usize = 256;
 /// Longest path of a Unix socket, its end included.
@@ -97,6 +99,13 @@ pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     let (host, _) = host_and_port(address).ok().filter(|_| protocol != UNIX)?;
     let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     inside.parse().ok().filter(|_| !is_everywhere(host))
+}
+
+/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of all interfaces, without TLS. Of any protocol of Zenoh's.
+pub(crate) fn is_open_to_all(endpoint: &str) -> bool {
+    let Some((_, address)) = parts(endpoint).filter(|(protocol, _)| !LOCAL_OR_ENCRYPTED.contains(protocol)) else { return false };
+    let host = host_and_port(address).map_or("", |(host, _)| host);
+    interface(endpoint).is_none() && is_everywhere(host)
 }
 
 /// A host and a port, as far as there is one. An address of IPv6 stands in brackets.

@@ -49,11 +49,11 @@ pub struct NetworkSpec {
     /// sample waits for behind a large one; less than the link carries makes large samples slow where packets are lost or ways are long. Default: 100.
     #[schemars(range(min = 1, max = 400_000))]
     pub bandwidth_mbit: Option<u32>,
-    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish.
+    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish. Also where `zenoh` has one.
     pub insecure: bool,
     /// Certificates of `tls/` endpoints. Both ends show theirs.
     pub tls: Option<TlsSpec>,
-    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host`. Relative to this file.
+    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host` and `insecure`. Relative to this file.
     pub zenoh: Option<PathBuf>,
 }
 
@@ -95,6 +95,12 @@ pub fn is_domain_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(permitted)
 }
 
+/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network: on all addresses of all interfaces, without TLS.
+#[must_use]
+pub fn is_open_to_all(endpoint: &str) -> bool {
+    endpoint::is_open_to_all(endpoint)
+}
+
 /// The machine's name as a host name: up to the first dot, and with `-` for what is not permitted.
 #[must_use]
 pub fn machine_name() -> String {
@@ -115,14 +121,14 @@ impl NetworkSpec {
             add("host", None, format!("`{name}` cannot be the name of a host"), "use 1 to 63 letters, digits, `_` and `-`".into());
         }
         let endpoints = self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
-        let named = endpoints || self.tls.is_some() || self.insecure || self.bandwidth_mbit.is_some();
+        let named = endpoints || self.tls.is_some() || self.bandwidth_mbit.is_some();
         if self.zenoh.is_some() && named {
             let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
             add(
                 "zenoh",
                 None,
                 message,
-                "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`, `insecure`".into(),
+                "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`".into(),
             );
         }
         if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {

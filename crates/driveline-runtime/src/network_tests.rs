@@ -16,6 +16,7 @@ fn what_can_be_is_accepted() {
         r#"{"listen": ["tcp/0.0.0.0:7450"], "insecure": true}"#,
         r#"{"listen": ["tls/[::]:7450"], "tls": {"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}}"#,
         r#"{"host": "a", "zenoh": "zenoh.json5"}"#,
+        r#"{"zenoh": "zenoh.json5", "insecure": true}"#,
     ] {
         assert_eq!(mistakes(good), [], "{good}");
     }
@@ -41,6 +42,26 @@ fn all_addresses_are_all_addresses_however_they_are_written() {
     ] {
         let found = mistakes(&serde_json::json!({ "listen": [format!("tcp/{host}:7450")] }).to_string());
         assert!(matches!(found.as_slice(), [("listen", text)] if text.contains("insecure: true")), "{host}: {found:?}");
+    }
+}
+
+#[test]
+fn of_endpoints_of_zenoh_s_those_on_all_addresses_without_tls_are_open() {
+    for open in ["tcp/[::]:0", "tcp/0.0.0.0:7447", "udp/*:7447", "ws/[::]:1?prio=1", "tcp/[::]:7447#so_sndbuf=1"] {
+        assert!(is_open_to_all(open), "{open}");
+    }
+    for not in [
+        "tls/[::]:7447",
+        "quic/0.0.0.0:7447",
+        "tcp/10.0.0.1:7447",
+        "tcp/localhost:7447",
+        "tcp/0.0.0.0:7447#iface=eth0",
+        "unixsock-stream//run/x",
+        "unixpipe//run/x",
+        "nonsense",
+        "",
+    ] {
+        assert!(!is_open_to_all(not), "{not}");
     }
 }
 

@@ -326,6 +326,9 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
     if let Some(line) = of_another_build(report) {
         screen.print(&line);
     }
+    if let Some(caution) = &n.caution {
+        screen.print(&format!("{}\n", cut(caution, REASON)));
+    }
     if let Some(why) = &n.kept_out {
         screen.print(&format!("this host is not in the network, which is tried again each second: {}\n", cut(why, REASON)));
     }

@@ -7,8 +7,9 @@ use super::incoming::Incoming;
 use super::inlet::Receiving;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
-use super::{KIND, interfaces, lock, session};
+use super::{KIND, interfaces, lock, session, socket_file};
 use crate::probing::SILENT_AFTER;
+use crate::sockets::look_for_others;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
 use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport, zenoh_says};
@@ -91,6 +92,8 @@ pub(super) struct Control {
     here: Mutex<Option<Here>>,
     /// Why this process is of no more use for the network.
     failure: Mutex<Option<String>>,
+    /// All sockets of this process are the gateway's.
+    owns_sockets: AtomicBool,
     started: MonotonicNs,
 }
 
@@ -105,6 +108,7 @@ impl Control {
             present: Mutex::default(),
             here: Mutex::default(),
             failure: Mutex::default(),
+            owns_sockets: AtomicBool::new(false),
             started: MonotonicNs::now(),
         })
     }
@@ -182,6 +186,11 @@ impl Control {
         });
     }
 
+    /// From now on sockets of this process may be looked at and used.
+    pub(super) fn owns_sockets(&self) {
+        self.owns_sockets.store(true, Ordering::Release);
+    }
+
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.failure).clone()
     }
@@ -217,6 +226,8 @@ pub(super) struct Conductor {
     /// The interfaces that it is bound to, as they were when the session was opened, and when to look at them again.
     interfaces: BTreeMap<String, u32>,
     interfaces_at: Option<MonotonicNs>,
+    /// Most neighbours that there were at a time since the session was opened.
+    most_neighbours: usize,
     /// When to compare the topics of a host that has come with those that nobody sends.
     compare_at: Option<MonotonicNs>,
     /// Another one has come meanwhile.
@@ -236,6 +247,7 @@ impl Conductor {
             listens: session::listens(&zenoh),
             connects: session::connects(&zenoh),
             interface: config.network.interface.clone(),
+            caution: session::caution(&zenoh, &config.network),
             ..NetworkReport::default()
         };
         let name = session::host_name(&config.network);
@@ -258,6 +270,14 @@ impl Conductor {
         let opened = zenoh::open(zenoh).wait();
         let endpoints = || [&network.listens[..], &network.connects].concat();
         let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
+        for endpoint in &network.listens {
+            if let Err(why) = socket_file::let_in(endpoint) {
+                notices.tell(format!("other users may not be able to connect to {endpoint}: its rights cannot be set ({why})"));
+            }
+        }
+        if let Some(caution) = &network.caution {
+            notices.tell(caution.clone());
+        }
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
@@ -295,6 +315,7 @@ impl Conductor {
             network: config.network,
             interfaces_at: (!interfaces.is_empty()).then(|| started + INTERFACES_EVERY),
             interfaces,
+            most_neighbours: 0,
             compare_at: None,
             compare_again: false,
             similar: BTreeMap::new(),
@@ -353,9 +374,24 @@ impl Conductor {
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
+        self.look_again();
         *lock(&self.control.failure) = interfaces::changed(&self.network);
         let there = interfaces::numbers(&self.network);
         self.interfaces.iter().find(|(name, number)| there.get(*name) != Some(number)).map(|(name, _)| name.clone())
+    }
+
+    /// Has those looked for who were there and are not, however long they have been gone. One that does not come back is looked for as long as this session lasts.
+    fn look_again(&mut self) {
+        if self.network.interface.is_none() || !self.control.owns_sockets.load(Ordering::Acquire) {
+            return;
+        }
+        let info = self.common.session.info();
+        let neighbours = info.peers_zid().wait().count() + info.routers_zid().wait().count();
+        self.most_neighbours = self.most_neighbours.max(neighbours);
+        if neighbours < self.most_neighbours || neighbours == 0 {
+            // Without /proc, which was told at the start, Zenoh looks by itself, less often.
+            let _ = look_for_others(&interfaces::looked_from(&self.network));
+        }
     }
 
     /// Tells which topics are perhaps misspelt, here or there, a while after a host has come. Gives when to look again.

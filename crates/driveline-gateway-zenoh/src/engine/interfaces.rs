@@ -45,6 +45,12 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     interface.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
 }
 
+/// The addresses of the interface on which others are looked for, as Zenoh has seen them.
+pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
+    let seen = SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));
+    seen.map(addresses).unwrap_or_default()
+}
+
 /// Why Zenoh is of no more use in this process: an interface that is named has none of the addresses that it has seen, but others.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;

@@ -19,6 +19,7 @@ mod lane;
 mod news;
 mod outgoing;
 mod session;
+mod socket_file;
 mod watch;
 mod worker;
 
@@ -168,6 +169,7 @@ impl driveline_runtime::gateway::Gateway for Gateway {
         // First: it tells all that is wrong with the configuration.
         let gateway = Self::start(config)?;
         // All sockets of this program are its own, which those of a program that it is embedded in are not.
+        gateway.control.owns_sockets();
         if let Err(why) = break_unanswered(session::unanswered(&of_sockets)?) {
             gateway.control.tell(format!(
                 "what this gateway has open cannot be looked at ({why}): that a host is gone may be found late. Is /proc mounted?"

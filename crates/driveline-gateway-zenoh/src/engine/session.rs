@@ -4,7 +4,7 @@
 use super::GatewayError;
 use crate::wire::MAX_LIST_LEN;
 use driveline_runtime::gateway::zenoh_says;
-use driveline_runtime::network::{GatewayConfig, NetworkSpec};
+use driveline_runtime::network::{GatewayConfig, NetworkSpec, is_open_to_all};
 use serde_json::Value;
 use std::time::Duration;
 use zenoh::Config;
@@ -61,7 +61,18 @@ fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), Gatewa
 pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let spec = &gateway.network;
     if let Some(path) = &spec.zenoh {
-        return Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: zenoh_says(&e) });
+        let config = Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: zenoh_says(&e) })?;
+        return match open_to_all(&config).as_slice() {
+            [open, ..] if !spec.insecure => Err(GatewayError::Network {
+                key: "zenoh",
+                message: format!(
+                    "{} has this host listen at `{open}`, which lets everybody who reaches it on any network publish and subscribe",
+                    path.display()
+                ),
+                help: "name the addresses that are meant under `listen: {endpoints: […]}` there, use `tls/…`, or write `insecure: true` beside `zenoh:`".into(),
+            }),
+            _ => Ok(config),
+        };
     }
     let mut config = Config::default();
     let longest = gateway.topics.iter().map(|t| t.max_payload).fold(MAX_LIST_LEN as u64, u64::max);
@@ -73,8 +84,8 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let longest = longest.saturating_add(MESSAGE_HEAD_BYTES);
     let (room_within, rest_within) = ((ROOM_WITHIN_MS * 1_000).to_string(), rest_within_us(longest, mbit).to_string());
     let longest = longest.to_string();
-    let buffers = Buffers { send: send_buffer, receive: receive_buffer(mbit, send_buffer) };
-    let [listen, connect] = [spec.listen_endpoints(), spec.connect.clone()].map(|endpoints| list(&buffers.bound(endpoints)));
+    let (receive_buffer, send_buffer) = (json(receive_buffer(mbit, send_buffer)), json(send_buffer));
+    let (listen, connect) = (json(spec.listen_endpoints()), json(spec.connect.clone()));
     let sessions = MAX_SESSIONS.to_string();
     let keep_alive = if spec.tls.is_some() { LEASE_MS / FLUSHED_EACH_MS } else { KEEP_ALIVE }.to_string();
     for (key, value) in [
@@ -102,14 +113,19 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
         ("transport/link/tx/keep_alive", keep_alive.as_str()),
+        // Of all connections, those to hosts included that are found by multicast or through others, of which no endpoint is written anywhere. One that is may say it itself.
+        ("transport/link/tcp/so_sndbuf", send_buffer.as_str()),
+        ("transport/link/tcp/so_rcvbuf", receive_buffer.as_str()),
+        ("transport/link/tls/so_sndbuf", send_buffer.as_str()),
+        ("transport/link/tls/so_rcvbuf", receive_buffer.as_str()),
     ] {
         set(&mut config, key, value)?;
     }
     if let Some(interface) = &spec.interface {
-        set(&mut config, "scouting/multicast/interface", &json(interface))?;
+        set(&mut config, "scouting/multicast/interface", &json(interface.as_str()))?;
     }
     if let Some(tls) = &spec.tls {
-        let file = |path: &std::path::Path| json(&path.display().to_string());
+        let file = |path: &std::path::Path| json(path.display().to_string());
         for (key, value) in [
             ("transport/link/tls/root_ca_certificate", file(&tls.authority)),
             ("transport/link/tls/listen_certificate", file(&tls.certificate)),
@@ -131,6 +147,27 @@ pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayErr
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
+/// What people should know of a file of Zenoh's that has this host do what it otherwise does only where it is asked to: nothing in it needs to say so, as these are Zenoh's defaults.
+pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
+    let path = spec.zenoh.as_ref()?;
+    let open = open_to_all(config);
+    let listens = (!open.is_empty()).then(|| format!("listen on all addresses without TLS ({})", open.join(", ")));
+    let looks = (value(config, "scouting/multicast/enabled") != Value::Bool(false)).then(|| "look for others by multicast".to_owned());
+    let does: Vec<String> = listens.into_iter().chain(looks).collect();
+    (!does.is_empty()).then(|| format!("{} has this host {}", path.display(), does.join(", and ")))
+}
+
+/// Where it listens on all addresses without TLS.
+fn open_to_all(config: &Config) -> Vec<String> {
+    let mode = value(config, "mode");
+    let listens = match value(config, "listen/endpoints") {
+        Value::Object(mut by_mode) => by_mode.remove(mode.as_str().unwrap_or("peer")).unwrap_or_default(),
+        list => list,
+    };
+    let listens = listens.as_array().into_iter().flatten().filter_map(Value::as_str);
+    listens.filter(|endpoint| is_open_to_all(endpoint)).map(str::to_owned).collect()
+}
+
 /// Where a session with this configuration listens.
 pub(super) fn listens(config: &Config) -> Vec<String> {
     endpoints(config, "listen/endpoints")
@@ -141,10 +178,14 @@ pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
 
+/// Null where it says nothing.
+fn value(config: &Config, key: &str) -> Value {
+    config.get_json(key).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
+}
+
 /// A list of endpoints, or one list for each mode, of Zenoh's settings of each with the interface alone.
 fn endpoints(config: &Config, key: &str) -> Vec<String> {
-    let Some(value) = config.get_json(key).ok().and_then(|json| serde_json::from_str::<Value>(&json).ok()) else { return Vec::new() };
-    let lists = match value {
+    let lists = match value(config, key) {
         Value::Object(by_mode) => by_mode.into_iter().map(|(_, list)| list).collect(),
         list => vec![list],
     };
@@ -163,39 +204,14 @@ pub(super) fn host_name(spec: &NetworkSpec) -> String {
     spec.host.clone().unwrap_or_else(driveline_runtime::network::machine_name)
 }
 
-/// What the kernel may keep of a connection, in bytes.
-struct Buffers {
-    send: u32,
-    /// `None`: what it likes.
-    receive: Option<u32>,
-}
-
+/// What the kernel may keep of what arrives. `None`: what it likes.
 fn receive_buffer(mbit: u32, send: u32) -> Option<u32> {
     let [_, most] = SOCKET_RECEIVES_BYTES;
     (send.saturating_mul(2) <= most).then(|| bytes_of(mbit, SOCKET_RECEIVES_US, SOCKET_RECEIVES_BYTES))
 }
 
-impl Buffers {
-    /// Bounds the kernel's queues of endpoints that have some, unless they say it themselves: else these hold what was meant to be fresh.
-    fn bound(&self, endpoints: Vec<String>) -> Vec<String> {
-        let bounds = [("so_sndbuf", Some(self.send)), ("so_rcvbuf", self.receive)];
-        let with_bounds = |endpoint: String| {
-            let stream = endpoint.starts_with("tcp/") || endpoint.starts_with("tls/");
-            bounds.iter().fold(endpoint, |e, (name, bytes)| match bytes {
-                Some(bytes) if stream && !e.contains(name) => format!("{e}{}{name}={bytes}", if e.contains('#') { ';' } else { '#' }),
-                _ => e,
-            })
-        };
-        endpoints.into_iter().map(with_bounds).collect()
-    }
-}
-
-fn json(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
-fn list(endpoints: &[String]) -> String {
-    Value::from(endpoints.to_vec()).to_string()
+fn json(value: impl Into<Value>) -> String {
+    value.into().to_string()
 }
 
 #[cfg(test)]
@@ -281,7 +297,7 @@ mod tests {
             let (lease, keep_alive) = (number("transport/link/tx/lease"), number("transport/link/tx/keep_alive"));
             (unanswered(&gateway).unwrap().as_millis(), lease - lease / keep_alive)
         };
-        for (network, limit) in [(json!({}), 1_250), (json!({ "zenoh": file.path() }), 6_250)] {
+        for (network, limit) in [(json!({}), 1_250), (json!({ "zenoh": file.path(), "insecure": true }), 6_250)] {
             let (unanswered, lease_is_over) = of(network);
             assert_eq!(unanswered, limit);
             assert!(unanswered + REPEATED_AFTER_MS < lease_is_over, "{unanswered} {lease_is_over}");
@@ -290,24 +306,21 @@ mod tests {
 
     #[test]
     fn what_the_kernel_keeps_is_bounded_where_a_link_is_slow() {
-        let of = |mbit: u32, endpoints: &[&str]| {
-            let endpoints = endpoints.iter().map(|e| (*e).to_owned()).collect();
-            let send = bytes_of(mbit, 2600, SEND_BUFFER_BYTES);
-            Buffers { send, receive: receive_buffer(mbit, send) }.bound(endpoints)
-        };
-        assert_eq!(of(1, &["tcp/a:1"]), ["tcp/a:1#so_sndbuf=32768;so_rcvbuf=65536"]);
-        assert_eq!(of(10, &["tls/a:1#iface=eth0"]), ["tls/a:1#iface=eth0;so_sndbuf=32768;so_rcvbuf=125000"]);
-        assert_eq!(of(100, &["tcp/a:1#so_sndbuf=7"]), ["tcp/a:1#so_sndbuf=7;so_rcvbuf=212992"]);
-        assert_eq!(of(100, &["tcp/a:1#so_rcvbuf=7"]), ["tcp/a:1#so_rcvbuf=7;so_sndbuf=32768"]);
-        assert_eq!(
-            of(1000, &["tcp/a:1", "unixsock-stream//tmp/x", "udp/a:1"]),
-            ["tcp/a:1#so_sndbuf=325000", "unixsock-stream//tmp/x", "udp/a:1"]
-        );
+        for (mbit, send, receive) in
+            [(1, 32_768, json!(65_536)), (10, 32_768, json!(125_000)), (100, 32_768, json!(212_992)), (1000, 325_000, Value::Null)]
+        {
+            let config = of(&json!({ "bandwidth_mbit": mbit }).to_string()).unwrap();
+            for protocol in ["transport/link/tcp", "transport/link/tls"] {
+                let settings: Value = serde_json::from_str(&config.get_json(protocol).unwrap()).unwrap();
+                assert_eq!((&settings["so_sndbuf"], &settings["so_rcvbuf"]), (&json!(send), &receive), "{mbit} {protocol}");
+            }
+        }
     }
 
     #[test]
-    fn endpoints_are_told_with_their_interface_and_without_what_the_gateway_sets() {
-        let config = of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#dscp=1;iface=eth1"]}"#).unwrap();
+    fn endpoints_are_told_with_their_interface_and_without_other_settings() {
+        let config =
+            of(r#"{"interface": "eth0", "listen": ["tcp/10.0.0.1:1"], "connect": ["tls/[::1]:1#so_sndbuf=7;iface=eth1"]}"#).unwrap();
         assert_eq!(listens(&config), ["tcp/0.0.0.0:7450#iface=eth0", "tcp/10.0.0.1:1"]);
         assert_eq!(connects(&config), ["tls/[::1]:1#iface=eth1"]);
     }
@@ -316,6 +329,52 @@ mod tests {
     fn a_file_of_zenoh_s_that_cannot_be_used_is_named() {
         let text = of(r#"{"zenoh": "/nowhere/zenoh.json5"}"#).unwrap_err().to_string();
         assert!(text.contains("/nowhere/zenoh.json5"), "{text}");
+    }
+
+    /// What a gateway with this file of Zenoh's has, and what is told of it.
+    fn of_file(text: &str, insecure: bool) -> Result<Option<String>, String> {
+        let file = tempfile::Builder::new().suffix(".json5").tempfile().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let network = json!({ "zenoh": file.path(), "insecure": insecure });
+        let spec: NetworkSpec = serde_json::from_value(network.clone()).unwrap();
+        let config = of(&network.to_string()).map_err(|e| e.to_string())?;
+        let named = file.path().display().to_string();
+        Ok(caution(&config, &spec).map(|said| said.strip_prefix(&format!("{named} ")).expect("the file first").to_owned()))
+    }
+
+    #[test]
+    fn a_file_of_zenoh_s_does_not_let_everybody_in_unless_that_is_said() {
+        for (text, at) in [
+            ("{}", "tcp/[::]:0"),
+            ("{ mode: 'router' }", "tcp/[::]:7447"),
+            ("{ listen: { endpoints: ['tls/[::]:1', 'udp/0.0.0.0:7447'] } }", "udp/0.0.0.0:7447"),
+            ("{ mode: 'router', listen: { endpoints: { router: ['tcp/*:7447'], peer: [] } } }", "tcp/*:7447"),
+        ] {
+            let refused = of_file(text, false).unwrap_err();
+            assert!(
+                refused.starts_with("network.zenoh: ") && refused.contains(at) && refused.contains("`insecure: true` beside `zenoh:`"),
+                "{refused}"
+            );
+            let told = of_file(text, true).unwrap().unwrap();
+            assert_eq!(told, format!("has this host listen on all addresses without TLS ({at}), and look for others by multicast"));
+        }
+        let multicast = Some("has this host look for others by multicast".to_owned());
+        for (text, told) in [
+            ("{ listen: { endpoints: ['tcp/127.0.0.1:0', 'tcp/0.0.0.0:7447#iface=eth0'] } }", multicast.clone()),
+            (
+                "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: ['tls/[::]:1'] } }, scouting: { multicast: { interface: 'eth0' } } }",
+                multicast.clone(),
+            ),
+            ("{ mode: 'client' }", multicast),
+            ("{ listen: { endpoints: [] }, scouting: { multicast: { enabled: false } } }", None),
+            (include_str!("../../../../examples/router/router.json5"), None),
+            (include_str!("../../../../examples/access_control/roof.json5"), None),
+        ] {
+            for insecure in [false, true] {
+                assert_eq!(of_file(text, insecure), Ok(told.clone()), "{text}");
+            }
+        }
+        assert_eq!(caution(&of("{}").unwrap(), &NetworkSpec::default()), None);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a connection of the gateway's program breaks whose other end does not answer.
+//! What the gateway's program does with sockets of Zenoh's, which hands out none: it looks at what the process has open. When a connection breaks whose other end does not answer is
+//! here, and in `scout` when others are looked for.
 //!
 //! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for room for what that keeps back, for as long as the kernel goes on trying: a quarter of an
-//! hour, or for ever where the other end stands still. An error of the socket wakes all of them. Zenoh has no setting for that and hands out no socket, so this looks at what the process
-//! has open.
+//! hour, or for ever where the other end stands still. An error of the socket wakes all of them, and Zenoh has no setting for that.
 #![allow(unsafe_code, reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory")]
+
+mod scout;
+
+pub use scout::look_for_others;
 
 use rustix::net::sockopt::set_tcp_user_timeout;
 use std::fs::{read_dir, read_link};
@@ -39,21 +43,28 @@ pub fn break_unanswered(limit: Duration) -> io::Result<()> {
 /// Does that to the sockets that there are now.
 fn look(limit: Duration) -> io::Result<()> {
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
-    let sockets = read_dir(OPEN)?.filter_map(|entry| {
-        let path = entry.ok()?.path();
-        let number = path.file_name()?.to_str()?.parse().ok()?;
-        read_link(&path).ok()?.to_str()?.starts_with("socket:").then_some(number)
-    });
-    sockets.for_each(|number| set(number, limit_ms));
+    // One that is not of TCP refuses, and of one that was given the number of another meanwhile the same is wanted.
+    for number in sockets()? {
+        let _ = set_tcp_user_timeout(borrowed(number), limit_ms);
+    }
     Ok(())
 }
 
-fn set(number: RawFd, limit_ms: u32) {
-    // SAFETY: the number is of a descriptor that was open just now. Another thread may close it meanwhile, and the number may be given to another file: the call below leaves it to
-    // the kernel to look the number up, reads no memory but its own, and does not close it. Of one that is closed it fails, and of another one of this process the same is wanted.
-    let socket = unsafe { BorrowedFd::borrow_raw(number) };
-    // One that is not of TCP refuses.
-    let _ = set_tcp_user_timeout(socket, limit_ms);
+/// The numbers of the sockets that this process has open.
+fn sockets() -> io::Result<impl Iterator<Item = RawFd>> {
+    Ok(read_dir(OPEN)?.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let number = path.file_name()?.to_str()?.parse().ok()?;
+        read_link(&path).ok()?.to_str()?.starts_with("socket:").then_some(number)
+    }))
+}
+
+/// What had this number just now, for one call that does not close it and may find another file there, or none.
+fn borrowed(number: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: the number is of a descriptor that was open just now, so it is not -1. Another thread may close it meanwhile, and the number may be given to another file. The only uses are
+    // calls that leave it to the kernel to look the number up, read no memory but their own, and do not close it: of one that is closed they fail, and who calls says why another file
+    // does no harm. Nobody keeps it.
+    unsafe { BorrowedFd::borrow_raw(number) }
 }
 
 #[cfg(test)]

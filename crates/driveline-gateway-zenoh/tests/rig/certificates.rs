@@ -2,7 +2,7 @@
 //! A fleet's certificates, made by `openssl` in a directory. Each has the addresses of all hosts of the rig.
 
 use super::ADDRESSES;
-use super::net::addresses_on_wires;
+use super::net::addresses_in_nets;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn authority(directory: &Path, name: &str) {
 
 /// A certificate of a host that this authority has signed.
 pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
-    let addresses = ADDRESSES.into_iter().chain([Ipv4Addr::LOCALHOST]).chain(addresses_on_wires());
+    let addresses = ADDRESSES.into_iter().chain([Ipv4Addr::LOCALHOST]).chain(addresses_in_nets());
     let names: Vec<String> = addresses.map(|address| format!("IP:{address}")).collect();
     std::fs::write(directory.join("names"), format!("subjectAltName={}\n", names.join(","))).expect("the names");
     openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));

@@ -45,10 +45,10 @@ impl Net {
         switch.run("ip link add dlsw type bridge").expect("a bridge");
         switch.run("ip link set dlsw up").expect("the bridge");
         let plug = |(host, n): (&Namespace, u8)| {
-            let (port, address) = (format!("dls{n}"), Ipv4Addr::new(10, 97, 0, n));
-            host.add_veth("dls", (switch, &port)).expect("a cable");
+            let (port, address) = (format!("dls{n}"), at_switch(n));
+            host.add_veth(AT_SWITCH, (switch, &port)).expect("a cable");
             switch.run(&format!("ip link set {port} master dlsw up")).expect("a port");
-            host.add_address("dls", address).expect("a link");
+            host.add_address(AT_SWITCH, address).expect("a link");
             format!("tcp/{address}:7450")
         };
         others.iter().take(hosts).zip(1..).map(plug).collect()
@@ -88,9 +88,16 @@ fn address(wire: u8, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 98, wire, 1 + end as u8)
 }
 
-/// Those that hosts have on the first wires of a net.
-pub(crate) fn addresses_on_wires() -> impl Iterator<Item = Ipv4Addr> {
-    (1..=4).flat_map(|wire| [0, 1].map(|end| address(wire, end)))
+/// What the interface of a host to a switch is called.
+pub(crate) const AT_SWITCH: &str = "dls";
+
+fn at_switch(host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 97, 0, host)
+}
+
+/// Those that hosts have on the first wires of a net, and at a switch.
+pub(crate) fn addresses_in_nets() -> impl Iterator<Item = Ipv4Addr> {
+    (1..=4).flat_map(|wire| [0, 1].map(|end| address(wire, end))).chain((1..=4).map(at_switch))
 }
 
 impl Wire {

@@ -180,6 +180,9 @@ pub struct NetworkReport {
     pub routers: usize,
     /// It needs a router, and has had none for seconds.
     pub router_missing: bool,
+    /// What people should know of how this host is reached, and may not have meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caution: Option<String>,
     /// What keeps this host out of the network, which is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_out: Option<String>,

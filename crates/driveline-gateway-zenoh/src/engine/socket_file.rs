@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who may connect to a socket that this host listens on: whoever may enter its directory, if not all may. Zenoh leaves it to the umask, by which only its own user may, as a rule.
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
+use std::fs::{Permissions, set_permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What an endpoint begins with that is such a socket.
+const PROTOCOL: &str = "unixsock-stream/";
+/// Of a directory that others than its owner and its group may enter.
+const ALL_ENTER: u32 = 0o001;
+/// Of a socket to which everybody may connect who gets there.
+const ALL_CONNECT: u32 = 0o666;
+
+/// Lets in whoever may enter the directory of the socket that is listened on there. In one that all may enter, and of endpoints that are no such sockets, all stays as it is.
+pub(super) fn let_in(endpoint: &str) -> io::Result<()> {
+    let Some(path) = endpoint.strip_prefix(PROTOCOL).map(Path::new) else { return Ok(()) };
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    // By descriptors: whoever may write there may put something else in its place meanwhile.
+    let directory = open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    if fstat(&directory)?.st_mode & ALL_ENTER != 0 {
+        return Ok(());
+    }
+    let socket = openat(&directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let about = fstat(&socket)?;
+    let own = about.st_uid == rustix::process::geteuid().as_raw() && FileType::from_raw_mode(about.st_mode) == FileType::Socket;
+    if own { set_permissions(format!("/proc/self/fd/{}", socket.as_raw_fd()), Permissions::from_mode(ALL_CONNECT)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn only_an_own_socket_in_a_directory_that_not_all_may_enter_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name);
+        let mode = |name: &str| std::fs::metadata(file(name)).unwrap().permissions().mode() & 0o777;
+        let let_in = |name: &str| let_in(&format!("{PROTOCOL}{}", file(name).display()));
+        let _listeners = ["socket", "elsewhere"].map(|name| {
+            let listener = UnixListener::bind(file(name)).unwrap();
+            set_permissions(file(name), Permissions::from_mode(0o700)).unwrap();
+            listener
+        });
+        std::fs::write(file("file"), "").unwrap();
+        set_permissions(file("file"), Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(file("elsewhere"), file("link")).unwrap();
+        for (of_directory, of_socket) in [(0o755, 0o700), (0o701, 0o700), (0o750, 0o666)] {
+            set_permissions(dir.path(), Permissions::from_mode(of_directory)).unwrap();
+            ["socket", "file", "link"].into_iter().for_each(|name| let_in(name).unwrap());
+            assert_eq!(["socket", "file", "elsewhere"].map(mode), [of_socket, 0o600, 0o700], "{of_directory:o}");
+        }
+        assert!(let_in("nobody").is_err());
+        super::let_in("tcp/127.0.0.1:0").unwrap();
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Has Zenoh look for others by multicast once more. It does so after 1, 2 and 4 s and then every 8 s, whoever has gone, and has no setting for that; but it heeds every answer that
+//! comes to the socket by which it asks, so it is enough to ask the same by the same socket.
+
+use super::{borrowed, sockets};
+use rustix::fd::OwnedFd;
+use rustix::net::{SendFlags, SocketAddrV4, SocketType, getpeername, getsockname, sendto, sockopt};
+use std::io;
+use std::net::Ipv4Addr;
+
+/// Where Zenoh's peers look for each other unless they are told otherwise.
+const ASKED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 224), 7446);
+/// *Scout*, of Zenoh's protocol 9, for whoever is a router, a peer or a client: the question of Zenoh 1.
+const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
+
+/// Asks who is there, by each socket by which Zenoh asks on one of these addresses of this host. For programs all of whose sockets are their own or Zenoh's. Gives how many those are.
+///
+/// # Errors
+/// If `/proc` cannot be read. That a question cannot be sent, as where the link is down, is none.
+pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
+    let mut asked = 0;
+    for socket in sockets()?.filter_map(|number| asks_by(number, from)) {
+        // In vain where the link is down; it is asked again.
+        let _ = sendto(&socket, &QUESTION, SendFlags::DONTWAIT, &ASKED);
+        asked += 1;
+    }
+    Ok(asked)
+}
+
+/// The socket with this number if it is one by which Zenoh asks: no other one of UDP has an interface for multicast and is connected to nobody. It is looked at and
+/// used by a descriptor of its own, as the number may be given to another one at any time.
+fn asks_by(number: std::os::fd::RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;
+    let is_udp = sockopt::socket_type(&socket).ok()? == SocketType::DGRAM && SocketAddrV4::try_from(getsockname(&socket).ok()?).is_ok();
+    (is_udp && from.contains(&sockopt::ip_multicast_if(&socket).ok()?) && getpeername(&socket).is_err()).then_some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn it_asks_by_the_socket_by_which_zenoh_does_and_by_no_other() {
+        // Nobody else's tests have this address.
+        const OWN: Ipv4Addr = Ipv4Addr::new(127, 4, 5, 6);
+        let bound = || UdpSocket::bind("0.0.0.0:0").unwrap();
+        let asks = bound();
+        sockopt::set_ip_multicast_if(&asks, &OWN).unwrap();
+        let (_other, connected) = (bound(), bound());
+        sockopt::set_ip_multicast_if(&connected, &OWN).unwrap();
+        connected.connect((OWN, asks.local_addr().unwrap().port())).unwrap();
+        assert_eq!(look_for_others(&[OWN]).unwrap(), 1);
+        assert_eq!(look_for_others(&[Ipv4Addr::new(127, 4, 5, 7)]).unwrap(), 0);
+    }
+}
