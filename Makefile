@@ -55,6 +55,7 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
 	@status=0; \
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-bench --features peers-test --no-fail-fast --test conformance --test chain || status=1; \
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-cli --test lab torn || status=1; \
 	cargo test --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
 	exit $$status
 

@@ -120,13 +120,14 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
 }
 
 #[test]
-fn both_protocols_of_the_second_paper_are_asked_for_torn_reads() {
+fn whoever_may_tear_is_asked_for_torn_reads() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("S5", extent);
         let who: Vec<_> = e.cases.iter().filter(|c| c.cell == "torn reads").map(|c| c.system.to_string()).collect();
-        for expected in ["driveline", "as_published/sim", "as_published/sim_code"] {
+        for expected in ["driveline", "as_published/sim", "as_published/sim_code", "fastdds/data_sharing"] {
             assert!(who.iter().any(|w| w == expected), "{expected}: {who:?}");
         }
+        assert!(extent == Extent::Quick || who.iter().any(|w| w == "zenoh/shm"), "all of them, where there is time: {who:?}");
     }
 }
 
