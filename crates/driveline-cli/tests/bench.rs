@@ -58,7 +58,7 @@ fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
     assert!(code == Some(1) && out.is_empty() && err.contains("there is nothing to measure; left out:"), "{code:?} {out} {err}");
     assert!(err.matches("make gateways").count() <= 1, "{err}");
     // All peers that are missing are one line.
-    assert!(err.matches("not installed").count() == 1 && err.contains("cyclonedds, fastdds"), "{err}");
+    assert!(err.matches("not installed").count() == 1 && err.contains("iceoryx, iceoryx2"), "{err}");
     assert!(err.contains("`driveline bench peers NAME`"), "{err}");
 }
 

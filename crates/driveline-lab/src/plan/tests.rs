@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 /// What the experiments that come with the program ask of which systems.
 mod papers;
+/// Who takes part in `--quick`.
+mod quick;
 
 /// A peer that can do everything, under the names that scenarios ask for.
 fn peer(name: &str, variants: &[&str]) -> Peer {
