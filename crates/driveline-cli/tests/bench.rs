@@ -213,7 +213,7 @@ fn each_peer_has_one_line_and_more_where_it_is_named() {
     // One with all that it says, or how to add it; of all of them likewise.
     let mine = of(&["mine"]);
     assert!(mine.contains("mine/udp: over udp") && mine.contains("depth = 1: small messages") && !mine.contains("zenoh"), "{mine}");
-    assert!(of(&["zenoh", "ros2"]).contains("install ROS 2") && of(&["mine/udp"]).contains("mine/udp"));
+    assert!(of(&["zenoh", "ros2_inter"]).contains("install ROS 2") && of(&["mine/udp"]).contains("mine/udp"));
     let all = of(&["--settings"]);
     assert!(all.contains("depth = 1: small messages") && all.contains("install ROS 2"), "{all}");
     let one: Vec<Value> = serde_json::from_str(&of(&["mine", "--json"])).unwrap();
