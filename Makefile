@@ -44,8 +44,10 @@ bench: build ## latency of a link against this machine's floor; ARGS= are those 
 peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
 	@tools/setup.sh peers
 	$(CORE)
+	@peers/fastdds/fetch_latency_test.sh build/latency-test
 	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" \
-		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" --log-level=NOTICE
+		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" \
+		-DPEERS_LATENCY_TEST="$(CURDIR)/build/latency-test" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
 	cargo build --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers
 	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
