@@ -44,8 +44,10 @@ bench: build ## latency of a link against this machine's floor; ARGS= are those 
 peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
 	@tools/setup.sh peers
 	$(CORE)
+	@peers/fastdds/fetch_latency_test.sh build/latency-test
 	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" \
-		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" --log-level=NOTICE
+		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" \
+		-DPEERS_LATENCY_TEST="$(CURDIR)/build/latency-test" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
 	cargo build --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers
 	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
@@ -55,6 +57,7 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
 	@status=0; \
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-bench --features peers-test --no-fail-fast --test conformance --test chain || status=1; \
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-cli --test lab torn || status=1; \
 	cargo test --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
 	exit $$status
 

@@ -252,6 +252,7 @@ STEPS = [
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
             cargo("build", "-p", "driveline-cli"),
             cargo("test", "-p", "driveline-bench", "--features", "peers-test", "--test", "conformance", "--test", "chain"),
+            cargo("test", "-p", "driveline-cli", "--test", "lab", "torn"),
             # On edges of other middleware, and S7, which takes PCL.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
         ],

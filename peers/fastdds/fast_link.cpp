@@ -13,7 +13,11 @@
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
 #include <fastdds/rtps/transport/shared_mem/SharedMemTransportDescriptor.h>
 
+#include <mutex>
+#include <sstream>
+
 #include "bytes_type.hpp"
+#include "recorder.hpp"
 
 namespace fast {
 namespace {
@@ -29,7 +33,7 @@ using peers::Reliability;
 constexpr std::uint32_t message_overhead = 4096;
 /// The same where messages are small and hold one sample.
 constexpr std::uint32_t small_overhead = 256;
-/// Largest message of a variant over UDP; what is larger is cut, which only the asynchronous mode can do. 0: not over UDP.
+/// Largest message of a variant over UDP; what is larger is cut. 0: not over UDP.
 std::uint32_t udp_message(const Job& job) {
   if (job.variant == udp) return 65500;
   if (job.variant == udp_1500) return 1472;
@@ -55,6 +59,26 @@ T* made(T* pointer, const std::string& what) {
   return pointer;
 }
 
+/// What messages in shared memory, and the segment that they lie in, may have.
+struct SharedMemory {
+  std::uint32_t message;
+  std::uint32_t segment;
+};
+SharedMemory shared_memory_of(const Job& job) {
+  const auto message = static_cast<std::uint32_t>(job.size) + message_overhead;
+  const bool carries_samples = job.variant == shm;
+  // What every subscriber may still have unread, and what is being written.
+  const auto messages = static_cast<std::uint32_t>((job.depth + 2) * (carries_samples ? job.subscribers + 1 : 1));
+  const auto largest = carries_samples ? std::max<std::uint32_t>(message, 65536) : 65536;
+  return {largest, std::max<std::uint32_t>((carries_samples ? message : 65536) * messages, 1 << 20)};
+}
+
+/// Whether samples are cut, which only the asynchronous mode can do.
+bool is_cut(const Job& job) {
+  const auto largest = udp_message(job);
+  return largest > 0 && job.size + (largest > 2 * message_overhead ? message_overhead : small_overhead) > largest;
+}
+
 dds::DomainParticipantQos participant_qos(const Job& job) {
   dds::DomainParticipantQos qos;
   qos.name(job.run_name());
@@ -72,12 +96,9 @@ dds::DomainParticipantQos participant_qos(const Job& job) {
     qos.transport().listen_socket_buffer_size = udp_buffer;
   } else {
     auto transport = std::make_shared<rtps::SharedMemTransportDescriptor>();
-    const auto message = static_cast<std::uint32_t>(job.size) + message_overhead;
-    const bool carries_samples = job.variant == shm;
-    transport->max_message_size(carries_samples ? std::max<std::uint32_t>(message, 65536) : 65536);
-    // What every subscriber may still have unread, and what is being written.
-    const auto messages = static_cast<std::uint32_t>((job.depth + 2) * (carries_samples ? job.subscribers + 1 : 1));
-    transport->segment_size(std::max<std::uint32_t>((carries_samples ? message : 65536) * messages, 1 << 20));
+    const auto room = shared_memory_of(job);
+    transport->max_message_size(room.message);
+    transport->segment_size(room.segment);
     qos.transport().user_transports.push_back(transport);
   }
   return qos;
@@ -113,9 +134,7 @@ class Writer final : public peers::Sender {
       : participant_(participant), size_(job.size), reliable_(job.reliability == Reliability::reliable), loans_(job.variant == data_sharing) {
     publisher_ = made(participant.create_publisher(dds::PUBLISHER_QOS_DEFAULT), "a publisher");
     auto qos = endpoint_qos(job, publisher_->get_default_datawriter_qos());
-    const auto largest = udp_message(job);
-    const bool cut = largest > 0 && job.size + (largest > 2 * message_overhead ? message_overhead : small_overhead) > largest;
-    qos.publish_mode().kind = cut ? dds::ASYNCHRONOUS_PUBLISH_MODE : dds::SYNCHRONOUS_PUBLISH_MODE;
+    qos.publish_mode().kind = is_cut(job) ? dds::ASYNCHRONOUS_PUBLISH_MODE : dds::SYNCHRONOUS_PUBLISH_MODE;
     writer_ = made(publisher_->create_datawriter(&topic, qos), "a writer");
     if (!loans_) payload_.assign(size_, std::byte{1});
     note_segments(job);
@@ -177,16 +196,26 @@ struct FirstByte {
   std::byte value;
 };
 
+dds::DataReaderQos reader_qos(const Job& job, dds::Subscriber& subscriber) {
+  auto qos = endpoint_qos(job, subscriber.get_default_datareader_qos());
+  // A sample that is looked at counts: with room for the depth alone, newer ones are refused instead of replacing older ones.
+  auto& limits = qos.resource_limits();
+  limits.max_samples += extra_samples;
+  limits.max_samples_per_instance = limits.allocated_samples = limits.max_samples;
+  return qos;
+}
+
+bool is_matched(dds::DataReader& reader) {
+  dds::SubscriptionMatchedStatus status;
+  checked(reader.get_subscription_matched_status(status), "asking for matched writers");
+  return status.current_count > 0;
+}
+
 class Reader final : public peers::Receiver {
  public:
   Reader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic) : participant_(participant), size_(job.size) {
     subscriber_ = made(participant.create_subscriber(dds::SUBSCRIBER_QOS_DEFAULT), "a subscriber");
-    auto qos = endpoint_qos(job, subscriber_->get_default_datareader_qos());
-    // A sample that is looked at counts: with room for the depth alone, newer ones are refused instead of replacing older ones.
-    auto& limits = qos.resource_limits();
-    limits.max_samples += extra_samples;
-    limits.max_samples_per_instance = limits.allocated_samples = limits.max_samples;
-    reader_ = made(subscriber_->create_datareader(&topic, qos), "a reader");
+    reader_ = made(subscriber_->create_datareader(&topic, reader_qos(job, *subscriber_)), "a reader");
     auto& condition = reader_->get_statuscondition();
     condition.set_enabled_statuses(dds::StatusMask::data_available());
     checked(waitset_.attach_condition(condition), "attaching to a wait set");
@@ -200,11 +229,7 @@ class Reader final : public peers::Receiver {
     participant_.delete_subscriber(subscriber_);
   }
 
-  bool matched() override {
-    dds::SubscriptionMatchedStatus status;
-    checked(reader_->get_subscription_matched_status(status), "asking for matched writers");
-    return status.current_count > 0;
-  }
+  bool matched() override { return is_matched(*reader_); }
 
   std::span<const std::byte> take() override {
     for (;;) {
@@ -237,10 +262,88 @@ class Reader final : public peers::Receiver {
   dds::SampleInfoSeq infos_;
 };
 
+/// Calls back on the thread of Fast DDS that receives, and takes samples out of it there, as its own latency tool does.
+class ListeningReader final : public peers::Receiver, private dds::DataReaderListener {
+ public:
+  ListeningReader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic) : participant_(participant), size_(job.size), loans_(job.variant == data_sharing) {
+    subscriber_ = made(participant.create_subscriber(dds::SUBSCRIBER_QOS_DEFAULT), "a subscriber");
+    reader_ = made(subscriber_->create_datareader(&topic, reader_qos(job, *subscriber_), this, dds::StatusMask::data_available()), "a reader");
+    note_segments(job);
+  }
+
+  ~ListeningReader() override {
+    subscriber_->delete_datareader(reader_);
+    participant_.delete_subscriber(subscriber_);
+  }
+
+  bool matched() override { return is_matched(*reader_); }
+  std::span<const std::byte> take() override { return {}; }
+  void wait(std::chrono::nanoseconds) override {}
+  bool calls_back() const override { return true; }
+
+  void attach(peers::Handler* handler) override {
+    {
+      std::lock_guard lock(mutex_);
+      handler_ = handler;
+    }
+    // What came before has called nobody.
+    if (handler != nullptr) on_data_available(reader_);
+  }
+
+ private:
+  // Fast DDS may hold the reader's lock meanwhile: samples are taken before this end's own lock is.
+  void on_data_available(dds::DataReader* reader) override {
+    while (is_attached() && (loans_ ? serve_loan(*reader) : serve_copy(*reader))) {
+    }
+  }
+
+  bool is_attached() {
+    std::lock_guard lock(mutex_);
+    return handler_ != nullptr;
+  }
+
+  bool serve_loan(dds::DataReader& reader) {
+    dds::LoanableSequence<FirstByte> samples;
+    dds::SampleInfoSeq infos;
+    if (reader.take(samples, infos, 1) != ReturnCode_t::RETCODE_OK) return false;
+    if (infos.length() > 0 && infos[0].valid_data) serve({&samples[0].value, size_});
+    reader.return_loan(samples, infos);
+    return true;
+  }
+
+  bool serve_copy(dds::DataReader& reader) {
+    // Of each thread that calls: who attaches may take what came before while the next one comes.
+    static thread_local std::vector<std::byte> copy;
+    copy.resize(size_);
+    dds::SampleInfo info;
+    if (reader.take_next_sample(copy.data(), &info) != ReturnCode_t::RETCODE_OK) return false;
+    if (info.valid_data) serve(copy);
+    return true;
+  }
+
+  void serve(std::span<const std::byte> payload) {
+    const auto came = peers::now_ns();
+    std::lock_guard lock(mutex_);
+    if (handler_ != nullptr && !handler_->on_sample(came, payload, *this)) handler_ = nullptr;
+  }
+
+  dds::DomainParticipant& participant_;
+  std::size_t size_;
+  bool loans_;
+  dds::Subscriber* subscriber_ = nullptr;
+  dds::DataReader* reader_ = nullptr;
+  // Recursive, because an answer may be sent from within, and come back on the same thread.
+  std::recursive_mutex mutex_;
+  peers::Handler* handler_ = nullptr;
+};
+
+/// At a rate, a callback that takes long keeps the thread from receiving: samples wait in sockets then, and go with the writer that leaves.
+bool is_ping_pong(const Job& job) { return job.role == peers::Role::ping || job.role == peers::Role::echo; }
+
 class FastLink final : public peers::Link {
  public:
-  explicit FastLink(const Job& job) : job_(job) {
-    participant_ = made(dds::DomainParticipantFactory::get_instance()->create_participant(kept_domain(job), participant_qos(job)), "a participant");
+  explicit FastLink(const Job& job) : job_(of_carrier(job)), listens_(is_listener(job) && is_ping_pong(job)) {
+    participant_ = made(dds::DomainParticipantFactory::get_instance()->create_participant(kept_domain(job), participant_qos(job_)), "a participant");
     note_segments(job);
   }
 
@@ -252,6 +355,7 @@ class FastLink final : public peers::Link {
   void resize(std::size_t size) override { job_.size = size; }
   std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Writer>(job_, *participant_, this->topic(topic)); }
   std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
+    if (listens_) return std::make_unique<ListeningReader>(job_, *participant_, this->topic(topic));
     return std::make_unique<Reader>(job_, *participant_, this->topic(topic));
   }
 
@@ -265,11 +369,55 @@ class FastLink final : public peers::Link {
   }
 
   Job job_;
+  bool listens_;
   dds::DomainParticipant* participant_ = nullptr;
   std::vector<dds::Topic*> topics_;
 };
 
 }  // namespace
+
+bool is_listener(const Job& job) { return job.variant.ends_with(listener_end); }
+
+Job of_carrier(Job job) {
+  if (is_listener(job)) job.variant.resize(job.variant.size() - listener_end.size());
+  return job;
+}
+
+std::string profiles(const Job& whole) {
+  const auto job = of_carrier(whole);
+  const bool reliable = job.reliability == Reliability::reliable;
+  const auto depth = std::to_string(job.depth);
+  std::ostringstream transport, endpoint;
+  if (const auto largest = udp_message(job); largest > 0) {
+    transport << "<type>UDPv4</type><sendBufferSize>" << udp_buffer << "</sendBufferSize><receiveBufferSize>" << udp_buffer << "</receiveBufferSize><maxMessageSize>"
+              << largest << "</maxMessageSize><interfaceWhiteList><address>127.0.0.1</address></interfaceWhiteList>";
+  } else {
+    const auto room = shared_memory_of(job);
+    transport << "<type>SHM</type><maxMessageSize>" << room.message << "</maxMessageSize><segment_size>" << room.segment << "</segment_size>";
+  }
+  const auto end = [&](const char* kind, const std::string& name, std::uint64_t samples) {
+    endpoint << '<' << kind << " profile_name=\"" << name << "\"><topic><name>as_told</name><dataType>LatencyType</dataType><kind>NO_KEY</kind><historyQos><kind>KEEP_LAST</kind><depth>"
+             << depth << "</depth></historyQos><resourceLimitsQos><max_samples>" << samples << "</max_samples><max_instances>1</max_instances><max_samples_per_instance>"
+             << samples << "</max_samples_per_instance><allocated_samples>" << samples << "</allocated_samples><extra_samples>" << extra_samples
+             << "</extra_samples></resourceLimitsQos></topic><qos><reliability><kind>" << (reliable ? "RELIABLE" : "BEST_EFFORT")
+             << "</kind><max_blocking_time><sec>1</sec></max_blocking_time></reliability><durability><kind>VOLATILE</kind></durability>";
+    if (std::string(kind) == "publisher") endpoint << "<publishMode><kind>" << (is_cut(job) ? "ASYNCHRONOUS" : "SYNCHRONOUS") << "</kind></publishMode>";
+    endpoint << "<data_sharing><kind>" << (job.variant == data_sharing ? "ON" : "OFF") << "</kind></data_sharing></qos><historyMemoryPolicy>PREALLOCATED</historyMemoryPolicy></"
+             << kind << '>';
+  };
+  std::ostringstream participants;
+  for (const std::string side : {"pub", "sub"}) {
+    participants << "<participant profile_name=\"" << side << "_participant_profile\"><rtps><name>latency_test_" << side
+                 << "</name><userTransports><transport_id>as_measured</transport_id></userTransports><useBuiltinTransports>false</useBuiltinTransports>";
+    if (udp_message(job) > 0) participants << "<sendSocketBufferSize>" << udp_buffer << "</sendSocketBufferSize><listenSocketBufferSize>" << udp_buffer << "</listenSocketBufferSize>";
+    participants << "</rtps></participant>";
+    end("publisher", side + "_publisher_profile", job.depth);
+    end("subscriber", side + "_subscriber_profile", job.depth + extra_samples);
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?><dds xmlns=\"http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles\"><profiles><transport_descriptors><transport_descriptor>"
+         "<transport_id>as_measured</transport_id>" +
+         transport.str() + "</transport_descriptor></transport_descriptors>" + participants.str() + endpoint.str() + "</profiles></dds>\n";
+}
 
 std::unique_ptr<peers::Link> make_link(const Job& job) { return std::make_unique<FastLink>(job); }
 

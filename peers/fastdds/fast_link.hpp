@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "link.hpp"
@@ -10,6 +11,15 @@
 namespace fast {
 
 inline constexpr std::string_view udp = "udp", udp_1500 = "udp_1500", udp_500 = "udp_500", shm = "shm", data_sharing = "data_sharing";
+/// How variants end whose readers are called back.
+inline constexpr std::string_view listener_end = "_listener";
+
+/// Whether readers are called back on the thread that receives.
+bool is_listener(const peers::Job& job);
+/// The same with the variant that is varied by that.
+peers::Job of_carrier(peers::Job job);
+/// The settings of a job's ends as the XML profiles of LatencyTest.
+std::string profiles(const peers::Job& job);
 
 std::unique_ptr<peers::Link> make_link(const peers::Job& job);
 

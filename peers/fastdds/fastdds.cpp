@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// eProsima Fast DDS: UDP, its shared-memory transport, and data sharing with loans.
+// eProsima Fast DDS: UDP, its shared-memory transport, and data sharing with loans; and its latency tool.
 #include <fastrtps/config.h>
 
 #include <string>
 
 #include "fast_link.hpp"
+#include "latency_test.hpp"
 
 namespace {
 
@@ -32,14 +33,14 @@ class FastDds final : public peers::Middleware {
     over_udp.keeper = true;
     // A thread of its own receives; a reader that spins on the same CPU would only keep it from that.
     over_udp.waits = {peers::WaitKind::block};
-    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable; no latency tool in Debian's packages";
+    over_udp.note = "best effort loses payloads that do not fit the socket's buffer; then rounds of a ping-pong stay unanswered: make it reliable";
     over_udp.settings = with_common({{"transports", "UDPv4 on 127.0.0.1 only", "loopback only; by default, shared memory would be taken"},
                                      {"send and receive socket buffers", "10 MiB, as far as net.core allows", "its manual, large data rates"},
                                      {"publish_mode", "SYNCHRONOUS up to 60 kB, ASYNCHRONOUS above", "fewer threads in between; larger payloads are cut, which needs the latter"}});
     Variant over_shm = over_udp;
     over_shm.name = fast::shm;
     over_shm.title = "shared-memory transport";
-    over_shm.note = "one copy into the transport's segment, one out of it; no latency tool in Debian's packages";
+    over_shm.note = "one copy into the transport's segment, one out of it";
     over_shm.settings = with_common({{"transports", "SharedMem only", "what is measured"},
                                      {"max_message_size", "payload + 4 KiB", "its manual, large data with shared memory: no fragments"},
                                      {"segment_size", "(depth + 2) × (subscribers + 1) messages, at least 1 MiB", "room for what every subscriber may not have read yet"},
@@ -48,7 +49,7 @@ class FastDds final : public peers::Middleware {
     sharing.name = fast::data_sharing;
     sharing.title = "data sharing, with loans";
     sharing.loans = true;
-    sharing.note = "a best-effort writer may overwrite what a slow reader looks at; is_sample_valid() tells afterwards; no latency tool in Debian's packages";
+    sharing.note = "a best-effort writer may overwrite what a slow reader looks at; is_sample_valid() tells afterwards";
     sharing.settings = with_common({{"data_sharing", "ON", "what is measured; its manual, zero-copy communication"},
                                     {"loan_sample, take with loan", "used", "its manual, zero-copy communication"},
                                     {"transports", "SharedMem only", "for discovery"},
@@ -64,11 +65,31 @@ class FastDds final : public peers::Middleware {
       v.settings[3].value = std::string("SYNCHRONOUS up to 256 bytes below that, ASYNCHRONOUS above");
       return v;
     };
-    return {"fastdds", "eProsima Fast DDS", FASTRTPS_VERSION_STR, {over_udp, over_shm, sharing, with_datagrams(fast::udp_500, "500", "what is varied"), with_datagrams(fast::udp_1500, "1472", "what is varied; fits an Ethernet frame")}};
+    const auto with_500 = with_datagrams(fast::udp_500, "500", "what is varied");
+    const auto with_1500 = with_datagrams(fast::udp_1500, "1472", "what is varied; fits an Ethernet frame");
+    // As LatencyTest has it, which cannot be told otherwise: threads that wait would have one more wake-up at each end.
+    const auto called_back = [&](const Variant& usual) {
+      Variant v = usual;
+      v.name += fast::listener_end;
+      v.title += ", in ping-pongs read in callbacks of the thread that receives, as its own latency tool does";
+      v.tuning = true;
+      v.settings.push_back({"DataReaderListener, on_data_available", "answers from there; loans are looked at, all else is taken out (take_next_sample)", "as in LatencyTest, which cannot be told otherwise"});
+      if (fast::has_latency_test()) v.own_tool = "LatencyTest";
+      return v;
+    };
+    const auto with_udp = called_back(over_udp), with_shm = called_back(over_shm);
+    auto with_sharing = called_back(sharing);
+    // Into and out of its loans it copies payloads, which it leaves out of its times. What it cannot leave out is that the other end sleeps meanwhile,
+    // and longer for larger ones: a third more at 1 MiB.
+    if (!with_sharing.own_tool.empty()) with_sharing.own_tool_sizes = {64, 128, 256, 512, 1024, 2048, 4096};
+    const std::string tool = fast::has_latency_test() ? "its latency tool, LatencyTest, reads in callbacks: it is compared with " : "its latency tool, LatencyTest, was not built (`make peers` says why), and would be compared with ";
+    for (auto* usual : {&over_udp, &over_shm, &sharing}) usual->note += "; " + tool + usual->name + std::string(fast::listener_end);
+    return {"fastdds", "eProsima Fast DDS", FASTRTPS_VERSION_STR, {over_udp, over_shm, sharing, with_500, with_1500, with_udp, with_shm, with_sharing}};
   }
 
   std::unique_ptr<peers::Link> join(const peers::Job& job) override { return fast::make_link(job); }
   std::unique_ptr<peers::Keeper> keep(const peers::Job& job) override { return fast::make_keeper(job); }
+  peers::OwnTool run_own_tool(const peers::Job& job) override { return fast::run_latency_test(job); }
 };
 
 }  // namespace

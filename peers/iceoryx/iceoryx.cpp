@@ -189,6 +189,7 @@ class Iceoryx final : public peers::Middleware {
       with_history.own_tool = "iceperf";
       with_history.own_tool_wait = peers::WaitKind::spin;
       with_history.own_tool_sizes = ice::iceperf_sizes();
+      shm.note = "its latency tool, iceperf, polls and has a history of one: it is compared with shm_history";
     } else {
       shm.note = "its latency tool, iceperf, was not built: it is an example in the documentation of libiceoryx-posh-dev, and needs libiceoryx-binding-c-dev";
     }

@@ -325,6 +325,24 @@ fn tears(s: &Subject) -> Vec<String> {
     if run["torn"].as_u64().is_some_and(|n| n > 0) && shown { Vec::new() } else { vec![format!("no torn payload is shown: {run}")] }
 }
 
+/// What scenarios take for granted when they name systems is what these say of themselves.
+#[test]
+fn peers_can_do_what_scenarios_count_on() {
+    let noted: Value = serde_json::from_str(include_str!("capabilities.json")).unwrap();
+    let named = |list: &Value, name: &Value| list.as_array().unwrap().iter().find(|x| x["name"] == *name).cloned();
+    let mut differ = Vec::new();
+    for s in subjects() {
+        let (peer, variant) = s.system.split_once('/').unwrap();
+        let Some(capabilities) = named(&noted, &peer.into()).and_then(|p| named(&p["variants"], &variant.into())) else {
+            differ.push(format!("{}: it is missing", s.system));
+            continue;
+        };
+        let said = capabilities.as_object().unwrap().iter().filter(|(key, value)| s.about[key.as_str()] != **value);
+        differ.extend(said.map(|(key, value)| format!("{}: {key} is noted as {value}, and it says {}", s.system, s.about[key.as_str()])));
+    }
+    assert!(differ.is_empty(), "tests/capabilities.json is older than the peers:\n{}", differ.join("\n"));
+}
+
 /// Cases follow one another, so that peers do not take each other's daemons or CPUs.
 #[test]
 fn every_variant_of_every_peer_keeps_the_protocol() {

@@ -184,10 +184,10 @@ fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
 
 #[test]
 fn what_cannot_be_measured_is_a_row_with_a_reason() {
-    let m = measured("--size 64,1M --peers test/sound,ros2", 0);
+    let m = measured("--size 64,1M --peers test/sound,ros2_inter", 0);
     let rows: Vec<String> = m["left_out"].as_array().unwrap().iter().map(|l| format!("{}: {}", l["what"], l["reason"])).collect();
     assert_eq!(rows.len(), 2, "{rows:?}");
-    assert!(rows[0].contains("ros2") && rows[0].contains("not installed: install ROS 2"), "{rows:?}");
+    assert!(rows[0].contains("ros2_inter") && rows[0].contains("not installed: install ROS 2"), "{rows:?}");
     assert!(rows[1].contains("1 MiB") && rows[1].contains("carries 32 to 65536 bytes"), "{rows:?}");
     let out = bench("link --size 64 --peers tset --json");
     assert_eq!(out.status.code(), Some(2));

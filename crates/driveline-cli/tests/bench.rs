@@ -58,7 +58,7 @@ fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
     assert!(code == Some(1) && out.is_empty() && err.contains("there is nothing to measure; left out:"), "{code:?} {out} {err}");
     assert!(err.matches("make gateways").count() <= 1, "{err}");
     // All peers that are missing are one line.
-    assert!(err.matches("not installed").count() == 1 && err.contains("cyclonedds, fastdds"), "{err}");
+    assert!(err.matches("not installed").count() == 1 && err.contains("iceoryx, iceoryx2"), "{err}");
     assert!(err.contains("`driveline bench peers NAME`"), "{err}");
 }
 
@@ -213,7 +213,7 @@ fn each_peer_has_one_line_and_more_where_it_is_named() {
     // One with all that it says, or how to add it; of all of them likewise.
     let mine = of(&["mine"]);
     assert!(mine.contains("mine/udp: over udp") && mine.contains("depth = 1: small messages") && !mine.contains("zenoh"), "{mine}");
-    assert!(of(&["zenoh", "ros2"]).contains("install ROS 2") && of(&["mine/udp"]).contains("mine/udp"));
+    assert!(of(&["zenoh", "ros2_inter"]).contains("install ROS 2") && of(&["mine/udp"]).contains("mine/udp"));
     let all = of(&["--settings"]);
     assert!(all.contains("depth = 1: small messages") && all.contains("install ROS 2"), "{all}");
     let one: Vec<Value> = serde_json::from_str(&of(&["mine", "--json"])).unwrap();

@@ -4,10 +4,13 @@
 
 #[path = "../../driveline-lab/tests/browser/mod.rs"]
 mod browser;
+#[path = "../../../tools/skipped.rs"]
+mod skipped;
 
 use browser::{is_readable, open};
 use serde_json::Value;
-use std::path::Path;
+use skipped::skipped;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const DRIVELINE: &str = env!("CARGO_BIN_EXE_driveline");
@@ -108,4 +111,30 @@ fn a_browser_shows_the_report_of_a_real_experiment() {
         assert!(told.page_width <= told.width && told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
         assert!(is_readable(&told), "{told:?}");
     }
+}
+
+/// What S5 asks for must be able to tear what can tear: else that nothing tore would say nothing.
+#[test]
+fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
+    let Some(peers) = std::env::var_os("DRIVELINE_PEERS").map(PathBuf::from).filter(|d| d.join("as_published").is_file()) else {
+        return skipped("SIM's protocol", "DRIVELINE_PEERS names no directory with the peer as_published", "run `make peers-test`");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let shown = Command::new(DRIVELINE).args(["bench", "list", "--show", "S5"]).output().unwrap();
+    // Its parameters as they stand, for a second and a half.
+    let mut text: Vec<String> = String::from_utf8(shown.stdout).unwrap().lines().map(str::to_owned).collect();
+    let quick = text.iter_mut().find(|line| line.starts_with("quick:")).unwrap();
+    *quick = "quick: {rounds: 1, seconds: 1.5, cases: [torn reads], systems: [driveline, as_published/sim]}".into();
+    std::fs::write(dir.path().join("torn.yaml"), text.join("\n") + "\n").unwrap();
+    let mut command = Command::new(DRIVELINE);
+    command.current_dir(dir.path()).env("DRIVELINE_PEERS", peers).stdin(Stdio::null());
+    let out = command.args(["bench", "run", "./torn.yaml", "--quick", "--out", "a", "--json"]).output().unwrap();
+    let summary: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
+    let cases = summary["experiments"][0]["cases"].as_array().unwrap();
+    let torn = |system: &str| {
+        let case = cases.iter().find(|c| c["system"] == system && c["role"] == "measured").unwrap_or_else(|| panic!("{system}: {summary}"));
+        case["totals"]["torn"].as_u64().unwrap_or_else(|| panic!("{case}"))
+    };
+    assert!(torn("as_published/sim") > 0, "nothing tore");
+    assert_eq!(torn("driveline"), 0);
 }

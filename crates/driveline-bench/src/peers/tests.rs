@@ -96,7 +96,11 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     assert!(reason(&peers, "fails").contains("exit status: 3"));
     assert!(reason(&peers, "future").contains("version 99"));
     odd.iter().for_each(|(file, _, why)| assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file)));
-    assert!(matches!(state(&peers, "ros2"), State::NotInstalled { how_to_add } if how_to_add.contains("build/peers")));
+    // Two rows of the papers, and two of what is missing here.
+    for (name, how) in [("ros2_inter", "between processes"), ("ros2_intra", "within a process")] {
+        let told = |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
+        assert!(matches!(state(&peers, name), State::NotInstalled { how_to_add } if told(how_to_add)), "{name}");
+    }
     assert!(!peers.iter().any(|p| p.name == "README"));
     let text = details(&peers, usize::MAX);
     for words in [

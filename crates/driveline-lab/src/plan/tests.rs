@@ -8,13 +8,15 @@ use std::collections::BTreeSet;
 
 /// What the experiments that come with the program ask of which systems.
 mod papers;
+/// Who takes part in `--quick`.
+mod quick;
 
 /// A peer that can do everything, under the names that scenarios ask for.
 fn peer(name: &str, variants: &[&str]) -> Peer {
     let variant = |name: &&str| Variant {
         name: (*name).to_owned(),
         title: format!("as {name}"),
-        tuning: ["_500", "_1500", "_nagle"].iter().any(|end| name.ends_with(end)),
+        tuning: ["_500", "_1500", "_nagle", "_history", "_listener"].iter().any(|end| name.ends_with(end)),
         reach: vec![Reach::Process, Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
         reliability: vec![Reliability::BestEffort, Reliability::Reliable],
@@ -41,8 +43,8 @@ fn peers() -> Vec<Peer> {
     vec![
         peer("cyclonedds", &["udp", "udp_default", "udp_1500", "udp_500"]),
         peer("iceoryx2", &["ipc"]),
-        peer("iceoryx", &["shm"]),
-        peer("fastdds", &["udp", "shm", "data_sharing", "udp_1500", "udp_500"]),
+        peer("iceoryx", &["shm", "shm_history"]),
+        peer("fastdds", &["udp", "shm", "data_sharing", "udp_1500", "udp_500", "udp_listener", "shm_listener"]),
         peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]),
         peer("baseline", &["tcp", "tcp_nagle", "udp", "udp_1500", "udp_500"]),
         peer("as_published", &["sim", "sim_code", "fastcycle"]),

@@ -157,7 +157,7 @@ impl Carrier {
             max_size: LARGEST,
             max_subscribers: 64,
             keeper: self != Self::Tcp,
-            note: self.note().into(),
+            note: format!("{}; its latency tool, z_ping, is in none of the packages that it publishes", self.note()),
             settings: self.settings(),
             ..Variant::default()
         }

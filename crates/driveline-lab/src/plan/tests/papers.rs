@@ -92,11 +92,6 @@ fn links_of_the_first_paper_are_reliable_as_there() {
             }
         }
     }
-    // At the same rate and at once: nobody but Driveline and two others.
-    let quick = planned("W1", Extent::Quick);
-    let who: BTreeSet<_> =
-        quick.cases.iter().filter(|c| c.role == Role::Measured && c.cell.contains("host")).map(|c| c.system.to_string()).collect();
-    assert_eq!(who.len(), 3, "{who:?}");
 }
 
 #[test]
@@ -188,13 +183,14 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
 }
 
 #[test]
-fn both_protocols_of_the_second_paper_are_asked_for_torn_reads() {
+fn whoever_may_tear_is_asked_for_torn_reads() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("S5", extent);
         let who: Vec<_> = e.cases.iter().filter(|c| c.cell == "torn reads").map(|c| c.system.to_string()).collect();
-        for expected in ["driveline", "as_published/sim", "as_published/sim_code"] {
+        for expected in ["driveline", "as_published/sim", "as_published/sim_code", "fastdds/data_sharing"] {
             assert!(who.iter().any(|w| w == expected), "{expected}: {who:?}");
         }
+        assert!(extent == Extent::Quick || who.iter().any(|w| w == "zenoh/shm"), "all of them, where there is time: {who:?}");
     }
 }
 
