@@ -130,8 +130,8 @@ Qos endpoint_qos(const Job& job, const Qos& base) {
 
 class Writer final : public peers::Sender {
  public:
-  Writer(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic)
-      : participant_(participant), size_(job.size), reliable_(job.reliability == Reliability::reliable), loans_(job.variant == data_sharing) {
+  Writer(const Job& job, bool loans, dds::DomainParticipant& participant, dds::Topic& topic)
+      : participant_(participant), size_(job.size), reliable_(job.reliability == Reliability::reliable), loans_(loans) {
     publisher_ = made(participant.create_publisher(dds::PUBLISHER_QOS_DEFAULT), "a publisher");
     auto qos = endpoint_qos(job, publisher_->get_default_datawriter_qos());
     qos.publish_mode().kind = is_cut(job) ? dds::ASYNCHRONOUS_PUBLISH_MODE : dds::SYNCHRONOUS_PUBLISH_MODE;
@@ -265,7 +265,7 @@ class Reader final : public peers::Receiver {
 /// Calls back on the thread of Fast DDS that receives, and takes samples out of it there, as its own latency tool does.
 class ListeningReader final : public peers::Receiver, private dds::DataReaderListener {
  public:
-  ListeningReader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic) : participant_(participant), size_(job.size), loans_(job.variant == data_sharing) {
+  ListeningReader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic) : participant_(participant), size_(job.size) {
     subscriber_ = made(participant.create_subscriber(dds::SUBSCRIBER_QOS_DEFAULT), "a subscriber");
     reader_ = made(subscriber_->create_datareader(&topic, reader_qos(job, *subscriber_), this, dds::StatusMask::data_available()), "a reader");
     note_segments(job);
@@ -293,7 +293,7 @@ class ListeningReader final : public peers::Receiver, private dds::DataReaderLis
  private:
   // Fast DDS may hold the reader's lock meanwhile: samples are taken before this end's own lock is.
   void on_data_available(dds::DataReader* reader) override {
-    while (is_attached() && (loans_ ? serve_loan(*reader) : serve_copy(*reader))) {
+    while (is_attached() && serve_next(*reader)) {
     }
   }
 
@@ -302,16 +302,7 @@ class ListeningReader final : public peers::Receiver, private dds::DataReaderLis
     return handler_ != nullptr;
   }
 
-  bool serve_loan(dds::DataReader& reader) {
-    dds::LoanableSequence<FirstByte> samples;
-    dds::SampleInfoSeq infos;
-    if (reader.take(samples, infos, 1) != ReturnCode_t::RETCODE_OK) return false;
-    if (infos.length() > 0 && infos[0].valid_data) serve({&samples[0].value, size_});
-    reader.return_loan(samples, infos);
-    return true;
-  }
-
-  bool serve_copy(dds::DataReader& reader) {
+  bool serve_next(dds::DataReader& reader) {
     // Of each thread that calls: who attaches may take what came before while the next one comes.
     static thread_local std::vector<std::byte> copy;
     copy.resize(size_);
@@ -329,7 +320,6 @@ class ListeningReader final : public peers::Receiver, private dds::DataReaderLis
 
   dds::DomainParticipant& participant_;
   std::size_t size_;
-  bool loans_;
   dds::Subscriber* subscriber_ = nullptr;
   dds::DataReader* reader_ = nullptr;
   // Recursive, because an answer may be sent from within, and come back on the same thread.
@@ -342,7 +332,7 @@ bool is_ping_pong(const Job& job) { return job.role == peers::Role::ping || job.
 
 class FastLink final : public peers::Link {
  public:
-  explicit FastLink(const Job& job) : job_(of_carrier(job)), listens_(is_listener(job) && is_ping_pong(job)) {
+  explicit FastLink(const Job& job) : job_(of_carrier(job)), listens_(is_listener(job) && is_ping_pong(job)), loans_(job.variant == data_sharing) {
     participant_ = made(dds::DomainParticipantFactory::get_instance()->create_participant(kept_domain(job), participant_qos(job_)), "a participant");
     note_segments(job);
   }
@@ -353,7 +343,7 @@ class FastLink final : public peers::Link {
   }
 
   void resize(std::size_t size) override { job_.size = size; }
-  std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Writer>(job_, *participant_, this->topic(topic)); }
+  std::unique_ptr<peers::Sender> sender(const std::string& topic, std::size_t) override { return std::make_unique<Writer>(job_, loans_, *participant_, this->topic(topic)); }
   std::unique_ptr<peers::Receiver> receiver(const std::string& topic, std::size_t) override {
     if (listens_) return std::make_unique<ListeningReader>(job_, *participant_, this->topic(topic));
     return std::make_unique<Reader>(job_, *participant_, this->topic(topic));
@@ -370,6 +360,7 @@ class FastLink final : public peers::Link {
 
   Job job_;
   bool listens_;
+  bool loans_;
   dds::DomainParticipant* participant_ = nullptr;
   std::vector<dds::Topic*> topics_;
 };

@@ -73,15 +73,17 @@ class FastDds final : public peers::Middleware {
       v.name += fast::listener_end;
       v.title += ", in ping-pongs read in callbacks of the thread that receives, as its own latency tool does";
       v.tuning = true;
-      v.settings.push_back({"DataReaderListener, on_data_available", "answers from there; loans are looked at, all else is taken out (take_next_sample)", "as in LatencyTest, which cannot be told otherwise"});
+      v.settings.push_back({"DataReaderListener, on_data_available", "answers from there, samples are taken out (take_next_sample)", "as in LatencyTest, which cannot be told otherwise"});
       if (fast::has_latency_test()) v.own_tool = "LatencyTest";
       return v;
     };
     const auto with_udp = called_back(over_udp), with_shm = called_back(over_shm);
     auto with_sharing = called_back(sharing);
-    // Into and out of its loans it copies payloads, which it leaves out of its times. What it cannot leave out is that the other end sleeps meanwhile,
-    // and longer for larger ones: a third more at 1 MiB.
-    if (!with_sharing.own_tool.empty()) with_sharing.own_tool_sizes = {64, 128, 256, 512, 1024, 2048, 4096};
+    // Of loans the tool leaves asking for them, and copying, out of its times: what can be compared is data sharing without.
+    with_sharing.title = "data sharing without loans, in ping-pongs read in callbacks, as its own latency tool does";
+    with_sharing.loans = false;
+    with_sharing.note = "one copy into the shared history, one out of it";
+    with_sharing.settings[1] = {"loan_sample", "not used", "LatencyTest leaves what its loans take out of its times"};
     const std::string tool = fast::has_latency_test() ? "its latency tool, LatencyTest, reads in callbacks: it is compared with " : "its latency tool, LatencyTest, was not built (`make peers` says why), and would be compared with ";
     for (auto* usual : {&over_udp, &over_shm, &sharing}) usual->note += "; " + tool + usual->name + std::string(fast::listener_end);
     return {"fastdds", "eProsima Fast DDS", FASTRTPS_VERSION_STR, {over_udp, over_shm, sharing, with_500, with_1500, with_udp, with_shm, with_sharing}};
