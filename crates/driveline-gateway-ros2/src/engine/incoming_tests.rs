@@ -192,7 +192,7 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
     let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let topic: TopicName = "strangers".parse().unwrap();
     let rule = Rule::new("/strangers", Direction::FromRos);
-    let class = ReaderClass { reliability: Reliability::BestEffort, durability: Durability::Volatile };
+    let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     let incoming = Incoming::new(Profile::Zenoh);
     let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
     let mut patience = Patience::new(Instant::now());
