@@ -197,7 +197,8 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
     let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
     let mut patience = Patience::new(Instant::now());
     let mut comes = |writer, number| {
-        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0].as_slice().into());
+        // A rosgraph_msgs/Clock: two words.
+        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
         let came = Came { writer, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
         // Nobody waits: what is announced is announced already.
         patience.spend(Instant::now());

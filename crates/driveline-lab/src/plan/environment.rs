@@ -5,6 +5,7 @@ use crate::scenario::{Reads, StageSpec};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 /// What a stage's work is told, with what the environment has to say.
@@ -39,7 +40,8 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
     let why = match fs::metadata(text) {
         Ok(found) if found.is_dir() && reads == Reads::Frames => fs::read_dir(text).err().map(|e| e.to_string()),
         Ok(found) if found.is_dir() => Some("it is a directory".into()),
-        Ok(found) if found.is_file() => File::open(text).err().map(|e| e.to_string()),
+        // A socket lets nobody open it, and says so at once.
+        Ok(found) if found.is_file() || found.file_type().is_socket() => File::open(text).err().map(|e| e.to_string()),
         // A device, say, or a pipe: opening it could wait, and take from it.
         Ok(_) => None,
         Err(_) if reads == Reads::Frames && is_word => None,

@@ -157,9 +157,11 @@ fn all_topologies_tell_the_same_figure() {
     // In T3 it is from publishing to the callback of all subscriptions: filling is in neither.
     assert!(links.iter().all(|c| c.handling() == Some(Payload::Filled) && c.headline_metric() == Metric::Transport));
     // Where nobody names it, filling counts.
-    let unnamed = planned("S5", Extent::Default);
-    let torn = unnamed.cases.iter().find(|c| c.cell == "torn reads" && c.role == Role::Measured).unwrap();
-    assert_eq!(torn.headline_metric(), Metric::FillAndTransport);
+    let mut unnamed = scenario::load("W2").unwrap();
+    unnamed.figure = None;
+    let e = plan(&unnamed, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    let link = e.cases.iter().find(|c| c.role == Role::Measured).unwrap();
+    assert_eq!((link.figure_is_named, link.headline_metric()), (false, Metric::FillAndTransport));
 }
 
 #[test]
