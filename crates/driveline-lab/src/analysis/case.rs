@@ -92,8 +92,8 @@ pub struct Totals {
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
-    /// Processor time of all ends of a link per sample sent, in nanoseconds; in a ping-pong that is a whole round, with the
-    /// answer. A daemon of the middleware is not in it.
+    /// Processor time of all ends of a link per sample sent, whatever became of it, in nanoseconds; in a ping-pong that is a whole
+    /// round, with the answer. A daemon of the middleware is not in it.
     pub cpu_ns_per_sample: Option<f64>,
     /// Of that: the sending end.
     pub publisher_cpu_ns_per_sample: Option<f64>,
