@@ -7,6 +7,7 @@
 //! 5 % after Holm's correction (1979) over all comparisons made.
 
 mod costs;
+mod uncompared;
 
 pub use costs::{Cost, CostVerdict, What};
 
@@ -21,6 +22,7 @@ use driveline_bench::{MAX_OTHERS, UsageError};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::path::PathBuf;
+use uncompared::{Uncompared, Why};
 
 /// Probability of finding any difference where there is none.
 pub const SIGNIFICANCE: f64 = 0.05;
@@ -137,9 +139,10 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     let comparison = archives(&a, &b)?;
     ensure!(
         !comparison.rows.is_empty(),
-        "{} and {} have no case in common (same experiment, cell and system): measure the same experiments",
+        "{} and {} have no case in common (same experiment, cell and system) that can be compared: measure the same experiments{}",
         args.a.display(),
-        args.b.display()
+        args.b.display(),
+        comparison.warnings.iter().map(|w| format!("\n  {w}")).collect::<String>()
     );
     if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text(&comparison, prose::width())) }
 }
@@ -155,12 +158,19 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     }
     let (mut rows, mut chances, mut cases) = (Vec::new(), Vec::new(), Vec::new());
     let (mut all_costs, mut chances_of_costs, mut cases_of_costs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut uncompared = Uncompared::default();
     let seed = a.manifest.seed ^ b.manifest.seed;
     for e in &a.manifest.experiments {
         let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
-        for case in e.cases.iter().filter(|c| c.role != Role::Control) {
-            let twin = |c: &&Case| (&c.system, &c.cell, c.role) == (&case.system, &case.cell, case.role);
-            let Some(theirs) = other.cases.iter().find(twin) else { continue };
+        for theirs in other.cases.iter().filter(|c| is_compared(c) && e.cases.iter().all(|own| !are_twins(own, c))) {
+            uncompared.add(Why::OnlyInB, format!("{} · {}", e.scenario.id, theirs.id));
+        }
+        for case in e.cases.iter().filter(|c| is_compared(c)) {
+            let at = || format!("{} · {}", e.scenario.id, case.id);
+            let Some(theirs) = other.cases.iter().find(|c| are_twins(case, c)) else {
+                uncompared.add(Why::OnlyInA, at());
+                continue;
+            };
             differing(case, theirs, &e.scenario.id, &mut warnings);
             let at = || format!("{} · {}", e.scenario.id, case.id);
             let mut contradicted = false;
@@ -178,9 +188,16 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
                 chances_of_costs.push(chance);
                 cases_of_costs.push(case);
             }
-            let pair = pooled_headline(a, e, case).with_context(at)?.zip(pooled_headline(b, other, theirs).with_context(at)?);
-            let Some(((of, ours), (same, runs))) = pair else { continue };
+            let figures = (pooled_headline(a, e, case).with_context(at)?, pooled_headline(b, other, theirs).with_context(at)?);
+            let ((of, ours), (same, runs)) = match figures {
+                (Some(ours), Some(theirs)) => (ours, theirs),
+                (ours, theirs) => {
+                    uncompared.add(Why::without_samples(ours.is_none(), theirs.is_none()), at());
+                    continue;
+                }
+            };
             if of != same {
+                uncompared.add(Why::OtherFigure, format!("{} ({} and {})", at(), of.label(), same.label()));
                 continue;
             }
             for (rank, name) in [(Rank::P50, "p50"), (Rank::P99, "p99")] {
@@ -191,6 +208,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
             }
         }
     }
+    warnings.extend(uncompared.warnings());
     // All of them together: each is one more that may differ by chance.
     let corrected = holm(&[chances.as_slice(), &chances_of_costs].concat());
     let (of_rows, of_costs) = corrected.split_at_checked(rows.len()).unwrap_or_default();
@@ -216,6 +234,16 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         costs::method()
     );
     Ok(Differences { method, warnings, rows, costs: all_costs })
+}
+
+/// What is for comparing within a measurement (controls, tools of middlewares) is not compared between two.
+fn is_compared(c: &Case) -> bool {
+    !matches!(c.role, Role::Control | Role::OwnTool)
+}
+
+/// Whether both are the same in two measurements.
+fn are_twins(a: &Case, b: &Case) -> bool {
+    (&a.system, &a.cell, a.role) == (&b.system, &b.cell, b.role)
 }
 
 fn row(
