@@ -120,6 +120,19 @@ impl Totals {
         })
     }
 
+    /// Whether they say what became of each delivery of a case whose totals they are.
+    fn tell_deliveries(&self, case: &Case) -> bool {
+        !case.links.is_empty() || self.due > 0
+    }
+
+    /// How many of the deliveries that were to be did not come about, and how many were to; of a chain, which has none, samples as its
+    /// counters tell; nothing if nobody counts.
+    pub(super) fn lost(&self, case: &Case, counters: &BTreeMap<String, Vec<u64>>) -> Option<(u64, u64)> {
+        let sum = |name| counters.get(name).map(|runs| total(runs.iter().copied()));
+        let (came, due) = if self.tell_deliveries(case) { (self.received, self.due) } else { (sum("completed")?, sum("sent")?) };
+        Some((due.saturating_sub(came), due))
+    }
+
     /// Due and not published, for whatever reason.
     #[must_use]
     pub fn all_not_sent(&self) -> u64 {
@@ -249,20 +262,13 @@ impl CaseResult {
     /// many were to. Of a chain samples, as it counts them; none if nobody does.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
-        let t = &self.totals;
-        let (came, due) = if self.has_deliveries() {
-            (t.received, t.due)
-        } else {
-            let sum = |name| self.counters.get(name).map(|runs| total(runs.iter().copied()));
-            (sum("completed")?, sum("sent")?)
-        };
-        Some((due.saturating_sub(came), due))
+        self.totals.lost(&self.case, &self.counters)
     }
 
     /// Whether its totals say what became of each delivery: of links, and of workloads that tell.
     #[must_use]
     pub fn has_deliveries(&self) -> bool {
-        !self.case.links.is_empty() || self.totals.due > 0
+        self.totals.tell_deliveries(&self.case)
     }
 
     /// Of a stream whose headline is what passes between two arrivals: payload that each subscriber gets in a second, in bytes. Samples that were
