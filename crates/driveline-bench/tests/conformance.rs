@@ -299,7 +299,8 @@ fn own_tool(s: &Subject) -> Vec<String> {
     if s.about["own_tool"] == "" {
         return Vec::new();
     }
-    let out = s.command("--size 1k --wait block --messages 20 --own-tools").output().unwrap();
+    let reliable = if s.has("own_tool_reliability", "reliable") && s.has("reliability", "best_effort") { " --reliable" } else { "" };
+    let out = s.command(&format!("--size 1k --wait block --messages 20 --own-tools{reliable}")).output().unwrap();
     let m: Value = serde_json::from_slice(&out.stdout).unwrap();
     let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system && c["kind"] == "own_tool").unwrap();
     let said = &case["runs"][0]["own_tool"];
