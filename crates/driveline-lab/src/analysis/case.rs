@@ -34,6 +34,10 @@ pub struct CaseResult {
     pub ratios: Vec<Ratio>,
     /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they differ, the row is invalid.
     pub own_tool: Option<Agreement>,
+    /// Variants of its settings in the same cell that their own latency tool contradicts: such a tool judges no other row of this system,
+    /// so that this one is not confirmed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradicted_variants: Vec<System>,
     /// Of workloads, chains and watched links: distributions of what was observed.
     pub observed: Vec<Observed>,
     /// What was counted, in each valid run.
@@ -370,6 +374,22 @@ impl CaseResult {
     #[must_use]
     pub fn is_contradicted(&self) -> bool {
         self.own_tool.as_ref().is_some_and(Agreement::contradicts)
+    }
+
+    /// What a reader must know before relying on the row; nothing where no latency tool speaks against it.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&'static str> {
+        match (self.is_contradicted(), self.contradicted_variants.is_empty()) {
+            (true, _) => Some("invalid"),
+            (false, false) => Some("not confirmed"),
+            (false, true) => None,
+        }
+    }
+
+    /// Its short name, with what must be known of it.
+    pub(crate) fn name_with_doubt(&self) -> String {
+        let doubt = self.doubt().map_or_else(String::new, |doubt| format!(" ({})", doubt.to_uppercase()));
+        format!("{}{doubt}", self.name())
     }
 
     /// Runs that count.

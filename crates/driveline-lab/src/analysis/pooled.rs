@@ -7,7 +7,7 @@ use super::timeline::{self, Timeline};
 use super::total;
 use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, metrics};
 use anyhow::Result;
-use driveline_bench::harness::Pace;
+use driveline_bench::harness::{Pace, System};
 use driveline_bench::observations::{Observations, Quantity};
 use driveline_bench::stats::{Rank, Runs, ratio_interval};
 use driveline_bench::{Account, Agreement, Metric};
@@ -187,6 +187,7 @@ impl Pooled {
             totals,
             ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
+            contradicted_variants: self.contradicted_variants(all, seed),
             observed: self.observed.iter().map(observed).collect(),
             counters,
             runs: self.runs.iter().map(run).collect(),
@@ -224,6 +225,14 @@ impl Pooled {
         let runs = tool.runs.iter().filter(|r| r.is_valid());
         let said: Vec<_> = runs.flat_map(|r| r.accounts.iter().filter_map(move |a| Some((r.round, a.own_tool.clone()?)))).collect();
         Agreement::of(&self.in_order, &said, seed)
+    }
+
+    /// Those that vary its settings in the same cell and are contradicted by the tool that judges them.
+    fn contradicted_variants(&self, all: &[Self], seed: u64) -> Vec<System> {
+        let varies = |p: &&Self| p.case.role == Role::Measured && p.case.cell == self.case.cell && p.case.system.varies(&self.case.system);
+        let contradicted = |p: &&Self| p.agreement(all, seed).is_some_and(|a| a.contradicts());
+        let own = all.iter().filter(|_| self.case.role == Role::Measured);
+        own.filter(varies).filter(contradicted).map(|p| p.case.system.clone()).collect()
     }
 
     /// Likewise, of all its runs.
@@ -320,7 +329,7 @@ pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) ->
 
 /// What a run costs beside its latencies.
 pub(crate) struct RunCost {
-    /// Processor time of all ends per message, in nanoseconds.
+    /// Processor time of all ends per message, in nanoseconds; only links tell.
     pub(crate) cpu_ns_per_sample: Option<f64>,
     /// What did not come about; nothing of a workload that does not count it, or where nothing was to come.
     pub(crate) lost: Option<Lost>,
