@@ -73,11 +73,15 @@ class FastDds final : public peers::Middleware {
       v.name += fast::listener_end;
       v.title += ", in ping-pongs read in callbacks of the thread that receives, as its own latency tool does";
       v.tuning = true;
+      v.usual_at_a_rate = true;
       v.settings.push_back({"DataReaderListener, on_data_available", "answers from there, samples are taken out (take_next_sample)", "as in LatencyTest, which cannot be told otherwise"});
       if (fast::has_latency_test()) v.own_tool = "LatencyTest";
       return v;
     };
-    const auto with_udp = called_back(over_udp), with_shm = called_back(over_shm);
+    auto with_udp = called_back(over_udp);
+    // It waits 100 ms for each round that is lost, and does not come to its table where all are: it leaves the first one out, and has none.
+    with_udp.own_tool_reliability = {peers::Reliability::reliable};
+    const auto with_shm = called_back(over_shm);
     auto with_sharing = called_back(sharing);
     // Of loans the tool leaves asking for them, and copying, out of its times: what can be compared is data sharing without.
     with_sharing.title = "data sharing without loans, in ping-pongs read in callbacks, as its own latency tool does";

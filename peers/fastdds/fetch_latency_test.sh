@@ -12,6 +12,12 @@ left_out() {
     exit 0
 }
 
+# Half of it would be built, and fail there.
+incomplete() {
+    rm -rf "$into"
+    left_out "the source package $source $version has its parts elsewhere"
+}
+
 read -r source version < <(dpkg-query -W -f '${source:Package} ${source:Version}\n' libfastrtps-dev 2>/dev/null) || left_out "libfastrtps-dev is not installed"
 [ "$(cat "$into/version" 2>/dev/null)" = "$version" ] && exit 0
 rm -rf "$into"
@@ -37,7 +43,7 @@ cd - >/dev/null
 tree=$(find "$work" -maxdepth 1 -type d -name "$source-*" | head -n 1)
 [ -f "$tree/test/performance/latency/main_LatencyTest.cpp" ] || left_out "the source package $source $version has none"
 mkdir -p "$into"
-cp -r "$tree/test/performance/latency" "$tree/test/performance/optionarg.hpp" "$into/"
+cp -r "$tree/test/performance/latency" "$tree/test/performance/optionarg.hpp" "$into/" || incomplete
 # Debian's library is built with this one in its tree.
-cp -r "$tree/thirdparty/optionparser" "$into/"
+cp -r "$tree/thirdparty/optionparser" "$into/" || incomplete
 printf '%s\n' "$version" >"$into/version"

@@ -47,15 +47,18 @@ const char* name_of(WaitKind wait) {
 }
 
 json to_value(const Variant& v) {
-  json reach = json::array(), waits = json::array(), reliability = json::array(), settings = json::array();
+  json reach = json::array(), waits = json::array(), reliability = json::array(), own_tool_reliability = json::array(), settings = json::array();
   for (auto r : v.reach) reach.push_back(r == Reach::host ? "host" : r == Reach::network ? "network" : "process");
   for (auto w : v.waits) waits.push_back(name_of(w));
-  for (auto r : v.reliability) reliability.push_back(r == Reliability::reliable ? "reliable" : "best_effort");
+  const auto word = [](Reliability r) { return r == Reliability::reliable ? "reliable" : "best_effort"; };
+  for (auto r : v.reliability) reliability.push_back(word(r));
+  for (auto r : v.own_tool_reliability) own_tool_reliability.push_back(word(r));
   for (const auto& s : v.settings) settings.push_back({{"name", s.name}, {"value", s.value}, {"why", s.why}});
   return {{"name", v.name},         {"title", v.title},       {"reach", reach},       {"waits", waits},
           {"reliability", reliability}, {"loans", v.loans},   {"min_size", v.min_size}, {"max_size", v.max_size},
           {"max_subscribers", v.max_subscribers}, {"keeper", v.keeper}, {"note", v.note}, {"settings", settings}, {"tuning", v.tuning},
-          {"own_tool", v.own_tool}, {"own_tool_wait", name_of(v.own_tool_wait)}, {"own_tool_sizes", v.own_tool_sizes}};
+          {"own_tool", v.own_tool}, {"own_tool_wait", name_of(v.own_tool_wait)}, {"own_tool_sizes", v.own_tool_sizes},
+          {"own_tool_reliability", own_tool_reliability}, {"usual_at_a_rate", v.usual_at_a_rate}};
 }
 
 template <typename T>

@@ -129,12 +129,16 @@ struct Variant {
   std::vector<Setting> settings;
   /// Measured only when it is named.
   bool tuning = false;
+  /// It differs from what it varies in ping-pongs only.
+  bool usual_at_a_rate = false;
   /// Name of the middleware's own latency tool, if it can be run.
   std::string own_tool;
   /// How its readers wait.
   WaitKind own_tool_wait = WaitKind::block;
   /// The sizes that it can measure; none: any.
   std::vector<std::size_t> own_tool_sizes;
+  /// The links beside which it can measure; none: any.
+  std::vector<Reliability> own_tool_reliability;
 };
 
 struct Description {

@@ -168,12 +168,12 @@ End publish(const Job& job, Sender& sender) {
     try {
       rows.push(out.send(due(i)));
       ++end.published;
+      if (i >= job.warm_up) ++end.cpu_samples;
     } catch (const NotSent& e) {
       ++end.not_sent[e.what()];
     }
   }
-  end.cpu_ns = cpu_ns(job) - cpu;
-  end.cpu_samples = job.messages;
+  end.cpu_ns = end.cpu_samples > 0 ? cpu_ns(job) - cpu : 0;
   // Readers that process must have come to the end of what they keep.
   std::this_thread::sleep_for(before_end + std::chrono::microseconds(job.processing_us) * (job.depth + 1));
   for (unsigned i = 0; i < sender.end_marks(); ++i) {

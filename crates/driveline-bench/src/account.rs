@@ -80,8 +80,9 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     }
 }
 
-fn per_sample(end: &End) -> Option<f64> {
-    (end.cpu_samples > 0).then(|| end.cpu_ns as f64 / end.cpu_samples as f64)
+/// Processor time of an end for each counted sample that was sent, whatever became of it; nothing if the end cannot attribute any.
+fn per_sent(end: &End, sent: u64) -> Option<f64> {
+    (end.cpu_samples > 0 && sent > 0).then(|| end.cpu_ns as f64 / sent as f64)
 }
 
 fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
@@ -98,7 +99,7 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     let received: Vec<ReceivedRow> = received_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
     (a.received, a.missed) = (vec![received.len() as u64], vec![0]);
     check_balance("the callback", end.published, end, a);
-    a.publisher_cpu_ns_per_sample = per_sample(end);
+    a.publisher_cpu_ns_per_sample = per_sent(end, a.sent);
     let pairs = || sent.iter().zip(&received);
     if pairs().any(|(s, r)| s.sequence != r.sequence) || a.sent != received.len() as u64 {
         a.invalid.push("the stamps of both ends do not belong together".into());
@@ -271,9 +272,9 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     for (metric, samples) in figures {
         a.put(metric, samples);
     }
-    a.publisher_cpu_ns_per_sample = per_sample(ping);
-    a.subscriber_cpu_ns_per_sample = per_sample(echo);
-    a.wake_calls_per_publish = ping.wake_calls.map(|w| w as f64 / job.messages as f64);
+    a.publisher_cpu_ns_per_sample = per_sent(ping, a.sent);
+    a.subscriber_cpu_ns_per_sample = per_sent(echo, a.sent);
+    a.wake_calls_per_publish = ping.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
     Ok(())
 }
 
@@ -385,8 +386,8 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         a.put(Metric::Fill, sent.iter().map(|s| s.before_publish.saturating_sub(s.before_fill)).collect());
     }
     a.put(Metric::PublishCall, sent.iter().map(|s| s.returned.saturating_sub(s.before_publish)).collect());
-    a.publisher_cpu_ns_per_sample = per_sample(publisher);
-    let readers: Vec<f64> = receivers.iter().filter_map(|e| per_sample(e)).collect();
+    a.publisher_cpu_ns_per_sample = per_sent(publisher, a.sent);
+    let readers: Vec<f64> = receivers.iter().filter_map(|e| per_sent(e, a.sent)).collect();
     a.subscriber_cpu_ns_per_sample = (!readers.is_empty()).then(|| readers.iter().sum::<f64>() / readers.len() as f64);
     a.wake_calls_per_publish = publisher.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
     Ok(())

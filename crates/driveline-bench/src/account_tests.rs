@@ -128,6 +128,34 @@ fn what_was_not_sent_is_a_category_of_its_own() {
     assert!(a.invalid[0].contains("5 samples were scheduled, 4 sent and 0 not sent"), "{:?}", a.invalid);
 }
 
+/// Five are due, of which one is not sent; two of the others do not reach one of the subscribers.
+#[test]
+fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
+    let mut b = bench(Payload::Untouched);
+    (b.job.subscribers, b.job.messages) = (2, 5);
+    let sent = [2, 3, 4, 5, 6, 7];
+    let mut publisher = End { cpu_ns: 8_000, cpu_samples: 5, ..b.publisher(&sent) };
+    publisher.not_sent.insert("no loan".into(), 1);
+    let readers = [(2, vec![2, 3, 4, 5], 2), (4, sent.to_vec(), 0)];
+    let mut ends: Vec<End> = readers
+        .iter()
+        .enumerate()
+        .map(|(i, (n, rows, lost))| End { cpu_ns: 6_000, cpu_samples: *n, ..b.subscriber(i, rows, *lost) })
+        .collect();
+    ends.push(publisher);
+    let a = b.account(&ends);
+    assert_eq!(a.invalid, Vec::<String>::new());
+    assert_eq!((a.scheduled, a.sent, a.received.clone()), (5, 4, vec![2, 4]));
+    // 8 µs and twice 6 µs for four messages, whoever lost two of them: 5 µs each.
+    assert_eq!((a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample), (Some(2_000.0), Some(1_500.0)));
+    // What an end cannot attribute is unknown, and not nothing.
+    ends[0].cpu_samples = 0;
+    ends[1].cpu_samples = 0;
+    ends[2].cpu_samples = 0;
+    let a = b.account(&ends);
+    assert_eq!((a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample), (None, None));
+}
+
 #[test]
 fn the_last_of_several_subscribers_counts_where_all_received() {
     let mut b = bench(Payload::Untouched);

@@ -6,24 +6,25 @@
 //! interval excludes 1, and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
 //! 5 % after Holm's correction (1979) over all comparisons made.
 
+mod chance;
 mod costs;
+mod uncompared;
 
+pub use chance::SIGNIFICANCE;
 pub use costs::{Cost, CostVerdict, What};
 
 use crate::analysis::{Compared, contradiction, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use chance::{holm, holm_verdict, welch};
 use driveline_analyze::prose::{self, wrapped};
 use driveline_analyze::text::Columns;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
 use driveline_bench::{MAX_OTHERS, UsageError};
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::path::PathBuf;
-
-/// Probability of finding any difference where there is none.
-pub const SIGNIFICANCE: f64 = 0.05;
+use uncompared::{Uncompared, Why};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -137,9 +138,10 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     let comparison = archives(&a, &b)?;
     ensure!(
         !comparison.rows.is_empty(),
-        "{} and {} have no case in common (same experiment, cell and system): measure the same experiments",
+        "{} and {} have no case in common (same experiment, cell and system) that can be compared: measure the same experiments{}",
         args.a.display(),
-        args.b.display()
+        args.b.display(),
+        comparison.warnings.iter().map(|w| format!("\n  {w}")).collect::<String>()
     );
     if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text(&comparison, prose::width())) }
 }
@@ -155,14 +157,20 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     }
     let (mut rows, mut chances, mut cases) = (Vec::new(), Vec::new(), Vec::new());
     let (mut all_costs, mut chances_of_costs, mut cases_of_costs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut uncompared = Uncompared::default();
     let seed = a.manifest.seed ^ b.manifest.seed;
     for e in &a.manifest.experiments {
         let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
-        for case in e.cases.iter().filter(|c| c.role != Role::Control) {
-            let twin = |c: &&Case| (&c.system, &c.cell, c.role) == (&case.system, &case.cell, case.role);
-            let Some(theirs) = other.cases.iter().find(twin) else { continue };
-            differing(case, theirs, &e.scenario.id, &mut warnings);
+        for theirs in other.cases.iter().filter(|c| is_compared(c) && e.cases.iter().all(|own| !are_twins(own, c))) {
+            uncompared.add(Why::OnlyInB, format!("{} · {}", e.scenario.id, theirs.id));
+        }
+        for case in e.cases.iter().filter(|c| is_compared(c)) {
             let at = || format!("{} · {}", e.scenario.id, case.id);
+            let Some(theirs) = other.cases.iter().find(|c| are_twins(case, c)) else {
+                uncompared.add(Why::OnlyInA, at());
+                continue;
+            };
+            differing(case, theirs, &e.scenario.id, &mut warnings);
             let mut contradicted = false;
             for (which, archive, of, case) in [("A", a, e, case), ("B", b, other, theirs)] {
                 if let Some(tool) = contradiction(archive, of, case).with_context(at)? {
@@ -178,9 +186,16 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
                 chances_of_costs.push(chance);
                 cases_of_costs.push(case);
             }
-            let pair = pooled_headline(a, e, case).with_context(at)?.zip(pooled_headline(b, other, theirs).with_context(at)?);
-            let Some(((of, ours), (same, runs))) = pair else { continue };
+            let figures = (pooled_headline(a, e, case).with_context(at)?, pooled_headline(b, other, theirs).with_context(at)?);
+            let ((of, ours), (same, runs)) = match figures {
+                (Some(ours), Some(theirs)) => (ours, theirs),
+                (ours, theirs) => {
+                    uncompared.add(Why::without_samples(ours.is_none(), theirs.is_none()), at());
+                    continue;
+                }
+            };
             if of != same {
+                uncompared.add(Why::OtherFigure, format!("{} ({} and {})", at(), of.label(), same.label()));
                 continue;
             }
             for (rank, name) in [(Rank::P50, "p50"), (Rank::P99, "p99")] {
@@ -191,6 +206,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
             }
         }
     }
+    warnings.extend(uncompared.warnings());
     // All of them together: each is one more that may differ by chance.
     let corrected = holm(&[chances.as_slice(), &chances_of_costs].concat());
     let (of_rows, of_costs) = corrected.split_at_checked(rows.len()).unwrap_or_default();
@@ -216,6 +232,16 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         costs::method()
     );
     Ok(Differences { method, warnings, rows, costs: all_costs })
+}
+
+/// What is for comparing within a measurement (controls, tools of middlewares) is not compared between two.
+fn is_compared(c: &Case) -> bool {
+    !matches!(c.role, Role::Control | Role::OwnTool)
+}
+
+/// Whether both are the same in two measurements.
+fn are_twins(a: &Case, b: &Case) -> bool {
+    (&a.system, &a.cell, a.role) == (&b.system, &b.cell, b.role)
 }
 
 fn row(
@@ -285,51 +311,6 @@ fn verdict(row: &Row, p: Option<f64>) -> Verdict {
         Some(false) => Verdict::Faster,
         None => row.verdict,
     }
-}
-
-/// Whether B is greater, where a difference is real: `same` is what no change is.
-fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
-    let i = change.filter(|_| p.is_some_and(|p| p < SIGNIFICANCE))?;
-    (i.low > same || i.high < same).then_some(i.low > same)
-}
-
-/// Two-sided probability of Welch's t test; `None` with fewer than two values on a side.
-fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
-    let moments = |x: &[f64]| {
-        let n = x.len() as f64;
-        let mean = x.iter().sum::<f64>() / n;
-        (n, mean, x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0))
-    };
-    if a.len() < 2 || b.len() < 2 {
-        return None;
-    }
-    let ((n, mean, variance), (m, other, its)) = (moments(a), moments(b));
-    let (va, vb) = (variance / n, its / m);
-    let error = va + vb;
-    if error == 0.0 {
-        // Every round is the same: equal, or different for sure.
-        return Some(if mean == other { 1.0 } else { 0.0 });
-    }
-    let t = (mean - other) / error.sqrt();
-    let freedom = error.powi(2) / (va.powi(2) / (n - 1.0) + vb.powi(2) / (m - 1.0));
-    let distribution = StudentsT::new(0.0, 1.0, freedom).ok()?;
-    Some((2.0 * distribution.cdf(-t.abs())).min(1.0))
-}
-
-/// Holm's step-down correction; what was not tested takes no part.
-fn holm(chances: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut order: Vec<(usize, f64)> = chances.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p))).collect();
-    order.sort_by(|x, y| x.1.total_cmp(&y.1));
-    let tests = order.len();
-    let mut corrected = vec![None; chances.len()];
-    let mut least: f64 = 0.0;
-    for (place, (i, p)) in order.into_iter().enumerate() {
-        least = least.max((p * (tests - place) as f64).min(1.0));
-        if let Some(c) = corrected.get_mut(i) {
-            *c = Some(least);
-        }
-    }
-    corrected
 }
 
 /// What differs beside the figures.
@@ -488,43 +469,4 @@ fn text(c: &Differences, width: usize) -> String {
         text.push_str(&wrapped(&line, width));
     }
     text + &wrapped(&c.method, width)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn welch_says_what_tables_say() {
-        // Student (1908), sleep: extra hours with two drugs; R's t.test says p = 0.07939414.
-        let one = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
-        let other = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
-        assert!((welch(&one, &other).unwrap() - 0.079_394_14).abs() < 1e-7);
-        assert_eq!(welch(&[1.0, 1.0], &[1.0, 1.0]), Some(1.0));
-        assert_eq!(welch(&[1.0, 1.0], &[2.0, 2.0]), Some(0.0));
-        assert_eq!(welch(&[1.0], &[2.0, 2.0]), None);
-    }
-
-    #[test]
-    fn a_difference_where_there_is_none_is_as_rare_as_promised() {
-        // Families of 16 comparisons of five rounds each; rounds are off by a few percent, alike in both.
-        let mut random = driveline_bench::stats::Random::new(11);
-        let mut uniform = || (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30);
-        let mut rounds =
-            || -> Vec<f64> { (0..5).map(|_| 0.03 * (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()).collect() };
-        let mut wrong = 0;
-        for _ in 0..1000 {
-            let chances: Vec<_> = (0..16).map(|_| welch(&rounds(), &rounds())).collect();
-            wrong += u32::from(holm(&chances).into_iter().flatten().any(|p| p < SIGNIFICANCE));
-        }
-        assert!((20..=70).contains(&wrong), "{wrong} of 1000 families");
-    }
-
-    #[test]
-    fn holm_corrects_step_by_step() {
-        // As R's p.adjust(c(0.01, 0.04, 0.03), "holm").
-        let corrected = holm(&[Some(0.01), None, Some(0.04), Some(0.03)]);
-        let close = |x: Option<f64>, y: f64| (x.unwrap() - y).abs() < 1e-12;
-        assert!(close(corrected[0], 0.03) && close(corrected[2], 0.06) && close(corrected[3], 0.06) && corrected[1].is_none());
-    }
 }

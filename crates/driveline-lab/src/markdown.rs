@@ -10,7 +10,7 @@ use crate::chain::{self, TRANSMISSION};
 use crate::published;
 use crate::rows::Rows;
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, is_driveline_again, ratio, remarks};
+use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, is_driveline_again, not_confirmed, ratio, remarks, with_unseen};
 use driveline_analyze::text::{Columns, digits, microseconds};
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::{Interval, Percentiles};
@@ -173,7 +173,9 @@ fn own_tools(text: &mut String, e: &ExperimentResult) {
     let line = |(c, agreement): (&CaseResult, &Agreement)| {
         format!("{}{}: {}", if agreement.contradicts() { "INVALID " } else { "" }, escaped(&c.case.id), escaped(&agreement.to_string()))
     };
-    list(text, "Beside the middleware's own tools", &agreements.map(line).collect::<Vec<_>>());
+    let mut lines: Vec<String> = agreements.map(line).collect();
+    lines.extend(not_confirmed(e).map(|line| format!("NOT CONFIRMED {}", escaped(&line))));
+    list(text, "Beside the middleware's own tools", &lines);
 }
 
 /// Why runs do not count: of each case every reason once, with its rounds.
@@ -255,7 +257,7 @@ fn table(e: &ExperimentResult) -> Columns {
             Some((of, _)) if labels.len() > 1 => format!("{} ({})", c.case.cell, of.label()),
             _ => c.case.cell.clone(),
         };
-        let mut row = vec![place, if c.is_contradicted() { format!("{} (INVALID)", c.name()) } else { c.name() }];
+        let mut row = vec![place, c.name_with_doubt()];
         if let Some((_, figure)) = headline {
             row.push(figure.percentiles.n.to_string());
             row.extend(ranks.iter().map(|rank| rank.of(&figure.percentiles).map_or_else(nothing, |ns| microseconds(ns as f64))));
@@ -275,7 +277,7 @@ fn table(e: &ExperimentResult) -> Columns {
         let links = !c.case.links.is_empty();
         row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });
         row.push(c.switches_per_sample().map_or_else(String::new, digits));
-        row.extend(losses().map(|(_, of)| if c.has_deliveries() { of(&c.totals).to_string() } else { String::new() }));
+        row.extend(losses().map(|loss| if c.has_deliveries() { with_unseen(&loss, &c.totals) } else { String::new() }));
         let sent = c.lost().filter(|_| !c.has_deliveries());
         row.extend(sent.map_or_else(|| [String::new(), String::new()], |(lost, due)| [due.to_string(), lost.to_string()]));
         row.push(format!("{} of {}", c.valid_runs(), c.runs.len()));

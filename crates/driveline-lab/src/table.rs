@@ -13,8 +13,43 @@ pub(crate) const TOO_SMALL: &str = "n too small";
 
 /// What can go wrong with samples, by name, and how often it did.
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
-pub(crate) const LOSSES: [Loss; 4] =
-    [("late", |t| t.late), ("lost", |t| t.missed), ("not sent", Totals::all_not_sent), ("torn", |t| t.torn)];
+pub(crate) const LOSSES: [Loss; 4] = [("late", |t| t.late), ("lost", |t| t.missed), ("not sent", Totals::all_not_sent), (TORN, |t| t.torn)];
+const TORN: &str = "torn";
+
+/// How often something went wrong; `–` for payloads that nobody looked at.
+pub(crate) fn with_unseen((name, of): &Loss, t: &Totals) -> String {
+    let n = of(t);
+    if *name == TORN && n == 0 && t.verified == 0 { "–".to_owned() } else { n.to_string() }
+}
+
+/// What happened to no sample of an experiment.
+pub(crate) struct Nowhere {
+    /// Of all its rows.
+    pub(crate) names: Vec<&'static str>,
+    /// No payload of those that were verified was torn, and those of other rows were not.
+    pub(crate) not_torn_where_verified: bool,
+}
+
+/// That payloads are whole is known of those that were verified, and of no others.
+pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
+    let rows = || e.measured().filter(|c| c.has_deliveries());
+    let mut names: Vec<&str> = LOSSES.iter().filter(|(_, of)| rows().all(|c| of(&c.totals) == 0)).map(|(name, _)| *name).collect();
+    let arrived = || rows().filter(|c| c.totals.received > 0);
+    let (any, all) = (arrived().any(|c| c.totals.verified > 0), arrived().all(|c| c.totals.verified > 0));
+    let not_torn_where_verified = names.contains(&TORN) && any && !all;
+    if !(any && all) {
+        names.retain(|name| *name != TORN);
+    }
+    Nowhere { names, not_torn_where_verified }
+}
+
+/// Rows whose system a latency tool judges by a variant of it, which it contradicts.
+pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String> {
+    e.cases.iter().filter(|c| c.doubt() == Some("not confirmed")).map(|c| {
+        let variants: Vec<String> = c.contradicted_variants.iter().map(ToString::to_string).collect();
+        format!("{}: its own latency tool judges {}, which differs only in settings, and contradicts it", c.case.id, variants.join(", "))
+    })
+}
 
 /// A time of RFC 3339, to the second.
 pub(crate) fn date(time: &str) -> String {

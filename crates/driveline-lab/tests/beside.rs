@@ -56,7 +56,7 @@ fn jitter() -> [String; 3] {
 fn a_question_about_jitter_is_answered_with_mean_and_deviation() {
     let [terminal, page, markdown] = jitter();
     // Of 500 samples, with n − 1: 10.01 µs.
-    let about = "Mean ± standard deviation";
+    let about = "Mean ± standard deviation of transport";
     let own = "Driveline 20.0 ± 10.0 µs at 32 KiB, 20.0 ± 10.0 µs at 1 MiB";
     let other = "as_published/fastcycle 200 ± 10.0 µs at 32 KiB, 200 ± 10.0 µs at 1 MiB";
     assert!(terminal.contains(&format!("{about}:\n  {own}\n  {other}\n")), "{terminal}");

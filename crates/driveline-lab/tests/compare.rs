@@ -171,6 +171,52 @@ fn a_row_that_its_own_tool_contradicts_is_not_compared() {
 }
 
 #[test]
+fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    // Of four cells with two systems each: whose names stand here are not there, or have no run that counts.
+    let archive = |name: &str, without: &str, invalid: &str, figure: Metric| {
+        let mut cases = Vec::new();
+        for cell in ["one", "two", "three", "four"] {
+            for system in [System::Driveline, peer("fastdds/shm")] {
+                let mut c = case(system, cell, cases.len(), vec![link(64, if cell == "four" { 2 } else { 1 }, Payload::Untouched)]);
+                if c.id == "four · driveline" {
+                    (c.figure, c.figure_is_named) = (figure, true);
+                }
+                if c.id != without {
+                    cases.push(c);
+                }
+            }
+        }
+        cases.extend(floors(8));
+        let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 5, cases)], 1)).unwrap();
+        for c in &archive.manifest.experiments[0].cases {
+            for round in 0..5 {
+                let mut run = run(c, round, &[20_000; 100]);
+                run.invalid.extend((c.id == invalid || c.id == "three · driveline").then(|| "it failed".to_owned()));
+                archive.add("X", c, &run, &Observations::default()).unwrap();
+            }
+        }
+        archive
+    };
+    let a = archive("a", "one · driveline", "one · fastdds/shm", Metric::Transport);
+    let b = archive("b", "two · driveline", "two · fastdds/shm", Metric::LastSubscriber);
+    let c = archives(&a, &b).unwrap();
+    let told: Vec<&str> = c.warnings.iter().filter_map(|w| w.strip_prefix("latencies are not compared of what ")).collect();
+    let expected = [
+        "is only in A (1 case): X · two · driveline",
+        "is only in B (1 case): X · one · driveline",
+        "has no valid samples in A (1 case): X · one · fastdds/shm",
+        "has no valid samples in B (1 case): X · two · fastdds/shm",
+        "has no valid samples in either (1 case): X · three · driveline",
+        "has another figure in A than in B (1 case): X · four · driveline (transport and last subscriber)",
+    ];
+    assert_eq!(told, expected, "{:?}", c.warnings);
+    // What is left has rows: the peer in the last two cells, and the floor.
+    let rows: std::collections::BTreeSet<_> = c.rows.iter().map(|r| format!("{} · {}", r.cell, r.system)).collect();
+    assert_eq!(rows.into_iter().collect::<Vec<_>>(), ["floor · futex", "four · fastdds/shm", "three · fastdds/shm"]);
+}
+
+#[test]
 fn what_else_differs_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let a = pair(&dir.path().join("a"), 1, 2.0, 0.0, 1);

@@ -102,7 +102,9 @@ fn tables_and_pages_have_it_where_they_have_links() {
     assert!(page.contains("<span>T3 · Driveline (2 of 3 served)</span>") && page.contains("<th scope=row>subscription 1"));
     assert!(page.contains("of all deliveries that were due") && page.contains("its publisher did not come to it"));
     // In one column with what it stands beside.
-    assert!(page.contains("filled and read") && !page.contains("loan-only"));
+    assert!(page.contains("class=kind>filled</th>") && !page.contains("class=kind>filled and read</th>") && !page.contains("loan-only"));
+    // Whether payloads of the graph were torn nobody looked at.
+    assert!(page.contains(" No payload of those that were verified was torn.") && !page.contains("not sent or torn"));
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
     assert!(csv.lines().any(|l| l.contains("T3") && l.contains(",late,all,count,") && l.ends_with(",100")), "{csv}");
     assert_eq!(csv.lines().filter(|l| l.contains("subscription 1")).count(), 1, "{csv}");

@@ -55,3 +55,29 @@ The preferred subscriber and the slowest other one, and what both take without p
     assert!(text.contains(answer), "{text}");
     assert!(report(&args(true)).unwrap().contains("- Driveline subscriber 2 20.0 µs"), "{text}");
 }
+
+#[test]
+fn the_slowest_other_is_the_same_one_without_the_preference() {
+    let dir = tempfile::tempdir().unwrap();
+    let favour = Some(Favour { subscriber: 2, priority: 80, exclusive_cpu: None });
+    let cell = |name: &str, number, beside| Case { beside, ..case(System::Driveline, name, number, vec![link(64, 3, Payload::Untouched)]) };
+    let cases = vec![cell("hogs", 0, Beside::default()), cell("hogs, priority", 1, Beside { favour, ..Beside::default() })];
+    let mut e = experiment("X", 5, cases);
+    e.scenario.answer = Some(AnswerSpec::Preferred);
+    let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
+    for c in &archive.manifest.experiments[0].cases {
+        for round in 0..5 {
+            let mut run = run(c, round, &[100_000; 100]);
+            // Without the preference it is another one that is the slowest.
+            if c.cell == "hogs" {
+                run.accounts[0].stamps.iter_mut().filter(|s| s.subscriber == 0).for_each(|s| s.transport_ns = 900_000);
+            } else {
+                run.accounts[0].stamps.iter_mut().filter(|s| s.subscriber == 2).for_each(|s| s.transport_ns = 20_000);
+            }
+            archive.add("X", c, &run, &Observations::default()).unwrap();
+        }
+    }
+    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+    let other = "the slowest other (subscriber 1) 110 µs (p99 110 µs), without 110 µs (p99 110 µs); the slowest without was subscriber 0";
+    assert!(text.contains(other), "{text}");
+}

@@ -245,7 +245,7 @@ fn a_sample_that_did_not_arrive_is_called_lost_everywhere() {
     for told in [&text, &page, &report(&args).unwrap()] {
         assert!(told.contains("lost") && !told.contains("missed,") && !told.contains("| missed |") && !told.contains("  missed"), "{told}");
     }
-    assert!(text.lines().any(|l| l.ends_with("lost")) && text.contains("late, not sent, torn: none"), "{text}");
+    assert!(text.lines().any(|l| l.ends_with("lost")) && text.contains("late, not sent: none"), "{text}");
 }
 
 /// The cells of each line.
@@ -276,7 +276,31 @@ fn tables_have_the_percentiles_that_mean_something() {
         assert!(head.starts_with(&format!("n {ranks} ÷ Driveline, p50")) && head.ends_with("CPU/message"), "{head}");
         assert_eq!(head.contains("÷ Driveline, p95"), samples[0] == 40, "{head}");
         assert_eq!(page.contains("<span class=few>n too small"), samples[0] != samples[1], "{samples:?}");
-        assert!(text.contains("late, lost, not sent, torn: none"), "{text}");
+        // Nobody looked at these payloads.
+        assert!(text.contains("late, lost, not sent: none") && !text.contains("torn"), "{text}");
+        assert!(page.contains("No sample of this table was late, lost or not sent.") && !page.contains("was torn"));
+    }
+}
+
+#[test]
+fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
+    for (payloads, line, sentence) in [
+        ([Payload::Filled; 2], "late, lost, not sent, torn: none", "No sample of this table was late, lost, not sent or torn."),
+        (
+            [Payload::Untouched, Payload::Filled],
+            "late, lost, not sent: none",
+            "No sample of this table was late, lost or not sent. No payload of those that were verified was torn.",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |(i, payload): (usize, &Payload)| case(System::Driveline, &format!("cell {i}"), i, vec![link(64, 1, *payload)]);
+        let cases = payloads.iter().enumerate().map(of).collect();
+        let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
+            archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
+        });
+        assert!(text.contains(line) && page.contains(sentence), "{text}");
+        let only_some = payloads[0] != payloads[1];
+        assert_eq!(text.contains("torn: none where payloads are filled and verified"), only_some, "{text}");
     }
 }
 

@@ -28,11 +28,11 @@ pub struct Account {
     pub verified: u64,
     /// Payloads that did not verify, over all subscribers.
     pub torn: u64,
-    /// Processor time of the sending end per counted sample, in nanoseconds.
+    /// Processor time of the sending end for each counted sample that was sent, in nanoseconds.
     pub publisher_cpu_ns_per_sample: Option<f64>,
-    /// Processor time of a receiving end per counted sample, in nanoseconds; the mean of all.
+    /// Processor time of a receiving end for each counted sample that was sent, whether or not it got it, in nanoseconds; the mean of all.
     pub subscriber_cpu_ns_per_sample: Option<f64>,
-    /// System calls for waking per counted sample.
+    /// System calls for waking for each counted sample that was sent.
     pub wake_calls_per_publish: Option<f64>,
     /// From the start of the publisher's process to the first sample received, in nanoseconds; the last of the
     /// subscribers counts.

@@ -197,7 +197,7 @@ impl Plan {
             return;
         }
         if !variant.has_own_tool_for(link) {
-            let reason = format!("{} measures other sizes, or readers that wait in another way", variant.own_tool);
+            let reason = format!("{} measures other sizes, readers that wait in another way, or reliable links only", variant.own_tool);
             self.left_out.push(LeftOut::new(format!("own latency tool beside {}", link_id(link)), reason));
             return;
         }

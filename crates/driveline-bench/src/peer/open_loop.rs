@@ -88,13 +88,13 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
         match out.send(due(i)) {
             Ok(row) => {
                 end.published += 1;
+                end.cpu_samples += u64::from(i >= job.warm_up);
                 sent.push(row);
             }
             Err(reason) => *end.not_sent.entry(reason).or_default() += 1,
         }
     }
-    end.cpu_ns = cpu_ns(job) - cpu;
-    end.cpu_samples = job.messages;
+    end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.wake_calls = out.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
     // Readers that process must have come to the end of what they keep.
     let processing = Duration::from_micros(job.processing_us).saturating_mul(job.depth.saturating_add(1));

@@ -51,6 +51,9 @@ pub struct Variant {
     /// A variation of another variant's settings, measured only when it is named itself.
     #[serde(default)]
     pub tuning: bool,
+    /// It differs from what it varies in ping-pongs only: at a rate it is the same under another name.
+    #[serde(default)]
+    pub usual_at_a_rate: bool,
     /// The middleware's own latency tool, which it runs in the role [`crate::harness::Role::OwnTool`]; empty if there is none.
     #[serde(default)]
     pub own_tool: String,
@@ -60,6 +63,9 @@ pub struct Variant {
     /// The sizes in bytes that it can measure; none: any.
     #[serde(default)]
     pub own_tool_sizes: Vec<usize>,
+    /// The links beside which it can measure; none: any that the variant offers. Some tools cannot go on once something is lost.
+    #[serde(default)]
+    pub own_tool_reliability: Vec<Reliability>,
 }
 
 /// One thing that is configured.
@@ -101,6 +107,7 @@ impl Variant {
     #[must_use]
     pub fn has_own_tool_for(&self, job: &Job) -> bool {
         let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);
+        let fits = fits && (self.own_tool_reliability.is_empty() || self.own_tool_reliability.contains(&job.reliability));
         !self.own_tool.is_empty() && job.may_have_own_tool() && fits && self.own_tool_wait == WaitKind::from(job.wait)
     }
 

@@ -31,6 +31,8 @@ fn variant(name: &str) -> Variant {
         own_tool: String::new(),
         own_tool_wait: WaitKind::Block,
         own_tool_sizes: Vec::new(),
+        own_tool_reliability: Vec::new(),
+        usual_at_a_rate: false,
     }
 }
 
@@ -182,7 +184,7 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     );
     // Those who know nothing of it mean what they meant.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
-    old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && !k.starts_with("own_tool"));
+    old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && k != "usual_at_a_rate" && !k.starts_with("own_tool"));
     assert_eq!(serde_json::from_value::<Variant>(old).unwrap(), variant("udp"));
 }
 
@@ -231,6 +233,10 @@ fn an_own_tool_stands_beside_what_it_measures() {
     }
     let any_size = Variant { own_tool_sizes: Vec::new(), ..tool.clone() };
     assert!(any_size.has_own_tool_for(&Job { size: 64, ..link.clone() }));
+    // One that cannot go on once something is lost.
+    let reliable = Variant { own_tool_reliability: vec![Reliability::Reliable], ..tool.clone() };
+    assert!(!reliable.has_own_tool_for(&link));
+    assert!(reliable.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..link.clone() }));
     assert!(!Variant { own_tool: String::new(), ..tool }.has_own_tool_for(&link));
 }
 

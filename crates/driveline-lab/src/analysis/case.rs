@@ -34,6 +34,10 @@ pub struct CaseResult {
     pub ratios: Vec<Ratio>,
     /// Of a peer beside whose row its own latency tool ran: whether both say the same. If they differ, the row is invalid.
     pub own_tool: Option<Agreement>,
+    /// Variants of its settings in the same cell that their own latency tool contradicts: such a tool judges no other row of this system,
+    /// so that this one is not confirmed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradicted_variants: Vec<System>,
     /// Of workloads, chains and watched links: distributions of what was observed.
     pub observed: Vec<Observed>,
     /// What was counted, in each valid run.
@@ -92,8 +96,8 @@ pub struct Totals {
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
-    /// Processor time of all ends of a link per sample sent, in nanoseconds; in a ping-pong that is a whole round, with the
-    /// answer. A daemon of the middleware is not in it.
+    /// Processor time of all ends of a link per sample sent, whatever became of it, in nanoseconds; in a ping-pong that is a whole
+    /// round, with the answer. A daemon of the middleware is not in it.
     pub cpu_ns_per_sample: Option<f64>,
     /// Of that: the sending end.
     pub publisher_cpu_ns_per_sample: Option<f64>,
@@ -118,6 +122,19 @@ impl Totals {
             missed: sum(deliveries::LOST)?,
             ..Self::default()
         })
+    }
+
+    /// Whether they say what became of each delivery of a case whose totals they are.
+    fn tell_deliveries(&self, case: &Case) -> bool {
+        !case.links.is_empty() || self.due > 0
+    }
+
+    /// How many of the deliveries that were to be did not come about, and how many were to; of a chain, which has none, samples as its
+    /// counters tell; nothing if nobody counts.
+    pub(super) fn lost(&self, case: &Case, counters: &BTreeMap<String, Vec<u64>>) -> Option<(u64, u64)> {
+        let sum = |name| counters.get(name).map(|runs| total(runs.iter().copied()));
+        let (came, due) = if self.tell_deliveries(case) { (self.received, self.due) } else { (sum("completed")?, sum("sent")?) };
+        Some((due.saturating_sub(came), due))
     }
 
     /// Due and not published, for whatever reason.
@@ -249,20 +266,13 @@ impl CaseResult {
     /// many were to. Of a chain samples, as it counts them; none if nobody does.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
-        let t = &self.totals;
-        let (came, due) = if self.has_deliveries() {
-            (t.received, t.due)
-        } else {
-            let sum = |name| self.counters.get(name).map(|runs| total(runs.iter().copied()));
-            (sum("completed")?, sum("sent")?)
-        };
-        Some((due.saturating_sub(came), due))
+        self.totals.lost(&self.case, &self.counters)
     }
 
     /// Whether its totals say what became of each delivery: of links, and of workloads that tell.
     #[must_use]
     pub fn has_deliveries(&self) -> bool {
-        !self.case.links.is_empty() || self.totals.due > 0
+        self.totals.tell_deliveries(&self.case)
     }
 
     /// Of a stream whose headline is what passes between two arrivals: payload that each subscriber gets in a second, in bytes. Samples that were
@@ -364,6 +374,22 @@ impl CaseResult {
     #[must_use]
     pub fn is_contradicted(&self) -> bool {
         self.own_tool.as_ref().is_some_and(Agreement::contradicts)
+    }
+
+    /// What a reader must know before relying on the row; nothing where no latency tool speaks against it.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&'static str> {
+        match (self.is_contradicted(), self.contradicted_variants.is_empty()) {
+            (true, _) => Some("invalid"),
+            (false, false) => Some("not confirmed"),
+            (false, true) => None,
+        }
+    }
+
+    /// Its short name, with what must be known of it.
+    pub(crate) fn name_with_doubt(&self) -> String {
+        let doubt = self.doubt().map_or_else(String::new, |doubt| format!(" ({})", doubt.to_uppercase()));
+        format!("{}{doubt}", self.name())
     }
 
     /// Runs that count.

@@ -181,5 +181,5 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
     Ok(result)
 }
 
-pub(crate) use pooled::{RunCost, contradiction, pooled_headline, run_costs};
+pub(crate) use pooled::{Lost, RunCost, contradiction, pooled_headline, run_costs};
 pub(crate) use question::{remark, told};

@@ -7,7 +7,7 @@ use super::timeline::{self, Timeline};
 use super::total;
 use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, metrics};
 use anyhow::Result;
-use driveline_bench::harness::Pace;
+use driveline_bench::harness::{Pace, System};
 use driveline_bench::observations::{Observations, Quantity};
 use driveline_bench::stats::{Rank, Runs, ratio_interval};
 use driveline_bench::{Account, Agreement, Metric};
@@ -175,8 +175,7 @@ impl Pooled {
         };
         let several = case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
         let late = self.links.iter().map(|of| of.late).sum();
-        let of_links = || Totals { late, ..self.totals(|a| a.iter()) };
-        let totals = if case.workload.is_some() { Totals::of_workload(&counters) } else { None }.unwrap_or_else(of_links);
+        let totals = totals_of(case, &counters, || Totals { late, ..self.totals(|a| a.iter()) });
         let several_subscriptions = subscriptions(&counters) > 1;
         let of_workload = self.observed.iter().filter(|(s, q, _)| several_subscriptions && *q == Quantity::Latency && s != deliveries::ALL);
         let of_workload =
@@ -188,6 +187,7 @@ impl Pooled {
             totals,
             ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
+            contradicted_variants: self.contradicted_variants(all, seed),
             observed: self.observed.iter().map(observed).collect(),
             counters,
             runs: self.runs.iter().map(run).collect(),
@@ -225,6 +225,14 @@ impl Pooled {
         let runs = tool.runs.iter().filter(|r| r.is_valid());
         let said: Vec<_> = runs.flat_map(|r| r.accounts.iter().filter_map(move |a| Some((r.round, a.own_tool.clone()?)))).collect();
         Agreement::of(&self.in_order, &said, seed)
+    }
+
+    /// Those that vary its settings in the same cell and are contradicted by the tool that judges them.
+    fn contradicted_variants(&self, all: &[Self], seed: u64) -> Vec<System> {
+        let varies = |p: &&Self| p.case.role == Role::Measured && p.case.cell == self.case.cell && p.case.system.varies(&self.case.system);
+        let contradicted = |p: &&Self| p.agreement(all, seed).is_some_and(|a| a.contradicts());
+        let own = all.iter().filter(|_| self.case.role == Role::Measured);
+        own.filter(varies).filter(contradicted).map(|p| p.case.system.clone()).collect()
     }
 
     /// Likewise, of all its runs.
@@ -321,21 +329,39 @@ pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) ->
 
 /// What a run costs beside its latencies.
 pub(crate) struct RunCost {
-    /// Processor time of all ends per message, in nanoseconds.
+    /// Processor time of all ends per message, in nanoseconds; only links tell.
     pub(crate) cpu_ns_per_sample: Option<f64>,
-    /// Of the deliveries that were to be: the share that did not come about.
-    pub(crate) share_lost: Option<f64>,
+    /// What did not come about; nothing of a workload that does not count it, or where nothing was to come.
+    pub(crate) lost: Option<Lost>,
 }
 
-/// What the valid runs of a case of links cost.
+/// What did not come about in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    /// Of the deliveries that were to be; of a chain, of its samples.
+    pub(crate) share: f64,
+    /// How many messages that were, each with a delivery for every subscriber.
+    pub(crate) messages: u64,
+}
+
+/// What the valid runs of a case cost: of links by their accounts, of workloads and chains by what they count.
 pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
     let runs = archive.runs(e, case)?;
     let cost = |run: &Run| {
-        let t = totals(std::slice::from_ref(run), |a| a.iter());
-        let share_lost = (t.due > 0).then(|| t.due.saturating_sub(t.received) as f64 / t.due as f64);
-        RunCost { cpu_ns_per_sample: t.cpu_ns_per_sample, share_lost }
+        let counters: BTreeMap<String, Vec<u64>> = run.counters.iter().map(|(name, n)| (name.clone(), vec![*n])).collect();
+        let t = totals_of(case, &counters, || totals(std::slice::from_ref(run), |a| a.iter()));
+        let lost = t.lost(case, &counters).filter(|(_, due)| *due > 0).map(|(lost, due)| {
+            let messages = if t.scheduled > 0 { t.scheduled } else { due };
+            Lost { share: lost as f64 / due as f64, messages }
+        });
+        RunCost { cpu_ns_per_sample: t.cpu_ns_per_sample, lost }
     };
-    Ok(runs.iter().filter(|run| run.is_valid() && !case.links.is_empty()).map(cost).collect())
+    Ok(runs.iter().filter(|run| run.is_valid()).map(cost).collect())
+}
+
+/// The totals of a case: of a workload that tells of deliveries its own, of all else those of its links.
+fn totals_of(case: &Case, counters: &BTreeMap<String, Vec<u64>>, of_links: impl FnOnce() -> Totals) -> Totals {
+    case.workload.as_ref().and_then(|_| Totals::of_workload(counters)).unwrap_or_else(of_links)
 }
 
 /// What a case's own latency tool says, if it ran beside it and contradicts.

@@ -38,7 +38,8 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     let (is_it, is_other) = (|s: &SubscriberResult| is_preferred(s, favour), |s: &SubscriberResult| !is_preferred(s, favour));
     let mut parts = vec![part(format!("subscriber {}", favour.subscriber), &is_it)];
     if let Some(other) = slowest(c, &is_other) {
-        parts.push(part(format!("the slowest other ({})", other.name), &is_other));
+        // The same one without, whoever is the slowest then.
+        parts.push(part(format!("the slowest other ({})", other.name), &|s: &SubscriberResult| s.name == other.name));
     }
     match usual {
         None => parts.push("without preference it was not measured".to_owned()),

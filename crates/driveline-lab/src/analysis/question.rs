@@ -219,9 +219,13 @@ fn jitter(e: &ExperimentResult) -> Vec<Told> {
         let name = cases.first()?.name();
         (!words.is_empty()).then(|| format!("{name} {}", words.join(", ")))
     };
-    let told = |(name, systems): &(String, BySystem<'_>)| Told {
-        about: format!("Mean ± standard deviation{}", place(groups.len(), name)),
-        systems: systems.iter().filter_map(one).collect(),
+    let told = |(name, systems): &(String, BySystem<'_>)| {
+        let mut figures: Vec<String> = systems.iter().flatten().filter_map(|c| c.headline()).map(|(of, _)| of.label().to_owned()).collect();
+        figures.dedup();
+        Told {
+            about: format!("Mean ± standard deviation of {}{}", figures.join(" and "), place(groups.len(), name)),
+            systems: systems.iter().filter_map(one).collect(),
+        }
     };
     groups.iter().map(told).filter(|t| !t.systems.is_empty()).collect()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What else may have changed between two measurements: processor time per message, and the share of samples that did not arrive.
 
-use super::{SIGNIFICANCE, holm_verdict, welch};
-use crate::analysis::{RunCost, run_costs};
+use super::chance::{SIGNIFICANCE, holm_verdict, welch, welch_at_least};
+use crate::analysis::{Lost, RunCost, run_costs};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::Result;
@@ -80,7 +80,7 @@ impl What {
     fn of(self, c: &RunCost) -> Option<f64> {
         match self {
             Self::CpuPerMessage => c.cpu_ns_per_sample,
-            Self::ShareLost => c.share_lost,
+            Self::ShareLost => c.lost.map(|lost| lost.share),
         }
     }
 
@@ -137,10 +137,16 @@ pub(super) fn of(
             What::ShareLost => |b, a| Some(b - a),
         };
         let enough = x.len().min(y.len()) >= ENOUGH_ROUNDS;
-        // Processor times differ by factors, as latencies do.
-        let tested = |v: &[f64]| match what {
-            What::CpuPerMessage => v.iter().map(|ns| ns.max(1.0).ln()).collect::<Vec<_>>(),
-            What::ShareLost => v.to_vec(),
+        let chance = || match what {
+            What::CpuPerMessage => {
+                // They differ by factors, as latencies do.
+                let logarithms = |v: &[f64]| v.iter().map(|ns| ns.max(1.0).ln()).collect::<Vec<_>>();
+                welch(&logarithms(&x), &logarithms(&y))
+            }
+            What::ShareLost => {
+                let lost = |of: &[RunCost]| of.iter().filter_map(|c| c.lost).collect::<Vec<_>>();
+                chance_of_losses(&lost(&ours), &lost(&others))
+            }
         };
         let cost = Cost {
             experiment: e.scenario.id.clone(),
@@ -154,9 +160,21 @@ pub(super) fn of(
             p_corrected: None,
             verdict: if enough { CostVerdict::NoDifferenceShown } else { CostVerdict::TooFewRounds },
         };
-        Some((cost, if enough { welch(&tested(&x), &tested(&y)) } else { None }))
+        Some((cost, if enough { chance() } else { None }))
     };
     Ok(What::ALL.into_iter().filter_map(compared).collect())
+}
+
+/// Probability by chance that shares of so many messages differ so much. Rounds that happen to lose equally many say nothing of how much a
+/// share of few messages varies: both sides vary at least as much as draws of that many messages, of which each is lost with the
+/// probability of both sides together. What several subscribers do not get of one message counts as one draw, for it may have one cause.
+fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
+    let messages = |of: &[Lost]| of.iter().map(|lost| lost.messages as f64).sum::<f64>();
+    let (of_a, of_b) = (messages(a), messages(b));
+    let together = a.iter().chain(b).map(|lost| lost.share * lost.messages as f64).sum::<f64>() / (of_a + of_b);
+    let of_draws = |n: f64| together * (1.0 - together) / n;
+    let shares = |of: &[Lost]| of.iter().map(|lost| lost.share).collect::<Vec<_>>();
+    welch_at_least(&shares(a), &shares(b), (of_draws(of_a), of_draws(of_b)))
 }
 
 /// Verdicts by corrected probabilities; `cases` are those of the rows.
@@ -218,7 +236,45 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
 pub(super) fn method() -> String {
     format!(
         "Processor time per message (B ÷ A) and the share of samples that did not arrive (B − A) are compared by the means of rounds in the same way, below \
-         the same {:.0} % over all comparisons together; what a daemon of the middleware uses is not in them.",
+         the same {:.0} % over all comparisons together; what a daemon of the middleware uses is not in them. A share varies by at least what so few messages \
+         make it vary, however alike the rounds are.",
         SIGNIFICANCE * 100.0
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rounds(lost_of_a_hundred: [u64; 5]) -> Vec<Lost> {
+        lost_of_a_hundred.map(|n| Lost { share: n as f64 / 100.0, messages: 100 }).to_vec()
+    }
+
+    #[test]
+    fn rounds_that_lose_equally_few_prove_nothing() {
+        let chance = |a, b| chance_of_losses(&rounds(a), &rounds(b)).unwrap();
+        // None of 500 and five of 500: by Fisher's exact test, 0.062.
+        let few = chance([0; 5], [1; 5]);
+        assert!((0.03..0.1).contains(&few), "{few}");
+        assert!(chance([0; 5], [20; 5]) < 1e-4);
+        assert_eq!(chance([3; 5], [3; 5]), 1.0);
+        assert_eq!(chance([100; 5], [100; 5]), 1.0);
+        // All against nothing; and rounds that differ by more than draws do are tested as before.
+        assert!(chance([0; 5], [100; 5]) < 1e-6);
+        let (a, b) = ([0, 0, 40, 0, 0], [10, 0, 0, 80, 0]);
+        let shares = |n: [u64; 5]| n.map(|n| n as f64 / 100.0);
+        assert!((chance(a, b) - welch(&shares(a), &shares(b)).unwrap()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn losses_of_the_same_rarity_are_called_different_as_rarely_as_promised() {
+        // Two messages in a thousand are lost, in rounds of a hundred each: most rounds lose nothing or one.
+        let mut random = driveline_bench::stats::Random::new(5);
+        let mut measured = || {
+            let mut round = || (0..100).filter(|_| random.below(1000) < 2).count() as u64;
+            rounds([round(), round(), round(), round(), round()])
+        };
+        let wrong = (0..2000).filter(|_| chance_of_losses(&measured(), &measured()).is_some_and(|p| p < SIGNIFICANCE)).count();
+        assert!(wrong <= 100, "{wrong} of 2000");
+    }
 }

@@ -10,8 +10,8 @@ use crate::scenario::{Extent, RunSpec, Scenario};
 use anyhow::{Context, Result, ensure};
 use cells::Cell;
 use driveline_bench::chain::ChainJob;
-use driveline_bench::harness::{Pace, Payload, Reach, System};
-use driveline_bench::peers::{self, Peer, Selection};
+use driveline_bench::harness::{Job, Pace, Payload, Reach, Reliability, System};
+use driveline_bench::peers::{self, Peer, Selection, Variant};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
 use driveline_bench::{Comparison, LeftOut, MIN_FILLED, Metric, Placement};
 use driveline_runtime::launch::find_gateway;
@@ -192,13 +192,18 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
             leave_out(e, &system.to_string(), &reason, Some(cell));
             continue;
         }
+        if variant.usual_at_a_rate && cell.links.iter().any(|l| l.pace != Pace::PingPong) {
+            let reason = "at a rate it is the variant whose settings it varies, under another name";
+            leave_out(e, &system.to_string(), reason, Some(cell));
+            continue;
+        }
         let title = selection.title(&system);
         let to_own = with_driveline.then(|| Comparison { metric: figure, to: own_id.clone(), of: figure });
         let comparisons = to_own.into_iter().chain(to_floors.iter().cloned()).collect();
         let case = Case { comparisons, ..measured(cell, system, title, figure) };
         if let [link] = cell.links.as_slice()
             && e.scenario.own_tools
-            && variant.has_own_tool_for(&link.job(&case.system))
+            && is_judged(e, cell, variant, &link.job(&case.system))
             && may_judge(e, &case.system)
         {
             let id = format!("own tool {} · {}", variant.own_tool, case.id);
@@ -207,6 +212,16 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
         add(e, case);
     }
     compare_with_usual_settings(e, cell, selection);
+}
+
+/// Whether the latency tool of a variant measures such a link. Where it does not because the link may lose something, that is said.
+fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> bool {
+    let is_judged = variant.has_own_tool_for(job);
+    if !is_judged && variant.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..job.clone() }) {
+        let reason = format!("{} cannot measure links that may lose something", variant.own_tool);
+        leave_out(e, &format!("own latency tool of {}", job.system), &reason, Some(cell));
+    }
+    is_judged
 }
 
 /// Whether there are enough rounds for an own tool's verdict; without, it would run for nothing, and says so.

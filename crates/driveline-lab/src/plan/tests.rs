@@ -17,6 +17,7 @@ fn peer(name: &str, variants: &[&str]) -> Peer {
         name: (*name).to_owned(),
         title: format!("as {name}"),
         tuning: ["_500", "_1500", "_nagle", "_history", "_listener"].iter().any(|end| name.ends_with(end)),
+        usual_at_a_rate: name.ends_with("_listener"),
         reach: vec![Reach::Process, Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
         reliability: vec![Reliability::BestEffort, Reliability::Reliable],
@@ -91,6 +92,36 @@ fn an_own_tool_runs_only_where_it_can_judge() {
     };
     // Two rounds, and five of 14 sizes in two qualities.
     assert_eq!((tools(Extent::Quick), tools(Extent::Default)), ((0, 1), (28, 0)));
+}
+
+#[test]
+fn a_tool_that_losses_stop_runs_beside_reliable_links_only_and_the_rest_is_told() {
+    let mut found = peers();
+    let State::Installed { description, .. } = &mut found[3].state else { panic!("fastdds is there") };
+    for v in description.variants.iter_mut().filter(|v| v.name == "udp_listener") {
+        (v.own_tool, v.own_tool_reliability) = ("LatencyTest".into(), vec![Reliability::Reliable]);
+    }
+    let e = plan(&scenario::load("headline").unwrap(), Extent::Default, &found, &Placement::automatic(vec![0, 1])).unwrap();
+    let tools: Vec<&Case> = e.cases.iter().filter(|c| c.role == Role::OwnTool).collect();
+    assert!(!tools.is_empty() && tools.iter().all(|c| c.links[0].reliability == Reliability::Reliable), "{tools:?}");
+    let told = e.left_out.iter().find(|l| l.what == "own latency tool of fastdds/udp_listener").unwrap();
+    assert_eq!(told.reason, "LatencyTest cannot measure links that may lose something");
+    assert_eq!(told.cells.len(), tools.len(), "{told:?}");
+}
+
+#[test]
+fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
+    let e = planned("headline", Extent::Default);
+    let (closed, open): (Vec<&Case>, Vec<&Case>) = e
+        .cases
+        .iter()
+        .filter(|c| c.system.to_string().ends_with("_listener"))
+        .partition(|c| c.links.iter().all(|l| l.pace == Pace::PingPong));
+    assert!(!closed.is_empty() && open.is_empty(), "{open:?}");
+    let told: Vec<_> =
+        e.left_out.iter().filter(|l| l.reason.starts_with("at a rate it is")).map(|l| (l.what.as_str(), l.cells.len())).collect();
+    // Untouched and filled, in two qualities; spinning readers do not fit beside ten on two CPUs.
+    assert_eq!(told, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
 
 #[test]

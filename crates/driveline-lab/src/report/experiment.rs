@@ -4,11 +4,11 @@
 use super::html::{Table, escape, json};
 use super::look::Looks;
 use super::views;
-use crate::analysis::{CaseResult, Column, Compared, ExperimentResult, LinkResult, columns, ratio_columns, total};
+use crate::analysis::{CaseResult, Column, Compared, ExperimentResult, LinkResult, Totals, columns, ratio_columns, total};
 use crate::beside;
 use crate::published::{TO_KNOW, Told};
 use crate::rows::Rows;
-use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, goodput, is_rate, label, quantity, ratio};
+use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, goodput, is_rate, label, not_confirmed, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
@@ -70,6 +70,11 @@ pub(super) fn ratio_of(i: Option<&Interval>) -> String {
 
 pub(super) fn count(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=bad>{n}</span>") }
+}
+
+/// Of payloads that nobody looked at, nobody knows.
+fn torn(t: &Totals) -> String {
+    if t.torn == 0 && t.verified == 0 { "–".to_owned() } else { count(t.torn) }
 }
 
 fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
@@ -191,7 +196,8 @@ fn links(e: &ExperimentResult) -> String {
             cells.extend(ranks.iter().map(|column| cell_of(column.of(&l.figure.percentiles))));
             cells.extend(due_ranks.iter().map(|column| due(l).map_or_else(String::new, |p| cell_of(column.of(&p)))));
             cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&duration_ns(ns))));
-            cells.extend([t.late, t.missed, t.all_not_sent(), t.torn].map(count));
+            cells.extend([t.late, t.missed, t.all_not_sent()].map(count));
+            cells.push(torn(t));
             table.row(&escape(&l.topic), &cells);
         }
     }
@@ -349,7 +355,7 @@ fn accounts(e: &ExperimentResult) -> String {
             t.received.to_string(),
             count(t.late),
             count(t.missed),
-            count(t.torn),
+            torn(t),
             t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
         ];
         cells.extend(Some(c.switches_per_sample().map_or_else(String::new, digits)).filter(|_| is_watched));
@@ -422,9 +428,10 @@ fn own_tools(e: &ExperimentResult) -> String {
         return String::new();
     }
     format!(
-        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples.</p>",
+        "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples. A tool that measures in its own way is compared with a variant that does so, too; if it contradicts that, the row with the usual settings is not confirmed.{}</p>",
         table.finish(),
-        driveline_bench::TOLERANCE * 100.0
+        driveline_bench::TOLERANCE * 100.0,
+        not_confirmed(e).map(|line| format!(" <span class=bad>Not confirmed</span> is {}.", escape(&line))).collect::<String>()
     )
 }
 

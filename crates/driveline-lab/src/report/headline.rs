@@ -6,7 +6,7 @@ use super::html::{Table, escape};
 use super::views;
 use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing, too_few, total};
 use crate::chain;
-use crate::table::{BesideWhat, LOSSES, Loss, beside_copy, bounds, few_rounds, ratio};
+use crate::table::{BesideWhat, LOSSES, Loss, Nowhere, beside_copy, bounds, few_rounds, nowhere, ratio, with_unseen};
 use crate::words::{cell_without, spaced};
 use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
@@ -42,15 +42,17 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
     costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
     // What nobody lost needs no columns, as on the terminal; that nobody did is said below.
-    let (lossy, none): (Vec<&Loss>, Vec<&Loss>) =
-        LOSSES.iter().filter(|_| deliveries).partition(|(_, of)| e.measured().any(|c| of(&c.totals) > 0));
+    let lossy: Vec<&Loss> = LOSSES.iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     let width = 1 + kinds.len() * each.len() + costs.len();
+    // A graph fills its payloads; what is read of them, its own code says.
+    let with_workloads = beside_filled && e.measured().any(|c| c.case.workload.is_some());
     let copied = e.measured().any(|c| !is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
     let over: String = kinds
         .iter()
         .map(|filled| {
             let title = match (filled, links) {
+                (true, _) if with_workloads => "filled",
                 (true, _) => "filled and read",
                 (false, true) if copied => "payload untouched",
                 (false, true) => "loan-only: payload untouched",
@@ -107,8 +109,13 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), duration_ns)).collect();
                 cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
             }
-            cells.extend(lossy.iter().map(|(_, of)| count(total(own.iter().map(|c| of(&c.totals))))));
-            let doubt = if own.iter().any(|c| c.is_contradicted()) { " <span class=bad>invalid</span>" } else { "" };
+            cells.extend(lossy.iter().map(|loss| match total(own.iter().map(|c| (loss.1)(&c.totals))) {
+                0 if own.iter().all(|c| with_unseen(loss, &c.totals) == "–") => "–".to_owned(),
+                n => count(n),
+            }));
+            let doubts: Vec<&str> = own.iter().filter_map(|c| c.doubt()).collect();
+            let doubt = ["invalid", "not confirmed"].into_iter().find(|doubt| doubts.contains(doubt));
+            let doubt = doubt.map_or_else(String::new, |doubt| format!(" <span class=bad>{doubt}</span>"));
             table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
         }
     }
@@ -137,7 +144,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         } else {
             " ÷ memcpy: of payloads that are filled or copied, beside one copy of as many bytes on this machine, which stands among the floors."
         },
-        nothing_went_wrong(&none),
+        if deliveries { nothing_went_wrong(&nowhere(e)) } else { String::new() },
         match (links, kinds.len()) {
             (false, _) => String::new(),
             (true, n) => format!(
@@ -149,12 +156,12 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
 }
 
 /// What has no column because it happened nowhere.
-fn nothing_went_wrong(none: &[&Loss]) -> String {
-    let names: Vec<&str> = none.iter().map(|(name, _)| *name).collect();
-    match names.as_slice() {
-        [] => String::new(),
-        [one] => format!(" No sample of this table was {one}."),
-        [others @ .., last] => format!(" No sample of this table was {} or {last}.", others.join(", ")),
+fn nothing_went_wrong(nowhere: &Nowhere) -> String {
+    let torn = if nowhere.not_torn_where_verified { " No payload of those that were verified was torn." } else { "" };
+    match nowhere.names.as_slice() {
+        [] => torn.to_owned(),
+        [one] => format!(" No sample of this table was {one}.{torn}"),
+        [others @ .., last] => format!(" No sample of this table was {} or {last}.{torn}", others.join(", ")),
     }
 }
 

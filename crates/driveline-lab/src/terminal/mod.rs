@@ -7,7 +7,7 @@ use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, co
 use crate::archive::Manifest;
 use crate::chain;
 use crate::left_out::Told;
-use crate::table::{BesideWhat, LOSSES, beside_copy, goodput, interval, percentile, remarks};
+use crate::table::{BesideWhat, LOSSES, beside_copy, goodput, interval, not_confirmed, nowhere, percentile, remarks, with_unseen};
 use driveline_analyze::prose::wrapped;
 use driveline_analyze::text::{Columns, digits, duration_ns};
 use std::path::Path;
@@ -60,6 +60,9 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: u
         let mark = if agreement.contradicts() { "INVALID  " } else { "" };
         text.push_str(&wrapped(&format!("{mark}{}: {agreement}", c.case.id), width));
     }
+    for line in not_confirmed(e) {
+        text.push_str(&wrapped(&format!("NOT CONFIRMED  {line}"), width));
+    }
     for line in left_out.own(&e.left_out) {
         text.push_str(&wrapped(&format!("left out  {line}"), width));
     }
@@ -88,7 +91,7 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
         let of = e.in_cell(cell).find_map(CaseResult::headline).map(|(of, _)| of.label().to_owned());
         table.heading(of.map_or_else(|| cell.to_owned(), |of| format!("{cell} ({of})")));
         for c in e.in_cell(cell) {
-            let name = if c.is_contradicted() { format!("  {} (INVALID)", c.name()) } else { format!("  {}", c.name()) };
+            let name = format!("  {}", c.name_with_doubt());
             let Some((_, figure)) = c.headline() else {
                 table.row(vec![name, c.without_figures()]);
                 continue;
@@ -104,7 +107,7 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
             } else {
                 row.push(c.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns));
                 row.push(c.switches_per_sample().map_or_else(String::new, digits));
-                row.extend(lossy.iter().map(|(_, of)| of(&c.totals).to_string()));
+                row.extend(lossy.iter().map(|loss| with_unseen(loss, &c.totals)));
             }
             table.row(row);
             for l in c.by_link.iter().take(MOST_LINKS) {
@@ -113,7 +116,7 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
                 row.extend(beside.columns.iter().chain(&copy).map(|_| String::new()));
                 row.extend(streams.then(String::new));
                 row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns), String::new()]);
-                row.extend(lossy.iter().map(|(_, of)| of(&l.totals).to_string()));
+                row.extend(lossy.iter().map(|loss| with_unseen(loss, &l.totals)));
                 table.row(row);
             }
             if c.by_link.len() > MOST_LINKS {
@@ -136,9 +139,12 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
         say("  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
     }
     if e.measured().any(|c| !c.case.links.is_empty() && c.headline().is_some()) {
-        let none: Vec<&str> = LOSSES.iter().map(|(name, _)| *name).filter(|name| lossy.iter().all(|(other, _)| other != name)).collect();
-        if !none.is_empty() {
-            say(&format!("  {}: none", none.join(", ")));
+        let nowhere = nowhere(e);
+        if !nowhere.names.is_empty() {
+            say(&format!("  {}: none", nowhere.names.join(", ")));
+        }
+        if nowhere.not_torn_where_verified {
+            say("  torn: none where payloads are filled and verified");
         }
         say("  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway");
     }
