@@ -15,6 +15,7 @@ use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
+use driveline_shm::CreatePublisherError;
 use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -116,6 +117,13 @@ impl Why {
 impl From<String> for Why {
     fn from(text: String) -> Self {
         Self { text, kind: Kind::Lasting }
+    }
+}
+
+impl From<CreatePublisherError> for Why {
+    fn from(e: CreatePublisherError) -> Self {
+        let of_others = matches!(e, CreatePublisherError::Memory { .. } | CreatePublisherError::System { .. });
+        Self { text: e.to_string(), kind: if of_others { Kind::NoRoom } else { Kind::Lasting } }
     }
 }
 
@@ -222,6 +230,8 @@ impl Incoming {
                 "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
             )));
         }
+        // Before anything is opened or told: whoever waits is tried again each time that somebody has gone.
+        self.has_room_for(topic)?;
         let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
         agree(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
@@ -233,10 +243,10 @@ impl Incoming {
         let late = late(endpoint, class, rule);
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
-        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
+        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule)?;
         inlet.remark = remark(endpoint, &inlet);
-        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         let shared = self.topic(common, topic, rule)?;
+        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
             self.short.insert(endpoint.handle, Newcomer::new(endpoint, node));
         }
@@ -304,16 +314,21 @@ impl Incoming {
         }
     }
 
+    fn has_room_for(&self, topic: &TopicName) -> Result<(), Why> {
+        if self.topics.contains_key(topic) || self.topics.len() < MAX_TOPICS {
+            return Ok(());
+        }
+        let profile = self.profile;
+        Err(Why::no_room(format!(
+            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
+        )))
+    }
+
     fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, Why> {
         if let Some(t) = self.topics.get(topic) {
             return Ok(t.shared.clone());
         }
-        if self.topics.len() >= MAX_TOPICS {
-            let profile = self.profile;
-            return Err(Why::no_room(format!(
-                "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
-            )));
-        }
+        self.has_room_for(topic)?;
         let shared = Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));

@@ -104,6 +104,52 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
     });
 }
 
+/// Has as many topics as there can be, for which nothing comes.
+fn fill(incoming: &mut Incoming, common: &Common) {
+    let rule = Rule::new("/**", Direction::FromRos);
+    for n in 0..MAX_TOPICS {
+        let topic: TopicName = format!("other_{n}").parse().unwrap();
+        let shared = Shared::new(&topic, Feed::new(common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+        incoming.topics.insert(topic, IncomingTopic { shared: Arc::new(shared), thread: None });
+    }
+}
+
+#[test]
+fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
+    let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Dds));
+    fill(&mut incoming, &common);
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
+    for handle in 0..3 {
+        let topic = format!("late_{handle}").parse().unwrap();
+        // Once it has an inlet, that is remarked on.
+        let of_dds = Endpoint { profile: Profile::Dds, announced: Some(other), ..found(&topic, &crossing, handle) };
+        incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
+    }
+    let told = conductor.control().take_notices();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")), "{told:?}");
+    for _ in 0..3 {
+        incoming.freed = true;
+        incoming.try_again(&common);
+    }
+    assert_eq!(conductor.control().take_notices(), [""; 0]);
+    assert_eq!((incoming.refusals().count(), incoming.topics.len()), (3, MAX_TOPICS));
+}
+
+#[test]
+fn what_this_host_has_no_memory_for_is_tried_again() {
+    let topic = || "image".to_owned();
+    let memory = CreatePublisherError::Memory { topic: topic(), needed: 2, slots: 1, slot_len: 2, available: 1, limit: "memory".into() };
+    let system = CreatePublisherError::System { topic: topic(), action: "make memory", source: std::io::ErrorKind::Other.into() };
+    let config = CreatePublisherError::Config { topic: topic(), reason: "depth".into() };
+    let kinds = [memory, system, config].map(|e| Why::from(e).kind);
+    assert_eq!(kinds, [Kind::NoRoom, Kind::NoRoom, Kind::Lasting]);
+}
+
 /// A publisher of images on rmw_zenoh.
 fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
     Endpoint {
