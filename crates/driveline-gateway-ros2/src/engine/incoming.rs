@@ -195,7 +195,7 @@ impl Incoming {
                     }
                 }
             }
-            self.refused.insert(handle, refused);
+            self.refuse(common, handle, refused);
         }
     }
 
@@ -253,7 +253,13 @@ impl Incoming {
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::of(inlet));
-        Ok(shared.feed.read(common, endpoint, class, &crossing, rule)?)
+        if let Err(e) = shared.feed.read(common, endpoint, class, &crossing, rule) {
+            self.writers.remove(&endpoint.handle);
+            self.short.remove(&endpoint.handle);
+            shared.forget(endpoint.handle);
+            return Err(e.into());
+        }
+        Ok(())
     }
 
     /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text` says what that is. By keys alone, rmw_zenoh would have it read.

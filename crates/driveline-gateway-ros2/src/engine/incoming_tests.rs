@@ -150,6 +150,35 @@ fn what_this_host_has_no_memory_for_is_tried_again() {
     assert_eq!(kinds, [Kind::NoRoom, Kind::NoRoom, Kind::Lasting]);
 }
 
+#[test]
+fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }));
+    let (common, topic) = (conductor.common.clone(), "image".parse().unwrap());
+    let (mut incoming, rule) = (Incoming::new(Profile::Dds), &common.spec.topics[0]);
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let of_dds = |handle| Endpoint { profile: Profile::Dds, ..found(&topic, &crossing, handle) };
+    let shared = incoming.topic(&common, &topic, rule).unwrap();
+    conductor.control().close_dds();
+    incoming.writer(&common, rule, &of_dds(1), None);
+    // One that there was no room for before, which nobody took from so far.
+    let waits = Some((1, Newcomer::new(&of_dds(2), None)));
+    let waiting = RefusedWriter { topic: topic.clone(), counted: "refused", node: String::new(), why: Why::no_room(String::new()), waits };
+    incoming.refuse(&common, 2, waiting);
+    incoming.freed = true;
+    incoming.try_again(&common);
+    let reasons: Vec<_> = incoming.refusals().map(|refusal| refusal.reason).collect();
+    assert!(reasons.len() == 2 && reasons.iter().all(|why| why.contains("CycloneDDS")), "{reasons:?}");
+    assert!(
+        incoming.writers.is_empty() && incoming.refused.values().all(|r| r.waits.is_none()),
+        "its place is free, and it is told for good"
+    );
+    let writers = lock(&shared.writers);
+    assert!(writers.known.len() == 2 && writers.known.values().all(|known| matches!(known, Known::Refused("refused"))));
+}
+
 /// A publisher of images on rmw_zenoh.
 fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
     Endpoint {

@@ -128,6 +128,13 @@ impl Shared {
         drop(before);
     }
 
+    /// The conductor does not take from a writer after all.
+    pub(super) fn forget(&self, handle: Handle) {
+        let known = lock(&self.writers).known.remove(&handle);
+        // Outside of the lock, as above.
+        drop(known);
+    }
+
     /// Keeps in mind how far a writer has come whose inlet ends.
     fn let_go(&self, handle: Handle, known: Option<&Known>) {
         if let Some(Known::Open(open)) = known
