@@ -7,6 +7,7 @@ use crate::engine::taking::Patience;
 use crate::engine::unknown::MAX_UNKNOWN;
 use crate::qos::EndpointQos;
 use driveline_rosidl::TypeHash;
+use driveline_rosidl::cdr::{ByteOrder, Encoder};
 use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
@@ -259,6 +260,65 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     incoming.try_again(&common);
     assert!(passes(&incoming) && incoming.short.is_empty());
     incoming.gone(WRITER);
+}
+
+/// An image with a frame of this name.
+fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
+    let mut to = Encoder::new(ByteOrder::Little);
+    to.numbers(&stamp);
+    to.string(frame).unwrap();
+    to.numbers(&[1, pixels as u32]);
+    to.string(b"mono8").unwrap();
+    to.number(0_u8);
+    to.number(pixels as u32);
+    to.length(pixels).unwrap();
+    to.bytes(&vec![7; pixels]);
+    to.finish()
+}
+
+#[test]
+fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([
+        { "topic": "/converted", "direction": "both", "max_payload": "4 KiB" },
+        { "topic": "/as_it_is", "direction": "both", "max_payload": "4 KiB", "as": "cdr" },
+    ]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }));
+    let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Zenoh));
+    let mut comes = |topic: &str| {
+        let (topic, rule): (TopicName, _) =
+            (topic.parse().unwrap(), common.spec.topics.iter().find(|r| r.topic == format!("/{topic}")).unwrap());
+        let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", rule.form).unwrap();
+        let handle = incoming.writers.len() as Handle;
+        incoming.writer(&common, rule, &found(&topic, &crossing, handle), None);
+        let (shared, mut number, common) = (incoming.topics[&topic].shared.clone(), 0, common.clone());
+        let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
+        // In pieces, as Zenoh brings what is long; and whether it went across, with what it is counted under if it does not fit.
+        move |sample: &[u8]| {
+            number += 1;
+            let pieces: Vec<_> = sample.chunks(1000).collect();
+            let came =
+                Came { writer: handle, class, source_timestamp: 0, number: Some(number), lost: 0, sample: Ok(pieces.as_slice().into()) };
+            let before = (shared.counters.across(), shared.counters.figures().1);
+            shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
+            let of_now = |(reason, count): (String, u64)| (before.1.get(&reason) != Some(&count)).then_some(reason);
+            let reasons: Vec<_> = shared.counters.figures().1.into_iter().filter_map(of_now).collect();
+            (shared.counters.across() > before.0, reasons.join(" "))
+        }
+    };
+    let trailing = |sample: &[u8]| [sample, &[0; 8]].concat();
+    let mut converted = comes("converted");
+    assert_eq!(converted(&image(b"cam", [0, 0], 64)), (true, String::new()));
+    for (unfit, reason) in [(image(&[b'f'; 48], [0, 0], 64), "frame_id"), (image(b"cam", [1, 1_000_000_000], 64), "stamp")] {
+        assert_eq!(converted(&unfit), (true, reason.into()));
+        assert_eq!(converted(&trailing(&unfit)), (false, reason.into()));
+        assert_eq!(converted(&unfit[..unfit.len() - 40]), (false, reason.into()));
+    }
+    let long = image(b"cam", [0, 0], 4096);
+    assert_eq!((converted(&long), converted(&trailing(&long))), ((true, "too_long".into()), (false, "trailing".into())));
+    let mut as_it_is = comes("as_it_is");
+    assert_eq!((as_it_is(&long), as_it_is(&trailing(&long))), ((true, "too_long".into()), (false, "too_long".into())));
 }
 
 #[test]

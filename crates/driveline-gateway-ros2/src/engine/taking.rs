@@ -212,16 +212,20 @@ impl Shared {
                     // Others may look at the topic while this waits for readers, here and then by the other profile.
                     drop(writers);
                     self.counters.add("lost", gap);
-                    match inlet.take(sample, gaps, common.outside(profile)) {
-                        Ok(()) => self.counters.carried(),
+                    let unchecked = match inlet.take(sample, gaps, common.outside(profile)) {
+                        Ok(()) => {
+                            self.counters.carried();
+                            None
+                        }
                         Err(e) => {
                             dropped(e.reason, &e.text, inlet.node.as_str());
                             if e.broken {
                                 return;
                             }
+                            Some(&inlet.crossing)
                         }
-                    }
-                    match inlet.across.get().and_then(|across| across.pass_on(sample)) {
+                    };
+                    match inlet.across.get().and_then(|across| across.pass_on(sample, unchecked)) {
                         None => {}
                         Some(Ok(())) => self.counters.passed_on(),
                         Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
